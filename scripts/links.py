@@ -45,16 +45,38 @@ def links(page):
         yield target, (page.parent / path).resolve() if path else page, anchor
 
 
+def listed(*patterns):
+    """Files of the repository, tracked or not yet tracked."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sorted({name for name in names if name and (ROOT / name).exists()})
+
+
 def pages():
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout.split()
-    return [ROOT / path for path in sorted(set(listed)) if (ROOT / path).exists()]
+    return [ROOT / path for path in listed("*.md")]
+
+
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:rs|py|pyi|sh|c|cpp|h|hpp|cu|cuh|md|toml|mjs|ts|json|yaml))`")
+
+
+def missing_paths(page, files):
+    """Paths in code spans that no file of the repository ends with; NAME.cu and the like are placeholders."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for path in PATH.findall(text):
+        clean = path.removeprefix("./")
+        placeholder = re.search(r"(?:^|/)[A-Z]+[./]", clean)
+        if not placeholder and not any(file == clean or file.endswith(f"/{clean}") for file in files):
+            yield path
 
 
 def broken():
     out = []
+    files = set(listed())
+    # A changelog also names files that are gone.
+    for page in pages():
+        if page.name != "CHANGELOG.md":
+            for path in missing_paths(page, files):
+                out.append(f"{page.relative_to(ROOT)}: `{path}`: no such file")
     for page in pages():
         for target, file, anchor in links(page):
             if not file.exists():

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use betz::Error;
-use betz::episode::online::{MinerConfig, Remining};
+use betz::episode::online::{MinerConfig, ReminingOptions};
 use betz::episode::{Alphabet, Clock, Interval, Pattern};
 
 use crate::barrier;
@@ -206,7 +206,7 @@ impl betz_miner_config {
         Ok((config, alphabet))
     }
 
-    fn remining(&self, clock: Clock, intervals: Vec<Interval>) -> Result<Option<Remining>> {
+    fn remining(&self, clock: Clock, intervals: Vec<Interval>) -> Result<Option<ReminingOptions>> {
         if self.window_seconds == 0.0 {
             return Ok(None);
         }
@@ -217,7 +217,7 @@ impl betz_miner_config {
         } else {
             ticks(self.every_seconds, "config->every_seconds")?
         };
-        Ok(Some(Remining {
+        Ok(Some(ReminingOptions {
             window_ticks,
             window_events: self.window_events,
             every_ticks,

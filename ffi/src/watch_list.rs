@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char};
 use std::sync::Arc;
 
 use betz::episode::Alphabet;
-use betz::episode::online::Watched;
+use betz::episode::online::WatchedEpisode;
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
@@ -40,7 +40,7 @@ impl Handle for betz_watch_list {
 }
 
 impl Entry {
-    fn new(watched: &Watched, alphabet: &Alphabet) -> Self {
+    fn new(watched: &WatchedEpisode, alphabet: &Alphabet) -> Self {
         let clock = alphabet.clock();
         let pattern = &watched.pattern;
         let edges = pattern.intervals().iter();

@@ -132,10 +132,11 @@ impl Options {
             "kalman" => KindOptions::among(&[Kind::Kalman]),
             "refit" => KindOptions::among(&[Kind::Refit]),
             "place" => KindOptions::among(&[Kind::Place]),
+            "recurrent" => KindOptions::among(&[Kind::Recurrent]),
             "auto" => KindOptions::auto(),
             other => {
                 return Err(Error::argument(format!(
-                    "kind: expected linear, lift, experts, kalman, refit, place or auto, got '{other}'"
+                    "kind: expected linear, lift, experts, kalman, refit, place, recurrent or auto, got '{other}'"
                 )));
             }
         };

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::alphabet::Alphabet;
-use super::clock::{Clock, MAX_TICK};
-use super::time_table::{SymbolIndex, TimeTable};
+use crate::alphabet::Alphabet;
+use crate::clock::{Clock, MAX_TICK};
+use crate::time_table::{SymbolIndex, TimeTable};
 use betz_base::error::{Error, Result};
 use betz_base::memory;
 use betz_recording::{Recording, SpikeForm, Spikes};
@@ -41,7 +41,7 @@ pub struct Events {
     /// `ticks[offsets[s]..offsets[s + 1]]` are symbol `s`'s ticks, ascending.
     offsets: Vec<usize>,
     ticks: Vec<i64>,
-    /// By time: where in `stream` each stretch of time begins.
+    /// By time: where in `stream` each bucket of time begins.
     stream_table: TimeTable,
     /// The same for each symbol's ticks.
     symbol_tables: Vec<TimeTable>,
@@ -272,7 +272,7 @@ impl Events {
         &self.stream
     }
 
-    /// How many low bits of a packed event hold its symbol.
+    /// Number of low bits of a packed event that hold its symbol.
     pub fn symbol_bits(&self) -> u32 {
         self.symbol_bits
     }
@@ -301,7 +301,7 @@ impl Events {
     /// short scan, except where activity is far denser than on average.
     #[inline]
     pub fn position(&self, tick: i64) -> usize {
-        // Twice what a stretch holds on average: compared without a branch.
+        // Twice what a bucket holds on average: compared without a branch.
         const SCAN: usize = 8;
         if tick <= 0 {
             return 0;
@@ -386,7 +386,7 @@ impl Events {
     }
 }
 
-/// Whether the segments cover the recording as one, so that nothing is moved.
+/// True if one segment covers the recording, so that nothing is moved.
 pub(crate) fn is_whole(recording: &Recording) -> bool {
     match recording.segments.as_slice() {
         [] => true,
@@ -425,7 +425,7 @@ pub(crate) fn one_each(spikes: &Spikes) -> Result<Spikes> {
         )));
     }
     let total = total as usize;
-    // What is made of them here takes as much again, three times.
+    // The events made from them take three times as much again.
     memory::plan(format_args!("{total} events"), total as u128 * 48)?;
     let mut ticks = memory::room("events", total)?;
     let mut channels = memory::room("events", total)?;

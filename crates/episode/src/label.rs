@@ -1,4 +1,4 @@
-//! Labels as they stand in an episode's text: bare, or in quotes where they would be misread.
+//! Labels in an episode's text: bare, or in quotes if they would be misread.
 
 use std::borrow::Cow;
 

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::Path;
 
-use super::alphabet::Alphabet;
-use super::clock::{Clock, MAX_TICK};
-use super::csv::{decoded, without_mark};
-use super::events::Events;
-use super::label::read_label;
+use crate::alphabet::Alphabet;
+use crate::clock::{Clock, MAX_TICK};
+use crate::csv::{decoded, without_mark};
+use crate::events::Events;
+use crate::label::read_label;
 use betz_base::error::{Error, Result};
 use betz_base::file::read_all;
 
@@ -87,6 +87,15 @@ impl Interval {
 pub struct Pattern {
     symbols: Vec<u32>,
     intervals: Vec<Interval>,
+}
+
+/// An episode with its count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Episode {
+    /// The episode.
+    pub pattern: Pattern,
+    /// Its number of non-overlapped occurrences.
+    pub count: u64,
 }
 
 /// Most symbols of an episode. Counting goes one level deeper for each, and strategies that follow every

@@ -45,12 +45,14 @@ mod options;
 pub mod place;
 mod presets;
 mod readout;
+mod recurrent;
 pub mod retained;
 mod search;
 pub mod sums;
 #[cfg(test)]
 mod tests;
 mod training;
+pub mod trials;
 mod validate;
 mod variance;
 

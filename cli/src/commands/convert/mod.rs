@@ -7,7 +7,7 @@ use std::path::Path;
 use betz::model::{self, Decoder};
 use betz::recording::{Recording, Stretches};
 use betz::{Error, Result, input_form};
-use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
+use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 use serde::Serialize;
 
 use crate::common_args::Part;
@@ -165,7 +165,7 @@ fn options(args: &Convert, session: Session) -> Result<WriteOptions> {
 }
 
 /// Estimates of the model at `path` for `recording`, one for the end of each step inside a segment.
-fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<Decoded> {
+fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<DecodedOutputs> {
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(path)?;
     let at = |e: Error| e.at(args.input.display());

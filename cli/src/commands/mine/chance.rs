@@ -6,7 +6,7 @@ use betz::episode::significance::{
     ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate, Workers,
     chains_by, significance_by, significance_in_chunks_by,
 };
-use betz::episode::{Clock, Episode, Events, Mined, Pattern};
+use betz::episode::{Clock, Episode, Events, MiningResult, Pattern};
 use betz::text::count;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -149,7 +149,7 @@ pub(super) fn run(
     workers: Workers<'_>,
     args: &Mine,
     source: Source<'_>,
-    mined: &mut Mined,
+    mined: &mut MiningResult,
     bar: &Bar,
 ) -> Result<(Option<TestResults>, Option<f64>)> {
     let testing = Instant::now();

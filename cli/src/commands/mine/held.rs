@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::episode::count::{InMemory, LazyPlacement, Shared, Strategy};
+use betz::episode::count::{InMemory, LazyPlacement, Strategy, TeamStrategy};
 use betz::episode::significance::Workers;
 use betz::episode::{Events, Order};
 use betz::team::Team;
@@ -38,8 +38,10 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
-    let strategy: Box<dyn Strategy> =
-        Box::new(Shared::new(team, strategy_on(&args.strategy, &device)?));
+    let strategy: Box<dyn Strategy> = Box::new(TeamStrategy::new(
+        team,
+        strategy_on(&args.strategy, &device)?,
+    ));
     let counter = InMemory {
         events: &events,
         strategy: &*strategy,

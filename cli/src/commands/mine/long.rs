@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use betz::episode::Mined;
+use betz::episode::MiningResult;
 use betz::episode::count::{
     Counter, LatestStart, LazyPlacement, LongEvents, OverTime, ShardEvents, Strategy,
 };
@@ -96,7 +96,7 @@ fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<Range<i64>> {
 }
 
 /// Counts the requested episodes; returns them and the seconds taken.
-fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
+fn counted(args: &Mine, counter: &dyn Counter) -> Result<(MiningResult, f64)> {
     let alphabet = counter.alphabet();
     let targets = Targets::new(
         args,
@@ -123,7 +123,7 @@ fn tell_of(
     args: &Mine,
     counter: &dyn Counter,
     number: u64,
-    (mut mined, seconds): (Mined, f64),
+    (mut mined, seconds): (MiningResult, f64),
     (open, memory): (impl Fn() -> Result<LongEvents>, u64),
 ) -> Result<()> {
     let (chance, chance_seconds) = match args.chance.surrogates {

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
-use betz::episode::{
-    Alphabet, Episode, Events, Mined, Pattern, write_chains_csv, write_csv, write_tested_csv,
-};
+use betz::episode::{Alphabet, Episode, Events, MiningResult, Pattern, TableColumns, write_table};
 use betz::file::write_atomically;
 use betz::{Error, Result};
 use serde::Serialize;
@@ -66,7 +64,7 @@ pub(super) struct SearchedEvents<'a> {
 pub(super) fn tell(
     args: &Mine,
     searched: &SearchedEvents<'_>,
-    mined: &Mined,
+    mined: &MiningResult,
     tested: Option<&TestResults>,
     seconds: f64,
     chance_seconds: Option<f64>,
@@ -117,7 +115,7 @@ pub(super) fn tell(
 }
 
 /// After an interrupt: which part of the list is whole.
-fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
+fn say_what_is_missing(args: &Mine, mined: &MiningResult, tested: bool) {
     if mined.complete {
         if args.chance.surrogates.is_some() && !tested {
             eprintln!(
@@ -157,7 +155,7 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     /// All there are, or those that are no part of a longer one; given ones in their file's order.
-    fn new(args: &Mine, mined: &'a Mined, tested: Option<&'a TestResults>) -> Self {
+    fn new(args: &Mine, mined: &'a MiningResult, tested: Option<&'a TestResults>) -> Self {
         let tests: HashMap<&Pattern, &ChainTest> = tested
             .into_iter()
             .flat_map(|t| mined.episodes.iter().zip(&t.rows))
@@ -195,20 +193,16 @@ fn write_files(
             .map(|path| files::destination(path, complete))
     };
     if let Some(path) = &place(&args.csv) {
-        let rows = || list.rows.iter().copied();
+        let columns = match (list.parts, list.tested) {
+            (true, _) => TableColumns::Parts,
+            (false, true) => TableColumns::Surrogates,
+            (false, false) => TableColumns::Counts,
+        };
         write_atomically(path, |file| {
             if !complete {
                 writeln!(file, "# {INCOMPLETE}")?;
             }
-            if list.parts {
-                write_chains_csv(file, rows(), alphabet)
-            } else if list.tested {
-                let tested = rows().map(|(e, test)| (e, test.map(|t| &t.surrogates)));
-                write_tested_csv(file, tested, alphabet)
-            } else {
-                let episodes: Vec<Episode> = rows().map(|(e, _)| e.clone()).collect();
-                write_csv(file, &episodes, alphabet)
-            }
+            write_table(file, columns, list.rows.iter().copied(), alphabet)
         })?;
     }
     if let (Some(path), Some(to)) = (&args.graph, place(&args.graph)) {

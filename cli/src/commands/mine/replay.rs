@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 
 use betz::episode::online::{
-    Frame, OnlineMiner, Remining, ReplayOptions, WallClock, Watched, played_seconds, replay,
+    Frame, OnlineMiner, ReminingOptions, ReplayOptions, WallClock, WatchedEpisode, played_seconds,
+    replay,
 };
 use betz::episode::{Events, Interval};
 use betz::{Error, Progress, Result};
@@ -103,7 +104,7 @@ fn miner(
     args: &Mine,
     events: &Events,
     intervals: Vec<Interval>,
-) -> Result<(OnlineMiner, Option<Remining>)> {
+) -> Result<(OnlineMiner, Option<ReminingOptions>)> {
     if let Some(path) = &args.count_only {
         let patterns = given(events.alphabet(), &intervals, path)?;
         return Ok((OnlineMiner::new(events.symbols(), &patterns)?, None));
@@ -114,7 +115,7 @@ fn miner(
         ));
     }
     let window_ticks = events.clock().ticks_floor(args.window)?;
-    let remining = Remining {
+    let remining = ReminingOptions {
         window_ticks,
         window_events: events.len(),
         every_ticks: (window_ticks / 4).max(1),
@@ -143,10 +144,11 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, frame: &Frame, top: &[Watched], events: &Events) {
+    fn show(&mut self, frame: &Frame, top: &[WatchedEpisode], events: &Events) {
         let mut text = format!("{:>10.2} s  {:>10} events", frame.seconds, frame.events);
-        let named =
-            |w: &Watched| format!("{:>8}  {}", w.count, w.pattern.display(events.alphabet()));
+        let named = |w: &WatchedEpisode| {
+            format!("{:>8}  {}", w.count, w.pattern.display(events.alphabet()))
+        };
         if self.terminal {
             if self.lines > 0 {
                 text = format!("\x1b[{}A\x1b[J{text}", self.lines);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use betz::episode::count::{CountPart, LatestStart, ShardEvents, Strategy};
-use betz::episode::{Alphabet, Episode, Pattern, next_candidates, write_csv};
+use betz::episode::{Alphabet, Episode, Pattern, TableColumns, next_candidates, write_table};
 use betz::file::write_atomically;
 use betz::recording::Stretches;
 use betz::team::{Shard, Team};
@@ -178,7 +178,10 @@ pub(crate) fn join(mut files: Files, args: &Join) -> Result<()> {
         }
         None => None,
     };
-    write_atomically(&args.out, |file| write_csv(file, &episodes, alphabet))?;
+    let rows = episodes.iter().map(|episode| (episode, None));
+    write_atomically(&args.out, |file| {
+        write_table(file, TableColumns::Counts, rows, alphabet)
+    })?;
     if let (Some(path), Some(candidates)) = (&args.next, &candidates) {
         let size = candidates.first().map_or(0, Pattern::size);
         write_atomically(path, |file| {

@@ -94,6 +94,17 @@ pub struct Train {
     /// Number of cells of a place decoder along the longest axis [default: 28]
     #[arg(long, value_name = "N")]
     pub(crate) cells: Option<usize>,
+    /// Units of each layer of a recurrent decoder, multiples of 16, separated by commas [default: 64,64 for
+    /// trials, 64 for continuous recordings]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) layers: Option<Vec<usize>>,
+    /// Number of networks that a recurrent decoder averages [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) members: Option<usize>,
+    /// Number of passes over the recording that train a recurrent decoder [default: 140 over trials, 150
+    /// over continuous recordings]
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<usize>,
     /// Number of random units to combine into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,
@@ -119,7 +130,7 @@ pub struct Train {
     /// Lift and experts only
     #[arg(long)]
     pub(crate) variance: bool,
-    /// Seed of random multi-unit groups, of a lift's projections and of the search for experts
+    /// Seed of random multi-unit groups, of a lift's projections, of the search for experts and of networks
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -139,6 +150,8 @@ pub(crate) enum DecoderKind {
     Refit,
     /// Bayes' rule on a grid of places, for place cells; outputs are coordinates
     Place,
+    /// Layers of gated recurrent units on the counts of a bin
+    Recurrent,
     /// The best by cross-validation; the linear one if no other is clearly better
     Auto,
 }

@@ -25,7 +25,7 @@ use betz_kernels::{Arguments, Tally, Tick};
 
 const THREADS: u32 = 256;
 
-/// How long lists may get.
+/// The largest sizes of lists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Entries of a list, 12 bytes each.
@@ -139,7 +139,7 @@ impl<T> Step<T> {
     }
 }
 
-/// What a look-up of all entries found.
+/// The number of events that a look-up of all entries found.
 struct Finds {
     total: usize,
     /// The most of one entry.

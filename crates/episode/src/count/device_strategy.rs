@@ -11,7 +11,7 @@ use super::cuda::{DeviceEvents, ResidentEvents, most_at_once};
 use super::dealing::{PieceSizes, deal, on_each};
 use super::placement::LazyPlacement;
 use super::{CountJob, LatestStart, Strategy};
-use crate::Pattern;
+use crate::pattern::Pattern;
 
 /// Events times patterns below which opening a device costs more than it saves (0.25 s for a
 /// context, against 2 to 4 · 10⁹ per second and core on the CPU).
@@ -57,7 +57,7 @@ pub fn latest_start_on(device: &Device) -> Box<dyn Strategy> {
 
 /// Counts, and where they were made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct Counts {
     /// One for each pattern, in order.
     pub counts: Vec<u64>,
     /// Where, and why not elsewhere.
@@ -72,7 +72,7 @@ pub struct Counted {
 ///
 /// # Errors
 /// As [`Strategy::count`], and those of the device.
-pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
+pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counts> {
     let place = LazyPlacement::new(device);
     let placement = fits_device(job).then(|| place.decide(gains(job))).flatten();
     let counts = place.run(
@@ -81,7 +81,7 @@ pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counted> {
         || LatestStart.count(job),
     )?;
     let ran = place.ran(LatestStart.name());
-    Ok(Counted { counts, ran })
+    Ok(Counts { counts, ran })
 }
 
 /// True if the kernels take patterns as long as those of `job`.

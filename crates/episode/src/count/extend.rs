@@ -1,7 +1,7 @@
 //! One step of the latest-start algorithm: from the valid ends of a prefix to those of the prefix
 //! and one symbol more.
 
-use crate::Interval;
+use crate::pattern::Interval;
 use crate::time_table::SymbolIndex;
 
 /// Valid ends of a chain in ascending order, each with the latest start of such a chain.

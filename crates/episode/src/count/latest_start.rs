@@ -21,7 +21,8 @@ use super::greedy::GreedyChoice;
 use super::trie::common_prefix;
 use super::walk::{TILE, Walk, WalkOutput};
 use super::{CountJob, PatternProgress, Strategy};
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 

@@ -1,7 +1,7 @@
-//! Counting in a recording that need not fit in memory, a stretch of time at a time.
+//! Counting in a recording that need not fit in memory, one chunk of time after another.
 //!
-//! A stretch [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
-//! ends in the stretch lies in what was read, latest start included. The greedy choice goes on from the stretch
+//! A chunk [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
+//! ends in the chunk lies in what was read, latest start included. The greedy choice goes on from the chunk
 //! before (count and last end, 16 bytes an episode). Occurrences that end in the halo come again, and are not taken
 //! again: after the greedy choice has gone through all that end before a, none of them starts after the last one
 //! taken ended. So the counts are those of the whole.
@@ -15,8 +15,11 @@ use super::greedy::GreedyChoice;
 use super::latest_start::{LatestStart, runs};
 use super::walk::{TILE, Walk, WalkOutput};
 use super::{Counter, Strategy};
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
+use crate::events::Events;
 use crate::events::{gap_ticks, is_whole, one_each};
-use crate::{Alphabet, Clock, Events, Pattern};
+use crate::pattern::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::Ran;
@@ -25,7 +28,7 @@ use betz_recording::{Recording, Segment, SpikeForm, Spikes};
 /// Reads the spikes of [start, stop), in the recording's ticks.
 type Read = dyn FnMut(i64, i64) -> Result<Spikes> + Send;
 
-/// The events of a recording, of which a stretch is held at a time. They are those of
+/// The events of a recording, of which a chunk is held at a time. They are those of
 /// [`Events::from_recording`], segments moved apart likewise.
 pub struct LongEvents {
     pub(super) alphabet: Alphabet,
@@ -34,19 +37,19 @@ pub struct LongEvents {
     /// Ticks of the recording at which it is cut.
     pub(super) cuts: Vec<i64>,
     read: Mutex<Box<Read>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<PassStats>,
 }
 
-/// What the last pass saw.
+/// The events of one pass.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct PassStats {
     events: u64,
     /// Ticks here of the first event and of the last one.
     ends: Option<(i64, i64)>,
 }
 
-impl Seen {
-    /// Takes in the `events` of a stretch, `fresh` of which lie in it and any others before it.
+impl PassStats {
+    /// Takes in the `events` of a chunk, `fresh` of which lie in it and any others before it.
     fn take(&mut self, events: &Events, fresh: u64) {
         self.events += fresh;
         let first = self.ends.map_or(events.first_tick(), |ends| ends.0);
@@ -54,18 +57,18 @@ impl Seen {
     }
 }
 
-/// Patterns as they are counted in stretches: cut into runs that threads share out.
-pub(crate) struct Counting<'a> {
+/// Patterns as they are counted in chunks: cut into runs that threads share out.
+pub(crate) struct ChunkedCount<'a> {
     patterns: &'a [Pattern],
     order: Vec<usize>,
     /// Where in the order each run begins, and its end.
     runs: Vec<Range<usize>>,
 }
 
-/// How far the count of each pattern has come, run by run.
-pub(crate) type Counted = Vec<Vec<GreedyChoice>>;
+/// The greedy choice so far for each pattern, run by run.
+pub(crate) type ChunkedState = Vec<Vec<GreedyChoice>>;
 
-impl<'a> Counting<'a> {
+impl<'a> ChunkedCount<'a> {
     pub(crate) fn new(patterns: &'a [Pattern]) -> Self {
         let order = Pattern::prefix_order(patterns);
         let mut at = 0;
@@ -86,16 +89,16 @@ impl<'a> Counting<'a> {
         self.patterns.iter().map(Pattern::span).max().unwrap_or(0)
     }
 
-    /// Before the first stretch.
-    pub(crate) fn begin(&self) -> Counted {
+    /// Before the first chunk.
+    pub(crate) fn begin(&self) -> ChunkedState {
         let nothing = |run: &Range<usize>| vec![GreedyChoice::default(); run.len()];
         self.runs.iter().map(nothing).collect()
     }
 
-    /// Counts on in `events`: a stretch, and as much before it as an occurrence lasts.
+    /// Counts on in `events`: a chunk, and as much before it as an occurrence lasts.
     pub(crate) fn go_on(
         &self,
-        counted: &mut Counted,
+        counted: &mut ChunkedState,
         events: &Events,
         progress: &dyn Progress,
     ) -> Result<()> {
@@ -114,7 +117,7 @@ impl<'a> Counting<'a> {
     }
 
     /// The counts, in the patterns' order.
-    pub(crate) fn counts(&self, counted: Counted) -> Vec<u64> {
+    pub(crate) fn counts(&self, counted: ChunkedState) -> Vec<u64> {
         let mut counts = vec![0; self.patterns.len()];
         for (&i, greedy) in self.order.iter().zip(counted.into_iter().flatten()) {
             counts[i] = greedy.count;
@@ -180,17 +183,17 @@ impl LongEvents {
         })
     }
 
-    /// How many events the last count went through: all that there are.
+    /// Number of events in the last count, which goes through all of them.
     pub fn len(&self) -> u64 {
         self.seen().events
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> PassStats {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stretches in ticks of the recording.
-    pub(crate) fn stretches(&self) -> Vec<Range<i64>> {
+    /// Chunks in ticks of the recording.
+    pub(crate) fn chunks(&self) -> Vec<Range<i64>> {
         self.cuts.windows(2).map(|w| w[0]..w[1]).collect()
     }
 
@@ -203,22 +206,22 @@ impl LongEvents {
         self.segments.iter().map(bounds).collect()
     }
 
-    /// The events of a stretch, of `before` ticks before it and of `behind` behind it; none where there are none.
+    /// The events of a chunk, of `before` ticks before it and of `behind` behind it; none where there are none.
     pub(crate) fn around(
         &self,
-        stretch: Range<i64>,
+        chunk: Range<i64>,
         before: i64,
         behind: i64,
     ) -> Result<Option<Events>> {
         let (Some(&first), Some(&last)) = (self.cuts.first(), self.cuts.last()) else {
             return Ok(None);
         };
-        let start = stretch.start.saturating_sub(before).max(first);
-        let stop = stretch.end.saturating_add(behind).min(last);
+        let start = chunk.start.saturating_sub(before).max(first);
+        let stop = chunk.end.saturating_add(behind).min(last);
         Ok(self.events(start, start, stop)?.0)
     }
 
-    /// Where the tick of the recording that a stretch begins or ends at is here; between segments, where the next one
+    /// Where the tick of the recording that a chunk begins or ends at is here; between segments, where the next one
     /// begins.
     pub(crate) fn place(&self, tick: i64) -> i64 {
         if self.segments.is_empty() {
@@ -231,7 +234,7 @@ impl LongEvents {
         }
     }
 
-    /// Whether nothing was counted yet: a count refuses a recording without events.
+    /// True before the first count: a count refuses a recording without events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -304,11 +307,11 @@ impl Counter for LongEvents {
         progress: &dyn Progress,
     ) -> Result<Vec<u64>> {
         self.check(patterns)?;
-        let counting = Counting::new(patterns);
+        let counting = ChunkedCount::new(patterns);
         let mut counted = counting.begin();
         let total = patterns.len() as u64;
         let pieces = self.cuts.len() as u64 - 1;
-        let mut seen = Seen::default();
+        let mut seen = PassStats::default();
         for (done, cut) in self.cuts.windows(2).enumerate() {
             progress::check(progress, "counting")?;
             let start = cut[0].saturating_sub(counting.span()).max(0);
@@ -339,7 +342,8 @@ mod tests {
     use super::*;
     use crate::cases::{bursts, random_case, reader, recording};
     use crate::count::count;
-    use crate::{Interval, MineOptions, mine, mine_by, oracle};
+    use crate::mine::{MineOptions, mine, mine_by};
+    use crate::pattern::Interval;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -360,9 +364,7 @@ mod tests {
         for seed in 0..60 {
             let case = random_case(seed, 40, 12);
             let recording = recording(&case.events, Vec::new());
-            let expected: Vec<u64> = (case.patterns.iter())
-                .map(|p| oracle::count(&case.events, p))
-                .collect();
+            let expected = case.oracle_counts();
             let one = (1..recording.ticks).map(|at| vec![0, at, recording.ticks]);
             for cuts in one.chain([(0..=recording.ticks).collect()]) {
                 let long = long(&recording, cuts.clone());
@@ -374,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_in_stretches_equal_the_whole() {
+    fn bursts_in_chunks_equal_the_whole() {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         for _ in 0..100 {
             let case = bursts(&mut rng, 100..1500, 30);
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_in_stretches_equal_the_whole() {
+    fn trials_in_chunks_equal_the_whole() {
         let mut rng = ChaCha8Rng::seed_from_u64(6);
         for seed in 0..200 {
             let case = random_case(seed, 120, 12);
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_in_stretches_finds_what_the_search_in_memory_finds() {
+    fn the_search_in_chunks_finds_what_the_search_in_memory_finds() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         for seed in 0..20 {
             let case = random_case(seed, 150, 0);

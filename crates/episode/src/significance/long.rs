@@ -1,23 +1,24 @@
 //! Surrogates of a recording that need not fit in memory.
 //!
-//! Dithering moves an event by δ at most, and where to follows from the event alone. So a stretch of a surrogate is
-//! made of the events of that stretch and of δ around it, and is counted as stretches of the recording are
+//! Dithering moves an event by δ at most, and where to follows from the event alone. So a chunk of a surrogate is
+//! made of the events of that chunk and of δ around it, and is counted as chunks of the recording are
 //! ([`LongEvents`]): what leaves it for the next one is made again there.
 
 use rayon::prelude::*;
 
 use super::surrogate::Dither;
 use super::{Significance, SignificanceOptions, Surrogate, Total, rows, together};
-use crate::count::{Counter, Counting, LongEvents};
-use crate::{Events, Pattern};
+use crate::count::{ChunkedCount, Counter, LongEvents};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_base::team::Team;
 
-/// [`significance_by`](super::significance_by) on events of which a stretch is held at a time; the same result, to the
+/// [`significance_by`](super::significance_by) on events of which a chunk is held at a time; the same result, to the
 /// bit. Every process of the team reads all of the recording for its share of the surrogates: once to count, and once for
-/// as many of them as take `memory` bytes, 16 a pattern and surrogate. Beside that each thread holds one surrogate's
-/// events of a stretch. The stage is `surrogates`.
+/// as many of them as take `memory` bytes, 16 per pattern and surrogate. Beside that each thread holds one surrogate's
+/// events of a chunk. The stage is `surrogates`.
 ///
 /// # Errors
 /// As there; `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which wants all of a symbol's intervals at once.
@@ -32,7 +33,7 @@ pub fn significance_in_chunks_by(
     options.surrogate.check()?;
     let Surrogate::Dither { delta } = options.surrogate else {
         return Err(Error::argument(
-            "surrogates in stretches: expected dithering, got shuffled intervals, which are a segment's all at once",
+            "surrogates in chunks: expected dithering, got shuffled intervals, which are a segment's all at once",
         ));
     };
     if options.surrogates == 0 {
@@ -43,27 +44,26 @@ pub fn significance_in_chunks_by(
     }
     let observed = events.count(patterns, None, progress)?;
     let bounds = events.segment_bounds();
-    let counting = Counting::new(patterns);
+    let counting = ChunkedCount::new(patterns);
     let own = team.share(options.surrogates as usize);
     let at_once = memory / (16 * patterns.len() as u64);
     let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).max(1);
     let indices: Vec<u64> = (own.start as u64..own.end as u64).collect();
-    let stretches = events.stretches();
+    let chunks = events.chunks();
     let passes = indices.len().div_ceil(at_once);
-    let total = (passes * stretches.len()) as u64;
+    let total = (passes * chunks.len()) as u64;
     let mut done = 0;
     let mut totals = vec![Total::default(); patterns.len()];
     for indices in indices.chunks(at_once) {
         let mut states: Vec<_> = indices.iter().map(|_| counting.begin()).collect();
-        for stretch in &stretches {
+        for chunk in &chunks {
             progress.update("surrogates", done, total);
             progress::check(progress, "surrogates")?;
             done += 1;
-            let Some(source) = events.around(stretch.clone(), counting.span() + delta, delta)?
-            else {
+            let Some(source) = events.around(chunk.clone(), counting.span() + delta, delta)? else {
                 continue;
             };
-            let here = events.place(stretch.start) - counting.span()..events.place(stretch.end);
+            let here = events.place(chunk.start) - counting.span()..events.place(chunk.end);
             (states.par_iter_mut().zip(indices)).try_for_each(|(state, &index)| {
                 let dither = Dither::new(delta, options.seed, index);
                 let moved = dither.moved(source.iter(), &bounds);
@@ -80,7 +80,7 @@ pub fn significance_in_chunks_by(
         for state in states {
             let counts = counting.counts(state);
             for ((total, count), &observed) in totals.iter_mut().zip(counts).zip(&observed) {
-                *total = total.add(Total::of(count, observed));
+                *total = total.add(Total::new(count, observed));
             }
         }
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn surrogates_in_stretches_say_what_those_of_the_whole_say() {
+    fn surrogates_in_chunks_say_what_those_of_the_whole_say() {
         let mut rng = ChaCha8Rng::seed_from_u64(9);
         for seed in 0..150 {
             let case = random_case(seed, 120, 8);

@@ -1,6 +1,6 @@
 //! Surrogates on devices, each of which takes the next one whenever it is idle.
 //!
-//! Dithered ones are made where they are counted: the CPU takes 45 to 59 ns an event and thread to make one, and a device
+//! Dithered ones are made where they are counted: the CPU takes 45 to 59 ns per event and thread to make one, and a device
 //! that counts thousands of episodes in the meantime would wait for it. What the CPU has to make (shuffled
 //! intervals, shifted parts) is made on all its threads, and is counted as it comes.
 
@@ -22,8 +22,8 @@ const ONE: PieceSizes = PieceSizes { least: 1, most: 1 };
 /// Most threads that make surrogates for one device.
 const MOST_MAKERS: usize = 16;
 
-/// What the surrogates `own` of `kind` say of each pattern (which are sorted by their prefixes), counted on the devices
-/// of `placement`. Sums of whole numbers, so that it does not matter which device had which surrogate.
+/// The sums over the surrogates `own` of `kind` for each pattern (sorted by their prefixes), counted on the devices of
+/// `placement`. Sums of whole numbers, so that it does not matter which device had which surrogate.
 pub(super) fn totals(
     placement: &Placement,
     kind: SurrogateSource<'_>,
@@ -70,7 +70,7 @@ pub(super) fn totals(
     }
 }
 
-/// The sum over `own` of what each surrogate's counts say, the surrogates dealt over `workers`.
+/// The sums over the surrogates `own`, dealt over `workers`.
 fn dealt<W: Sync>(
     workers: &[W],
     own: Range<u64>,
@@ -86,7 +86,7 @@ fn dealt<W: Sync>(
             let counts = count(worker, own.start + index as u64)?;
             let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
             for ((total, count), &limit) in totals.iter_mut().zip(counts).zip(wanted.limits) {
-                *total = total.add(Total::of(count, limit));
+                *total = total.add(Total::new(count, limit));
             }
             // Told in order, too.
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;

@@ -5,8 +5,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::Events;
 use crate::clock::MAX_TICK;
+use crate::events::Events;
 use betz_base::error::{Error, Result};
 
 /// How surrogates are made. Each keeps every symbol's number of events in every segment.
@@ -47,7 +47,7 @@ impl Surrogate {
 
     /// The `index`-th surrogate of `events` from `seed`: the same for any number of threads. Labels,
     /// clock and segments' places stay. Where dithering moves an event follows from `seed`, `index`, the event's tick and
-    /// symbol alone, so that a stretch of the events can be moved without the others.
+    /// symbol alone, so that a chunk of the events can be moved without the others.
     ///
     /// Allocates new events (as [`Events::new`]) and 16 bytes per event while it runs.
     ///

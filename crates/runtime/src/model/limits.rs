@@ -10,6 +10,9 @@ pub struct Limits {
     pub blanking: Option<Blanking>,
     /// What each output is kept within, one entry per output; empty for no bounds.
     pub ranges: Vec<OutputRange>,
+    /// Largest count that a channel drives the filters with in one step, one entry per channel; empty for no
+    /// bounds. A channel that suddenly screams then counts for no more than it did in training.
+    pub count_caps: Vec<f32>,
 }
 
 /// An output beyond these bounds is none that the decoder was trained for: it is kept at the bound, and the
@@ -56,9 +59,11 @@ pub struct Blanking {
 impl Limits {
     pub(super) const TAG: [u8; 4] = *b"LIMS";
     pub(super) const RANGES_TAG: [u8; 4] = *b"RANG";
+    pub(super) const COUNT_CAPS_TAG: [u8; 4] = *b"CAPS";
 
     pub(super) fn check(&self, channels: usize, outputs: usize) -> Result<()> {
         self.check_ranges(outputs)?;
+        self.check_count_caps(channels)?;
         let Some(blanking) = &self.blanking else {
             return Ok(());
         };
@@ -84,6 +89,23 @@ impl Limits {
             }
         }
         Ok(())
+    }
+
+    fn check_count_caps(&self, channels: usize) -> Result<()> {
+        let refuse = |text| Err(Error::new(ErrorKind::InvalidModel, text));
+        if !self.count_caps.is_empty() && self.count_caps.len() != channels {
+            return refuse(format!(
+                "count_caps: expected {channels} values, one per channel, got {}",
+                self.count_caps.len()
+            ));
+        }
+        match self.count_caps.iter().position(|&cap| !(cap > 0.0)) {
+            Some(channel) => refuse(format!(
+                "count_caps[{channel}]: expected a count above 0, got {}",
+                self.count_caps[channel]
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_ranges(&self, outputs: usize) -> Result<()> {

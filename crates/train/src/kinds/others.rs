@@ -1,10 +1,10 @@
-//! Kinds that have no latents: the Kalman filters and the decoder of place.
+//! Kinds that have no latents of the linear decoder: Kalman filters, the decoder of place, the recurrent one.
 
-use super::{Kind, KindScore, gain, nonlinear};
+use super::{Kind, KindOptions, KindScore, gain, nonlinear};
 use crate::fit::checked;
 use crate::limits::limits;
 use crate::validate::Found;
-use crate::{TrainOptions, kalman, place};
+use crate::{TrainOptions, kalman, place, recurrent};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_recording::DatasetView;
@@ -15,6 +15,7 @@ use betz_runtime::psc::FilterBank;
 pub(super) enum Other {
     Kalman(kalman::Entrant),
     Place(place::Entrant),
+    Recurrent(recurrent::Entrant),
 }
 
 /// The best of what a Kalman filter may observe, and how it does; `kind` is [`Kind::Kalman`] or [`Kind::Refit`].
@@ -67,6 +68,26 @@ pub(super) fn place_score(
     Ok((Other::Place(entrant), score))
 }
 
+/// The recurrent decoder of the recording's usual sizes, or of those that `kinds` names, and how it does.
+pub(super) fn recurrent_score(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &Found,
+    kinds: &KindOptions,
+    progress: &dyn Progress,
+) -> Result<(Other, KindScore)> {
+    let entrant = recurrent::Entrant::new(data, options, found, kinds, progress)?;
+    let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
+    let score = gain::score(
+        (data, options, found),
+        Kind::Recurrent,
+        entrant.configuration(),
+        &entrant.estimates,
+        entrant.multiply_adds(spikes, data.outputs.len()),
+    )?;
+    Ok((Other::Recurrent(entrant), score))
+}
+
 /// The linear engine of a decoder, and what is behind it.
 struct Made {
     bank: FilterBank,
@@ -87,6 +108,7 @@ impl Other {
         options: &TrainOptions,
         found: &Found,
         score: &KindScore,
+        progress: &dyn Progress,
     ) -> Result<Decoder> {
         let mut record = TrainingRecord {
             betz_version: env!("CARGO_PKG_VERSION").into(),
@@ -112,6 +134,9 @@ impl Other {
                     }),
                     steps: entrant.steps(),
                 }
+            }
+            Self::Recurrent(entrant) => {
+                return entrant.whole(data, options, record, progress);
             }
             Self::Place(entrant) => {
                 let whole = entrant.whole(data, options)?;

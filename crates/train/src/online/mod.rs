@@ -59,6 +59,7 @@ mod config;
 mod feed;
 mod learner;
 mod paired;
+mod replay;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ pub use assemble::Dropped;
 pub use config::TrainerConfig;
 pub use feed::{Labels, TrainerTap};
 pub use learner::{MAGIC, Verdict};
+pub use replay::{Replay, ReplayEvent, ReplayWindow, follow_verdict, replay_windows};
 pub use thread::Trainer;
 
 use assemble::{Assembler, Shape};

@@ -198,6 +198,7 @@ impl Sums {
             limits: Limits {
                 blanking: self.usual.blanking(&solution.channel_mask),
                 ranges: self.extremes.iter().copied().map(range).collect(),
+                ..Limits::default()
             },
             weights: solution.weights,
             intercept: solution.intercept,

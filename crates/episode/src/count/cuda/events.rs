@@ -1,11 +1,13 @@
-//! Events in a device's memory: the index by symbol, and where in it stretches of time begin.
+//! Events in a device's memory: the index by symbol, and where in it cells of time begin.
 
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::check_number;
-use crate::{Clock, Events, Pattern};
+use crate::clock::Clock;
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context, PinnedBuffer};
 use betz_kernels::Tick;

@@ -23,7 +23,8 @@ mod tests;
 use betz_base::error::{Error, Result};
 use betz_device::cuda::Context;
 
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 pub use events::{DeviceEvents, EventLayout, Ticks, TicksOf};
 pub use resident::ResidentEvents;
@@ -36,7 +37,7 @@ const MOST_EVENTS: usize = 1 << 30;
 /// Bytes that one launch's lists should stay below, however much memory there is.
 const LIST_BYTES: u64 = 1 << 30;
 
-/// Most candidates that a device is given at once in so many events. What a launch keeps between stretches of
+/// Most candidates that a device is given at once in so many events. What a launch keeps between pieces of
 /// time no longer fits the device's cache where both are many: 43,656 at once in 10⁸ events took 73 s on an
 /// H200, in pieces of 1,024 they take 5.4 s; in 5·10⁵ events pieces of 8,192 are the quickest.
 pub(super) fn most_at_once(events: usize) -> usize {

@@ -15,7 +15,9 @@ use crate::cases::{
     reference,
 };
 use crate::count::{CountJob, InMemory, LatestStart, Strategy, count_on, latest_start_on};
-use crate::{Events, Interval, MineOptions, Pattern, mine, mine_by, oracle};
+use crate::events::Events;
+use crate::mine::{MineOptions, mine, mine_by};
+use crate::pattern::{Interval, Pattern};
 use betz_device::Device;
 use betz_device::cuda::Context;
 
@@ -38,11 +40,7 @@ fn cuda_counts_agree_with_the_oracle_on_random_cases() {
     let Some((_, context)) = device() else { return };
     for seed in 0..cuda_cases(4_000) {
         let case = random_case(seed, 14, 12);
-        let expected: Vec<u64> = case
-            .patterns
-            .iter()
-            .map(|p| oracle::count(&case.events, p))
-            .collect();
+        let expected = case.oracle_counts();
         let shape = (1 + seed as usize % 9, seed % 2 == 0, 1 + seed as usize % 3);
         assert_eq!(
             count(&context, &case.events, &case.patterns, shape),

@@ -18,8 +18,9 @@ use betz_base::team::Shard;
 use betz_base::wire::{Reader, Writer};
 
 use super::part::{CountPart, Whole};
+use crate::clock::Clock;
 use crate::count::passage::{Passage, Step};
-use crate::{Clock, Interval, MAX_SYMBOLS, Pattern};
+use crate::pattern::{Interval, MAX_SYMBOLS, Pattern};
 
 /// The first bytes of a file of counts.
 pub const PART_MAGIC: [u8; 8] = *b"BETZCNTP";
@@ -135,7 +136,7 @@ fn read(from: &mut Reader<'_>) -> Result<CountPart> {
             )));
         }
         passages.push(
-            Passage::of(steps)
+            Passage::from_steps(steps)
                 .ok_or_else(|| CONTENT.error("expected steps that ascend, got others"))?,
         );
     }

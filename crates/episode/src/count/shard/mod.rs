@@ -1,4 +1,4 @@
-//! Counting by shards of time, apart from each other: each says what it adds wherever the one before left off.
+//! Counting by shards of time, apart from each other: each reports the amount it adds, as a function of the past.
 
 mod bytes;
 mod part;
@@ -14,7 +14,9 @@ use super::latest_start::runs;
 use super::long::LongEvents;
 use super::passage::{Passage, PassageBuilder};
 use super::walk::{TILE, Walk, WalkOutput};
-use crate::{Alphabet, Events, Pattern};
+use crate::alphabet::Alphabet;
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 #[cfg(feature = "npz")]
@@ -24,7 +26,7 @@ use betz_recording::Stretches;
 use betz_recording::{Recording, Spikes};
 
 pub use bytes::PART_MAGIC;
-pub use part::{CountPart, Joined};
+pub use part::{CountPart, JoinedCounts};
 
 /// Most bytes that one event of a chunk takes while it is read, moved and indexed.
 #[cfg(feature = "npz")]
@@ -34,7 +36,7 @@ const BYTES_PER_EVENT: u64 = 64;
 /// counted by the shorter way from there on.
 const LOOKS: [i64; 2] = [2, 16];
 
-/// The events of one stretch of a recording, for counts that other stretches' add to.
+/// The events of one chunk of a recording, for counts that other chunks' add to.
 pub struct ShardEvents {
     long: LongEvents,
     outline: Recording,
@@ -100,7 +102,7 @@ impl ShardEvents {
         (cuts[0], cuts[cuts.len() - 1])
     }
 
-    /// For each pattern what the stretch adds to its count, and how many events lie in the stretch; one pass over it and
+    /// For each pattern what the chunk adds to its count, and how many events lie in the chunk; one pass over it and
     /// over as much before it as the longest pattern can last. The stage is `counting`, in patterns.
     ///
     /// # Errors
@@ -131,14 +133,19 @@ impl ShardEvents {
                     let new = |run: &&[usize]| vec![PassageBuilder::new(from); run.len()];
                     states = runs.iter().map(new).collect();
                 }
-                // What ends in this piece began in the shard.
+                // Every occurrence that ends in this piece began in the shard.
                 let inside = cut[0] - cuts[0] >= span;
                 states
                     .par_iter_mut()
                     .zip(&runs)
                     .try_for_each(|(state, run)| {
                         let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
-                        go_on(&events, (from, inside), &patterns, state, progress)
+                        let chunk = Chunk {
+                            events: &events,
+                            from,
+                            inside,
+                        };
+                        go_on(chunk, &patterns, state, progress)
                     })?;
             }
             progress.update("counting", total * (done as u64 + 1) / pieces, total);
@@ -162,15 +169,28 @@ impl ShardEvents {
     }
 }
 
-/// Takes `state` of `patterns`, sorted by prefix, through the occurrences that end at or after `from`; `inside` says that
-/// all of them began after the shard did.
+/// A chunk of a shard.
+#[derive(Clone, Copy)]
+struct Chunk<'a> {
+    events: &'a Events,
+    /// Occurrences that end at this tick or later belong to the shard.
+    from: i64,
+    /// True if all of them began after the shard did.
+    inside: bool,
+}
+
+/// Takes `state` of `patterns`, sorted by prefix, through the occurrences of `chunk`.
 fn go_on(
-    events: &Events,
-    (from, inside): (i64, bool),
+    chunk: Chunk<'_>,
     patterns: &[&Pattern],
     state: &mut [PassageBuilder],
     progress: &dyn Progress,
 ) -> Result<()> {
+    let Chunk {
+        events,
+        from,
+        inside,
+    } = chunk;
     let settled = |p: &usize| inside && state[*p].settled().is_some();
     let (alike, apart): (Vec<usize>, Vec<usize>) = (0..patterns.len()).partition(settled);
     let of = |chosen: &[usize]| -> Vec<&Pattern> { chosen.iter().map(|&p| patterns[p]).collect() };

@@ -46,6 +46,11 @@ pub(super) fn encode(parts: &DecoderParts, head: usize) -> Vec<u8> {
             parts.limits.write_ranges(to);
         });
     }
+    if !parts.limits.count_caps.is_empty() {
+        section(&mut to, Limits::COUNT_CAPS_TAG, |to| {
+            to.f32s(&parts.limits.count_caps);
+        });
+    }
     for Attachment {
         tag,
         bytes: content,
@@ -114,6 +119,7 @@ struct Seen {
     head: bool,
     limits: bool,
     ranges: bool,
+    count_caps: bool,
 }
 
 fn read_section(
@@ -159,6 +165,9 @@ fn read_section(
     } else if tag == Limits::RANGES_TAG {
         twice(&mut seen.ranges)?;
         parts.limits.ranges = Limits::read_ranges(&mut content)?;
+    } else if tag == Limits::COUNT_CAPS_TAG {
+        twice(&mut seen.count_caps)?;
+        parts.limits.count_caps = content.at("count_caps").f32s()?;
     } else if is_optional(tag) {
         let all = content.rest();
         let mut bytes = Vec::new();

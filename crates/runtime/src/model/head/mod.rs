@@ -10,6 +10,7 @@
 mod arithmetic;
 mod readout;
 
+pub use arithmetic::{sigmoid, tanh};
 pub use readout::FilteredReadout;
 
 use betz_base::error::{Error, ErrorKind, Result};
@@ -75,7 +76,8 @@ macro_rules! kinds {
         }
 
         impl Head {
-            /// The kind by name: `linear`, `lift`, `experts`, `kalman`, `place`.
+            /// The kind by name: `linear`, `lift`, `experts`, `kalman`, `place`,
+            /// `recurrent`.
             pub fn name(&self) -> &'static str {
                 match self {
                     Self::Linear => "linear",
@@ -194,6 +196,8 @@ kinds! {
     kalman::Kalman(MAX_STATES),
     /// Bayes' rule on a grid of places.
     place::Place(Belief, MAX_CELLS),
+    /// Layers of gated recurrent units, read out linearly.
+    recurrent::Recurrent(Cell, RecurrentLayer, RecurrentMember, MAX_LAYERS, MAX_LAYER_UNITS, MAX_MEMBERS),
 }
 
 impl Head {
