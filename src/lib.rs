@@ -168,13 +168,13 @@ pub mod train {
         estimate_delay, evaluate, evaluate_on, gram, largest_response, score, solve,
     };
     pub use betz_train::{
-        Alternative, Choice, Delay, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
-        Timing, TrainOptions, Trained, Training, TrainingOutcome, TrainingPlan, Validation,
-        alternatives, calibrate, choose, cross_validate, crossover, folds, spread, train, train_on,
-        train_validated, train_validated_on,
+        Alternative, Choice, Delay, MAX_FOLDS, PRESETS, Preset, RidgeChoice, Search, Timing,
+        TrainOptions, Trained, Training, TrainingOutcome, TrainingPlan, Validation, alternatives,
+        calibrate, choose, cross_validate, crossover, train, train_on, train_validated,
+        train_validated_on,
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
-    pub use betz_train::{VarianceScore, variance_scores, with_variance};
+    pub use betz_train::{VarianceScore, variance_scores};
     pub use betz_train::{long, online, place, retained, sums, trials};
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use betz::model::Decoder;
-use betz::train::retained::{Remover, Retained};
+use betz::train::retained::{Remover, StoredStatistics};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     let model = Decoder::load(&args.model)?;
     let at = |e: Error| e.at(args.model.display());
     let channels = channels(&args.channels, model.channel_names())?;
-    let retained = Retained::of(&model).map_err(at)?;
+    let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
     let remover = Remover::new(&model, &retained).map_err(at)?;
     let factor_seconds = started.elapsed().as_secs_f64();

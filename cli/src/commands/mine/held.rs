@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use betz::device::Device;
-use betz::episode::count::{InMemory, LazyPlacement, Strategy, TeamStrategy};
+use betz::device::{DeferredPlacement, Device};
+use betz::episode::count::{InMemory, Strategy, TeamStrategy};
 use betz::episode::significance::Workers;
 use betz::episode::{Events, Order};
 use betz::team::Team;
@@ -50,7 +50,7 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
     let source = Source::Held(&events);
-    let placement = LazyPlacement::new(&device);
+    let placement = DeferredPlacement::new(&device);
     let workers = Workers {
         team,
         placement: &placement,

@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use betz::device::DeferredPlacement;
 use betz::episode::MiningResult;
-use betz::episode::count::{
-    Counter, LatestStart, LazyPlacement, LongEvents, OverTime, ShardEvents, Strategy,
-};
+use betz::episode::count::{Counter, LatestStart, LongEvents, OverTime, ShardEvents, Strategy};
 use betz::episode::significance::Workers;
 use betz::recording::Stretches;
 use betz::team::Team;
@@ -130,7 +129,7 @@ fn tell_of(
         Some(_) => {
             let (events, bar) = (open()?, Bar::new());
             let source = Source::Stretches(&events, memory);
-            let placement = LazyPlacement::cpu();
+            let placement = DeferredPlacement::cpu();
             let workers = Workers {
                 team,
                 placement: &placement,

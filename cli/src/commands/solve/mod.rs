@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use betz::model::{Decoder, OutputScore};
-use betz::train::retained::{Refit, Retained};
+use betz::train::retained::{Refit, StoredStatistics};
 use betz::train::sums::{SolveOptions, Sums};
 use betz::train::{MaskPolicy, RidgeChoice};
 use betz::{Error, Result};
@@ -133,7 +133,7 @@ fn again(args: &Solve, path: &Path) -> Result<(Decoder, f64)> {
     };
     let at = |e: Error| e.at(path.display());
     let model = Decoder::load(path)?;
-    let retained = Retained::of(&model).map_err(at)?;
+    let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
     let refit = Refit::new(&model, &retained).map_err(at)?;
     let model = refit.solve(&retained.sums, ridge).map_err(at)?;
