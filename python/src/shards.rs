@@ -195,7 +195,9 @@ pub(crate) fn count(
     let shard = self::shard(shard).or_raise(py)?;
     let named = episodes.into_iter().map(|asked| match asked {
         EpisodeArgument::Text(text) => EpisodeName::Text(text),
-        EpisodeArgument::Found(episode) => EpisodeName::Found(episode.channels.clone(), episode.delays.clone()),
+        EpisodeArgument::Found(episode) => {
+            EpisodeName::Found(episode.channels.clone(), episode.delays.clone())
+        }
     });
     let named: Vec<EpisodeName> = named.collect();
     let inner = work::run(py, progress, |progress| {

@@ -75,9 +75,9 @@ impl Options {
         given.extract().map_err(|error| {
             let (py, text) = (given.py(), error.to_string());
             let option = text.rsplit("Options.").next().unwrap_or("options");
-            let reason = error.cause(py).map_or_else(String::new, |cause| {
-                format!(", {}", cause.value(py))
-            });
+            let reason = error
+                .cause(py)
+                .map_or_else(String::new, |cause| format!(", {}", cause.value(py)));
             let got = given.get_item(option);
             let got = got.map_or_else(|_| "nothing".to_owned(), |got| format!("{got:?}"));
             PyTypeError::new_err(format!("{option}: got {got}{reason}"))
