@@ -72,7 +72,7 @@ impl Options {
     /// # Errors
     /// TypeError that names the option and says why its value is refused.
     pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        given.extract().map_err(|error| {
+        given.extract::<Self>().map_err(|error: PyErr| {
             let (py, text) = (given.py(), error.to_string());
             let option = text.rsplit("Options.").next().unwrap_or("options");
             let reason = error
