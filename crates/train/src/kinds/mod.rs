@@ -6,27 +6,32 @@
 
 pub(crate) mod family;
 mod gain;
+mod lifts;
 mod model;
 mod nonlinear;
 mod others;
 mod race;
 mod regions;
 pub(crate) mod split;
+mod teams;
 
-use super::blank::Cleaned;
-use super::validate::{self, Found};
-use super::{Search, TrainOptions, Trained};
-use crate::experts::Teams;
-use crate::lift::Lifts;
+use super::blank::CleanData;
+use super::validate::{self, BankChoice};
+use crate::device::Trained;
+
+use crate::options::TrainOptions;
 use crate::recurrent::UNITS_MULTIPLE;
+use crate::search::Search;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, OutputScore};
+use lifts::Lifts;
 use nonlinear::{MOST_LATENTS, Nonlinear};
 use others::{kalman_score, place_score, recurrent_score};
+use teams::Teams;
 
 /// Gains below this many standard errors over folds do not pay for another kind.
 const ERRORS: f64 = 2.0;
@@ -213,10 +218,10 @@ pub fn train_kinds_on<'d>(
 ) -> Result<(Trained, Comparison)> {
     kinds.check()?;
     let data = &data.into();
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let artefacts = cleaned.artefacts;
     let data = &cleaned.view(data);
-    let found = validate::run(device, data, options, search, progress)?;
+    let found = validate::cross_validate_banks(device, data, options, search, progress)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
     if [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts]
@@ -330,7 +335,7 @@ fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
 fn linear_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
 ) -> Result<KindScore> {
     let scores = found.validation.scores.clone();
     let outputs = data.outputs.len();

@@ -5,10 +5,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::Search;
+use crate::device::train_on;
 use crate::options::RidgeChoice;
+use crate::search::Search;
 use crate::sums::SolveOptions;
-use crate::{train_on, train_validated_on};
+use crate::validate::train_validated_on;
 use betz_base::team::Alone;
 use betz_base::team::threads::run_team;
 use betz_gram::{GramPath, MaskPolicy};
@@ -41,7 +42,7 @@ fn cut(whole: &Dataset, steps: Range<i64>) -> Dataset {
 }
 
 fn surveyed(whole: &Dataset, stretch: Range<i64>) -> Survey {
-    Survey::of(&cut(whole, Survey::reach(&stretch)), stretch)
+    Survey::new(&cut(whole, Survey::reach(&stretch)), stretch)
 }
 
 fn outline(data: &Dataset) -> Outline {
@@ -183,14 +184,15 @@ fn training_in_stretches_is_training_on_the_whole() {
             banks: vec![bank(&[(0.02, 0)]), bank(&[(0.1, 1), (0.4, 0)])],
             ridge: true,
         });
-        let silent = crate::active(&whole).unwrap().unwrap();
+        let silent = crate::active::active(&whole).unwrap().unwrap();
         let cpu = Device::cpu();
         let expected = match &search {
             Some(search) => train_validated_on(&cpu, &silent.data, &train, search, &()),
             None => train_on(&cpu, &silent.data, &train, &()),
         };
         let expected = expected.unwrap().decoder;
-        let expected = crate::spread(expected, &whole.channel_names, &silent.channels).unwrap();
+        let expected =
+            crate::active::spread(expected, &whole.channel_names, &silent.channels).unwrap();
         let long = TrainingPlan {
             options: train,
             search,
@@ -362,7 +364,7 @@ fn what_does_not_belong_together_is_refused() {
         &[0, 1, 8, 0],
         &[0, u64::MAX],
     ] {
-        assert!(Decided::from_words(words).is_err());
+        assert!(FoldDecision::from_words(words).is_err());
     }
 }
 
