@@ -83,8 +83,14 @@ def broken():
                 out.append(f"{page.relative_to(ROOT)}: {target}: no such file")
             elif anchor and file.suffix == ".md" and anchor not in anchors(file):
                 out.append(f"{page.relative_to(ROOT)}: {target}: no such heading")
-    # A page that the contents do not name is not in the site.
+    # A page that the contents do not name is not in the site, and a link to it would lead nowhere.
     named = {file for _, file, _ in links(ROOT / "docs/SUMMARY.md")}
+    for page in sorted(named):
+        for target, file, _ in links(page):
+            if file.is_dir():
+                out.append(f"{page.relative_to(ROOT)}: {target}: link to a file, not to a folder")
+            elif file.suffix == ".md" and file not in named:
+                out.append(f"docs/SUMMARY.md: add {file.relative_to(ROOT)}, to which {page.relative_to(ROOT)} links")
     for page in sorted((ROOT / "docs").glob("*.md")):
         if page.name != "SUMMARY.md" and page not in named:
             out.append(f"docs/SUMMARY.md: add {page.name}")
@@ -100,7 +106,11 @@ def copy(folder):
     for file in wanted:
         to = folder / file.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, to)
+        if file.suffix == ".md":
+            # mdBook makes index.html of README.md, and does not change the links to it.
+            to.write_text(re.sub(r"(\]\((?:[^()\s]*/)?)README\.md", r"\1index.md", file.read_text()))
+        else:
+            shutil.copyfile(file, to)
     # mdBook looks for the contents at the top of the book, where its paths begin.
     text = LINK.sub(
         lambda link: link.group(0).replace(

@@ -15,12 +15,12 @@ use super::{Counter, LatestStart, Strategy};
 use crate::alphabet::Alphabet;
 use crate::pattern::Pattern;
 
-/// Passages that the first process holds at once, of all processes together: some 60 MB where each has two steps.
+/// Passages that the first process holds at once, of all processes together: some 60 MB if each has two steps.
 pub(super) const AT_ONCE: usize = 1 << 20;
 
-/// Events of which every process of a team reads a chunk of time: chunks that follow each other in the order of
-/// ranks, from the recording's beginning to its end. What the chunks add is put together by the first process in
-/// that order, so that counts are those of the whole, occurrences across seams included.
+/// A recording of which every process of a team reads one chunk of time, in the order of ranks, from the recording's
+/// beginning to its end. The first process adds up the passages of the chunks in that order, so that counts are those of
+/// the whole, occurrences across seams included.
 pub struct OverTime<'a> {
     team: &'a dyn Team,
     own: ShardEvents,
@@ -32,8 +32,7 @@ impl<'a> OverTime<'a> {
     /// `own` is this process' chunk.
     ///
     /// # Errors
-    /// `Mismatch` where the chunks of all processes are not those of one recording, one after the other; what the
-    /// team says.
+    /// `Mismatch` if the chunks of all processes do not follow each other in one recording; those of the team.
     pub fn new(team: &'a dyn Team, own: ShardEvents) -> Result<Self> {
         let outline = own.outline();
         let mut hash = Fnv1a::new();
@@ -101,7 +100,7 @@ impl<'a> OverTime<'a> {
         for (rank, part) in parts.iter().enumerate() {
             let differs = || {
                 Error::mismatch(format!(
-                    "rank {rank}: expected what its chunk adds to {} episodes, the same as the first rank's, got others",
+                    "rank {rank}: expected passages for the same {} episodes as the first rank, got others",
                     own.len()
                 ))
             };
