@@ -31,7 +31,7 @@ impl Model {
     }
 }
 
-/// Scores as a list of dictionaries, one an output.
+/// Scores as a list of dictionaries, one per output.
 pub(crate) fn score_list<'py>(
     py: Python<'py>,
     scores: &[OutputScore],

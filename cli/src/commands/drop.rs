@@ -30,7 +30,7 @@ pub(crate) struct Drop {
 }
 
 #[derive(Serialize)]
-struct Dropped {
+struct RemovalReport {
     model: String,
     /// Names of the channels that were asked for.
     channels: Vec<String>,
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     let left = remover.without(&channels).map_err(at)?;
     let seconds = started.elapsed().as_secs_f64();
     left.save(&args.out)?;
-    let dropped = Dropped {
+    let dropped = RemovalReport {
         model: args.out.display().to_string(),
         channels: (channels.iter().map(|&c| model.channel_names()[c].clone())).collect(),
         channels_left: left.channel_mask().iter().filter(|used| **used).count(),
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     report::tell(&dropped, args.common.json)
 }
 
-impl Outcome for Dropped {
+impl Outcome for RemovalReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",

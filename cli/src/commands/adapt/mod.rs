@@ -19,7 +19,7 @@ use crate::report::{self, Bar, Outcome, Table};
 use args::Adapt;
 
 #[derive(Serialize)]
-struct Adapted {
+struct AdaptationReport {
     decoder: &'static str,
     trials: usize,
     windows: Vec<ReplayWindow>,
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
         &frozen,
         &adapted,
     )?;
-    let facts = Adapted {
+    let facts = AdaptationReport {
         decoder: model.kind(),
         trials: dataset.segments.len(),
         windows,
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
     report::tell(&facts, args.common.json)
 }
 
-impl Outcome for Adapted {
+impl Outcome for AdaptationReport {
     fn print(&self) -> Result<()> {
         let mut header = vec!["trials".to_owned()];
         for model in ["frozen", "adapted"] {
@@ -141,11 +141,11 @@ impl Outcome for Adapted {
             eprintln!("a system could not be solved: {failure}");
         }
         report::line(&format!(
-            "{} accepted, {} refused, {} rolled back; {} trials left out; {:.1} s labelled; the sums count {:.0} steps",
+            "{} accepted, {} refused, {} rolled back; {} left out; {:.1} s labelled; effective length of the sums: {:.0} steps",
             self.accepted,
             self.refused,
             self.rolled_back,
-            self.dropped,
+            report::count(self.dropped, "trial"),
             self.labelled_seconds,
             self.effective_steps
         ))

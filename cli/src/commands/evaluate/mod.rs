@@ -28,7 +28,7 @@ const SHOWN: usize = 10;
 const MOST_SHIFTS: u32 = 100_000;
 
 #[derive(Serialize)]
-struct Evaluated {
+struct EvaluationReport {
     #[serde(flatten)]
     scores: Scores,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     if let Some(memory) = args.memory {
         if let Some(path) = out.filter(|path| decoded_file::is_nwb(path)) {
             return Err(Error::argument(format!(
-                "--out {}: expected .csv beside --memory, which never has the whole recording",
+                "--out {}: expected .csv with --memory, which never has the whole recording",
                 path.display()
             )));
         }
@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let ran = decoded.ran;
     device::note_fallback(&ran, "evaluation");
-    let evaluated = Evaluated {
+    let evaluated = EvaluationReport {
         scores: Scores {
             outputs: evaluation.outputs,
             median_error: place.as_ref().map(|place| place.median),
@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     report::tell(&evaluated, args.common.json)
 }
 
-impl Outcome for Evaluated {
+impl Outcome for EvaluationReport {
     fn print(&self) -> Result<()> {
         self.scores.print()?;
         if let Some(place) = &self.place {
@@ -264,13 +264,14 @@ fn details(
 }
 
 fn print_more(more: &[More]) -> Result<()> {
-    if more.is_empty() {
-        return Ok(());
-    }
     let (trials, chance) = (
         more.iter().any(|m| !m.trials.is_empty()),
         more.iter().any(|m| m.chance.is_some()),
     );
+    let importance = more.iter().any(|m| !m.importance.is_empty());
+    if !(trials || chance || importance) {
+        return Ok(());
+    }
     let mut header = vec!["output", "correlation"];
     if trials {
         header.push("R², 95 of 100 draws of trials");

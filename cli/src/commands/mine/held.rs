@@ -11,7 +11,7 @@ use betz::{Error, Result};
 
 use super::args::Mine;
 use super::chance::{self, Source};
-use super::print::{Searched, tell};
+use super::print::{SearchedEvents, tell};
 use super::replay;
 use super::targets::{Targets, count_wanted, parse_intervals};
 use crate::data;
@@ -61,7 +61,7 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     if team.rank() > 0 {
         return Ok(());
     }
-    let seen = Searched {
+    let seen = SearchedEvents {
         alphabet: events.alphabet(),
         number: events.len() as u64,
         held: Some(&events),

@@ -13,7 +13,7 @@ use betz::{Error, Result};
 
 use super::args::Mine;
 use super::chance::{self, Source};
-use super::print::{Searched, tell};
+use super::print::{SearchedEvents, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
 use crate::chunks::{self, expect_npz};
@@ -39,7 +39,7 @@ pub(super) fn run(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     }
     let path = &args.events;
     expect_npz(path, "--memory")?;
-    device::cpu_for("counting in stretches", &args.common.device)?;
+    device::cpu_for("counting in chunks", &args.common.device)?;
     let at = |e: Error| e.at(path.display());
     let most = (memory / BYTES_AN_EVENT).max(1);
     let open = |most: u64| -> Result<LongEvents> {
@@ -141,7 +141,7 @@ fn tell_of(
     if team.rank() > 0 {
         return Ok(());
     }
-    let seen = Searched {
+    let seen = SearchedEvents {
         alphabet: counter.alphabet(),
         number,
         held: None,

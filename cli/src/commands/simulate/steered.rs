@@ -62,7 +62,7 @@ impl Velocity {
 }
 
 /// A session under the loop's decoder trait.
-pub(super) struct Steered {
+pub(super) struct LearningDecoder {
     session: Session,
     velocity: Velocity,
     counts: Vec<u16>,
@@ -81,7 +81,7 @@ struct Learning {
     swapper: Swapper,
 }
 
-impl Steered {
+impl LearningDecoder {
     /// # Errors
     /// As [`Session::open`] and, where it is to learn, [`Worker::open`].
     pub(super) fn open(
@@ -141,7 +141,7 @@ impl Steered {
     }
 }
 
-impl closed_loop::Decoder for Steered {
+impl closed_loop::Decoder for LearningDecoder {
     fn reset(&mut self) {
         self.session.reset();
     }

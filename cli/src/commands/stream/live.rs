@@ -118,8 +118,10 @@ fn tell(args: &Arguments, session: &Session, pumped: &PumpReport) -> Result<()> 
 impl Outcome for Live {
     fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{} steps, {} passed over, {} restarts",
-            self.steps, self.skipped, self.restarts
+            "{}, {} skipped, {}",
+            report::count(self.steps, "step"),
+            self.skipped,
+            report::count(self.restarts, "restart")
         ))?;
         report::line(&self.latency_us.sentence())?;
         report::line(&format!(
