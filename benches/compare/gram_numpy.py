@@ -79,7 +79,7 @@ def main():
     arguments = parser.parse_args()
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     if not arguments.no_build:
-        subprocess.run(["cargo", "build", "--release", "--example", "gram"], check=True, cwd=root)
+        subprocess.run(["cargo", "build", "--release", "-p", "betz-programs", "--bin", "gram"], check=True, cwd=root)
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target"))
     binary = os.path.join(target, "release", "gram")
     steps = round(arguments.seconds / arguments.step)

@@ -10,13 +10,13 @@ use crate::report;
 
 /// Filters as the JSON names them.
 #[derive(Serialize)]
-pub(super) struct FilterShape {
+pub(crate) struct FilterShape {
     tau_seconds: f64,
     order: u32,
 }
 
 /// The filters of `bank` for the JSON.
-pub(super) fn shapes(bank: &FilterBank) -> Vec<FilterShape> {
+pub(crate) fn shapes(bank: &FilterBank) -> Vec<FilterShape> {
     let filters = bank.filters().iter();
     filters
         .map(|f| FilterShape {
@@ -26,10 +26,9 @@ pub(super) fn shapes(bank: &FilterBank) -> Vec<FilterShape> {
         .collect()
 }
 
-/// The filters of `bank` as TAU:ORDER.
-pub(super) fn text(bank: &FilterBank) -> String {
-    let filters = bank.filters().iter();
-    let shapes: Vec<String> = filters
+/// `filters` as TAU:ORDER.
+pub(crate) fn text(filters: &[FilterShape]) -> String {
+    let shapes: Vec<String> = (filters.iter())
         .map(|f| format!("{}:{}", report::number(f.tau_seconds), f.order))
         .collect();
     shapes.join(" ")
@@ -37,7 +36,7 @@ pub(super) fn text(bank: &FilterBank) -> String {
 
 /// The bank that `--filter` or else `--bank` names; `None` when cross-validation over `folds` folds is to
 /// choose.
-pub(super) fn chosen(bank: &str, filters: &[String], folds: u32) -> Result<Option<FilterBank>> {
+pub(crate) fn chosen(bank: &str, filters: &[String], folds: u32) -> Result<Option<FilterBank>> {
     if !filters.is_empty() || bank != "auto" {
         return named(bank, filters, "auto or ").map(Some);
     }
@@ -50,7 +49,7 @@ pub(super) fn chosen(bank: &str, filters: &[String], folds: u32) -> Result<Optio
 }
 
 /// The bank that `--filter` or else `--bank` names; `or` is what else the latter may be.
-pub(super) fn named(bank: &str, filters: &[String], or: &str) -> Result<FilterBank> {
+pub(crate) fn named(bank: &str, filters: &[String], or: &str) -> Result<FilterBank> {
     if !filters.is_empty() {
         let filters: Result<Vec<Filter>> = filters.iter().map(|f| filter(f)).collect();
         return FilterBank::new(filters?);
@@ -77,7 +76,7 @@ fn filter(text: &str) -> Result<Filter> {
     }
 }
 
-pub(super) fn low_pass(text: &str) -> Result<LowPass> {
+pub(crate) fn low_pass(text: &str) -> Result<LowPass> {
     let (cutoff, order) = text.split_once(':').unwrap_or((text, "2"));
     match (cutoff.parse(), order.parse()) {
         (Ok(cutoff_hz), Ok(order)) => Ok(LowPass { order, cutoff_hz }),
@@ -88,7 +87,7 @@ pub(super) fn low_pass(text: &str) -> Result<LowPass> {
 }
 
 /// Seconds of `--delay` in whole steps; what was rounded is said on standard error.
-pub(super) fn delay_steps(text: &str, step_seconds: f64) -> Result<i64> {
+pub(crate) fn delay_steps(text: &str, step_seconds: f64) -> Result<i64> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| Error::argument(format!("--delay: expected seconds or auto, got '{text}'")))?;
@@ -101,7 +100,7 @@ pub(super) fn delay_steps(text: &str, step_seconds: f64) -> Result<i64> {
     let rounded = steps * step_seconds;
     if (rounded - seconds).abs() > 1e-6 * step_seconds {
         eprintln!(
-            "--delay {seconds} s is no whole number of steps of {step_seconds} s: taken as {rounded} s"
+            "--delay {seconds} s is not a whole number of steps of {step_seconds} s: rounded to {rounded} s"
         );
     }
     Ok(steps as i64)

@@ -1,4 +1,4 @@
-//! What every picture shares: colours that the colour-blind can tell, axes, panels.
+//! Shared parts of all pictures: colours that the colour-blind can tell apart, axes, panels.
 
 use std::ops::Range;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub(crate) fn entry(area: &Area<'_>, color: RGBColor, name: &str, at: (i32, i32)
     text(area, name, (x + 36, y), 15.0)
 }
 
-/// What a panel's axes say.
+/// Labels of a panel's axes.
 pub(crate) struct Axes<'a> {
     pub(crate) x: Range<f64>,
     pub(crate) y: Range<f64>,

@@ -21,7 +21,7 @@ pub fn be_quiet() {
     report::be_quiet();
 }
 
-/// 2 for wrong usage, 1 for what failed.
+/// 2 for wrong usage, 130 for an interrupt, 1 for every other failure.
 pub fn exit_code(error: &Error) -> u8 {
     crate::exit_code(error)
 }

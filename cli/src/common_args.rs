@@ -6,29 +6,29 @@ use clap::Args;
 /// Options of every command.
 #[derive(Args, Clone)]
 pub(crate) struct Common {
-    /// Print one JSON object on standard output instead of a table
+    /// Print one JSON object on standard output instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where to compute: auto, cpu, cuda, cuda:N, cuda:all
+    /// Device that computes: auto, cpu, cuda, cuda:N or cuda:all
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
-    /// Replace output files that are there, whatever they hold; without it only an earlier result of
-    /// the same kind is replaced. What a command reads is never replaced
+    /// Replace existing output files whatever they hold. Without it, only an earlier result of the
+    /// same kind is replaced. An input is never replaced
     #[arg(long)]
     pub(crate) force: bool,
 }
 
-/// Which behaviour of a file that has several series of it.
+/// The behaviour series to use.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Behaviors {
-    /// Behaviour of an NWB file, by the name of a series, of a container of some, or a path; repeat for several, which must be
-    /// sampled at the same times. Default: the first that holds velocities, else the first
+    /// Behaviour series of an NWB file, by name, by container or by path; repeat for several that
+    /// share their sample times [default: the first that holds velocities, else the first]
     #[arg(long = "behavior", value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }
 
 impl Behaviors {
-    /// Refuses names for a recording that is read in stretches.
+    /// Refuses names for a recording that is read in chunks.
     pub(crate) fn none_in_stretches(&self) -> betz::Result<()> {
         match self.names.first() {
             Some(name) => Err(betz::Error::argument(format!(
@@ -39,28 +39,28 @@ impl Behaviors {
     }
 }
 
-/// Which part of a recording to use.
+/// The part of a recording to use.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Part {
     #[command(flatten)]
     pub(crate) behavior: Behaviors,
-    /// Use only these segments (trials) of the file, counted from 0: single numbers and half-open ranges, such
-    /// as 0..800,805
+    /// Segments (trials) to use, counted from 0: numbers and half-open ranges such as 0..800,805
+    /// [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) segments: Option<String>,
-    /// Use only what lies at or after this time
+    /// Start of the part to use, in seconds [default: 0]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) from: Option<f64>,
-    /// Use only what lies before this time
+    /// End of the part to use, in seconds [default: the end]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) until: Option<f64>,
-    /// Leave out what lies between two samples of the behaviour further apart than this; by default
-    /// it is interpolated however far apart they are
+    /// Longest gap between two behaviour samples that is interpolated, in seconds; longer gaps are
+    /// left out [default: no limit]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) max_gap: Option<f64>,
 }
 
-/// Bytes from a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
+/// Parses a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.
 pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     let expected = || format!("expected a size such as 2GiB, 500MB or 4096, got {text:?}");
     let digits = text
@@ -87,9 +87,13 @@ pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// `2/8`: the second of eight shards.
+/// Parses `2/8`, the second of eight shards.
 pub(crate) fn shard(text: &str) -> Result<Shard, String> {
-    let expected = || format!("expected a shard and how many there are, such as 2/8, got {text:?}");
+    let expected = || {
+        format!(
+            "expected the number of a shard and the number of shards, such as 2/8, got {text:?}"
+        )
+    };
     let (number, of) = text.split_once('/').ok_or_else(expected)?;
     let whole = |text: &str| text.trim().parse::<u32>().map_err(|_| expected());
     Shard::new(whole(number)? as usize, whole(of)? as usize).map_err(|e| e.message().to_owned())

@@ -71,7 +71,7 @@ pub(crate) fn read_recording_with_report(
     Ok((recording, read))
 }
 
-/// How many spikes a recording has, or values of a signal.
+/// Number of spikes of a recording, or of values of a signal, in words.
 pub(crate) fn entries(recording: &Recording) -> String {
     match recording.form {
         SpikeForm::Signal => report::count(recording.spikes.len() as u128, "value"),
@@ -87,8 +87,7 @@ pub(crate) fn default_step(recording: &Recording) -> f64 {
     }
 }
 
-/// What `part` names of `recording`, on a clock of `step` seconds; what had to be left out is said on
-/// standard error.
+/// The chosen `part` of `recording` on a clock of `step` seconds. Omissions are reported on standard error.
 pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Result<Dataset> {
     if let Some(list) = &part.segments {
         let wanted = parse_ranges("--segments", list, recording.segments.len())?;
@@ -128,19 +127,22 @@ fn align(recording: &Recording, step: f64, max_gap: Option<f64>) -> Result<Datas
         max_gap_seconds: max_gap,
     };
     let (dataset, left_out) = recording.align_with(&options)?;
-    for (count, what) in [
+    for (count, unit, place) in [
         (
             left_out.segments_dropped,
-            "segments without a whole step or without behaviour",
+            "segment",
+            "without a whole step or without behaviour",
         ),
         (
             left_out.steps_without_behavior,
-            "steps before or after the behaviour",
+            "step",
+            "before or after the behaviour",
         ),
-        (left_out.steps_in_gaps, "steps in gaps of the behaviour"),
+        (left_out.steps_in_gaps, "step", "in gaps of the behaviour"),
     ] {
         if count > 0 {
-            eprintln!("left out: {count} {what}");
+            let left_out = report::count(count as u128, unit);
+            eprintln!("left out: {left_out} {place}");
         }
     }
     Ok(dataset)
@@ -215,7 +217,7 @@ pub(crate) fn recording_for(
     if invented_channel_names(model.channel_names())
         || invented_channel_names(&recording.channel_names)
     {
-        eprintln!("channels have no names in the model or the recording: taken by their numbers");
+        eprintln!("channels have no names in the model or the recording: matched by number");
     }
     recording
         .with_channels(model.channel_names())

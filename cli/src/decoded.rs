@@ -1,23 +1,23 @@
-//! What a model decodes, in an NWB file beside the recording that it was decoded from.
+//! DecodedOutputs outputs, as a table or in an NWB file together with their recording.
 
 use std::path::Path;
 
 use betz::model::Decoder;
 use betz::recording::{Dataset, Recording};
 use betz::{Error, Result};
-use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
+use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 
 use crate::common_args::Behaviors;
 use crate::data;
 use crate::files::Kind;
 
-/// Whether `path` is to be an NWB file, by its ending.
+/// True if `path` ends in .nwb.
 pub(super) fn is_nwb(path: &Path) -> bool {
     path.extension()
         .is_some_and(|ending| ending.eq_ignore_ascii_case("nwb"))
 }
 
-/// What decoded outputs at `path` are: a table, or a series in NWB.
+/// The kind of file for decoded outputs at `path`: a table, or NWB.
 pub(super) fn kind(path: Option<&Path>) -> Kind {
     match path.is_some_and(is_nwb) {
         true => Kind::Nwb,
@@ -31,7 +31,7 @@ pub(super) fn series(
     model: &Decoder,
     dataset: &Dataset,
     estimates: &[f32],
-) -> Decoded {
+) -> DecodedOutputs {
     let width = model.outputs().len();
     let (mut times, mut values) = (Vec::new(), Vec::new());
     for segment in &dataset.segments {
@@ -42,7 +42,7 @@ pub(super) fn series(
         }
     }
     let name = name.file_name().unwrap_or_default().to_string_lossy();
-    Decoded {
+    DecodedOutputs {
         by: format!(
             "{name}, a {} decoder that Betz {} trained",
             model.kind(),

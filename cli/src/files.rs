@@ -1,9 +1,9 @@
-//! What a command reads and writes, checked in one place before it does anything.
+//! Files that a command reads and writes, checked in one place before it does anything.
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use betz::file::{FilePlan, write_atomically};
 use betz::hash::Fnv1a;
@@ -15,16 +15,20 @@ use crate::report;
 
 /// The first line of every picture; it tells one from somebody else's.
 const DRAWN: &str = "<!-- drawn by betz -->";
-/// What every PNG says at its start.
+/// Text in the header of every PNG.
 pub(crate) const DRAWN_PNG: &str = "drawn by betz";
-/// How a file of chains begins.
+/// First words of a file of chains.
 pub(crate) const CHAINS: &str = "# Chains embedded among ";
-/// How a file of candidates begins.
+/// First words of a file of candidates.
 pub(crate) const CANDIDATES: &str = "# Candidates of size ";
+/// Ending of partial results.
+const PARTIAL: &str = ".partial";
+/// Note inside a partial result.
+pub(crate) const INCOMPLETE: &str = "incomplete: the command was interrupted";
 /// Bytes at a file's start that tell what it is.
 const START: u64 = 4096;
 
-/// What a file is to hold, and how an earlier one of its kind is told.
+/// The kind of an output file, by which an earlier result of the same kind is recognised.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// A trained decoder.
@@ -100,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// Whether the file at `path` is an earlier result of this kind.
+    /// True if the file at `path` is an earlier result of this kind.
     pub(crate) fn made(self, path: &Path) -> bool {
         let start = start(path);
         let begins = |with: &str| start.starts_with(with.as_bytes());
@@ -148,7 +152,7 @@ impl Kind {
 
 fn start(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What cannot be read is nobody's earlier result.
+    // A file that cannot be read is no earlier result.
     if let Ok(file) = File::open(path)
         && file.take(START).read_to_end(&mut bytes).is_err()
     {
@@ -162,7 +166,7 @@ pub(crate) fn told_of(events: u64) -> String {
     format!("# The events are those of {events:016x}.")
 }
 
-/// Whether `chains` tells of the events at `path`, as they are now.
+/// True if `chains` describes the events at `path` as they are now.
 fn is_told_of(path: &Path, chains: &Path) -> bool {
     let told = start(chains);
     let told = String::from_utf8_lossy(&told);
@@ -269,7 +273,7 @@ pub(crate) fn is_stream(path: &Path) -> bool {
     path.starts_with("/dev") || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
-/// Whether `--out` is to be a table as text; else it is `.npz`.
+/// True if `--out` is a .csv table, false if it is .npz.
 pub(crate) fn is_csv(path: &Path) -> Result<bool> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
     match ending.to_ascii_lowercase().as_str() {
@@ -282,10 +286,31 @@ pub(crate) fn is_csv(path: &Path) -> Result<bool> {
     }
 }
 
+/// The file that a result goes to: `path` itself, or `NAME.partial` beside it if the work was interrupted. An earlier
+/// result at `path` stays.
+pub(crate) fn destination(path: &Path, complete: bool) -> PathBuf {
+    if complete || is_stream(path) {
+        return path.to_owned();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(PARTIAL);
+    eprintln!("partial result: {}", name.to_string_lossy());
+    name.into()
+}
+
+/// True if `path` is that of a partial result.
+pub(crate) fn is_partial(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(PARTIAL)
+}
+
 /// Writes a picture to `path`.
 pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<()> {
     write_atomically(path, |file| {
         writeln!(file, "{DRAWN}")?;
-        file.write_all(svg.as_bytes())
+        file.write_all(svg.as_bytes())?;
+        if is_partial(path) {
+            writeln!(file, "<!-- {INCOMPLETE} -->")?;
+        }
+        Ok(())
     })
 }

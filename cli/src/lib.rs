@@ -3,7 +3,7 @@
 //! The command line as a library, for its own programs: `betz` and `betz-mpi`, which adds [`cluster`] to a team.
 //!
 //! Results go to standard output (`--json`: one object), progress and notes to standard error.
-//! Exit codes: 0 done, 1 failed, 2 wrong usage.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
 mod args;
 mod bank;
@@ -17,7 +17,6 @@ mod data;
 mod decoded;
 mod device;
 mod files;
-mod learning;
 mod page;
 mod rates;
 mod replay;
@@ -51,10 +50,11 @@ fn begin() {
     threads();
 }
 
-/// 2 for wrong usage, 1 for what failed.
+/// 2 for wrong usage, 130 for an interrupt, 1 for every other failure.
 fn exit_code(error: &betz::Error) -> u8 {
     match error.kind() {
         betz::ErrorKind::InvalidArgument => 2,
+        betz::ErrorKind::Interrupted => 130,
         _ => 1,
     }
 }

@@ -1,4 +1,4 @@
-//! How a page is served and announced.
+//! Serving and announcing the page.
 
 use clap::Args;
 use std::net::IpAddr;
@@ -11,20 +11,21 @@ use betz_monitor::{Monitor, Options};
 use crate::browser::Door;
 use crate::report::{self, UntilInterrupted};
 
-/// How a page is served.
+/// Options of the page's server.
 #[derive(Args)]
 #[command(next_help_heading = "The page")]
 pub(crate) struct Page {
-    /// Port to listen on; 0 is any that is free
+    /// Port to listen on. 0: any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) port: u16,
-    /// Address to listen on; elsewhere than on loopback, everybody on the way reads along: there is no TLS
+    /// Address to listen on. Without TLS, everyone between this machine and a viewer elsewhere can
+    /// read along
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
-    /// Another name that the server answers to
+    /// Another host name that the server answers to; repeat for several
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
-    /// Let whoever reaches it look; on loopback only
+    /// Let everyone who reaches the page look at it; on loopback only
     #[arg(long)]
     pub(crate) no_token: bool,
     /// Let the page swap models, roll back, mask channels and set marks
@@ -40,10 +41,10 @@ pub(crate) struct Page {
 
 /// Steps shorter than this are taken several at a time: a thread cannot sleep for less.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
-/// How often Ctrl-C is looked for while nothing happens.
+/// Time between checks for Ctrl-C while nothing happens.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// How the page's options are served.
+/// The server's options from the command line.
 pub(crate) fn options(page: &Page) -> Options {
     Options {
         address: page.host,
@@ -60,7 +61,7 @@ pub(crate) fn options(page: &Page) -> Options {
 pub(crate) fn announce(monitor: &Monitor, page: &Page, json: bool) -> Result<Option<Door>> {
     if !page.host.is_loopback() {
         eprintln!(
-            "the page is served on {}: without TLS, everybody on the way reads along, the token too",
+            "the page is served on {} without TLS: others on the network can read it, including the token",
             monitor.address()
         );
     }

@@ -20,11 +20,19 @@ pub(crate) fn stop_on_interrupt() {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping; once more to quit at once");
+        eprintln!("stopping; press Ctrl-C again to quit at once");
     });
     if let Err(e) = set {
         eprintln!("Ctrl-C will quit at once: {e}");
     }
+}
+
+/// The error of a command that was interrupted and has reported what it had by then.
+pub(crate) fn interrupted(work: &str) -> Error {
+    Error::new(
+        ErrorKind::Interrupted,
+        format!("{work} was interrupted; the result is incomplete"),
+    )
 }
 
 /// Progress of work that shows itself, and stops on Ctrl-C.
@@ -60,7 +68,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     line(&text)
 }
 
-/// Whether a result of the command goes to standard output, and what is said of it to standard error.
+/// True if a result file goes to standard output, so that reports go to standard error.
 static RESULT_ON_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 /// From here on what is said goes to standard error: standard output is a result's.
@@ -132,7 +140,7 @@ impl Table {
     }
 }
 
-/// What `evaluate` and `stream` print.
+/// The scores that `evaluate` and `stream` print.
 #[derive(Serialize)]
 pub(crate) struct Scores {
     pub(crate) outputs: Vec<OutputScore>,
@@ -146,8 +154,8 @@ pub(crate) struct Scores {
     pub(crate) total_seconds: f64,
 }
 
-impl Scores {
-    pub(crate) fn print(&self) -> Result<()> {
+impl Outcome for Scores {
+    fn print(&self) -> Result<()> {
         score_table(&self.outputs)?;
         remarks(&self.outputs);
         line(&format!(
@@ -196,7 +204,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// What a reader of `scores` should know and might not see, on standard error.
+/// Prints warnings about `scores` on standard error.
 pub(crate) fn remarks(scores: &[OutputScore]) {
     let named = |s: &OutputScore| format!("`{}`", s.name);
     let list = |which: &dyn Fn(&OutputScore) -> bool| {
@@ -205,11 +213,11 @@ pub(crate) fn remarks(scores: &[OutputScore]) {
     };
     if let Some(names) = list(&|s| s.r2.is_nan()) {
         eprintln!(
-            "{names}: the truth does not change in what was scored, so R² and NRMSE say nothing"
+            "{names}: the true output is constant in the scored part, so R² and NRMSE are undefined"
         );
     }
     if let Some(names) = list(&|s| s.r2 < 0.0) {
-        eprintln!("{names}: R² is below 0: worse than saying the mean every time");
+        eprintln!("{names}: R² is below 0: worse than predicting the mean");
     }
 }
 
@@ -226,7 +234,7 @@ pub(crate) fn total_seconds() -> f64 {
     STARTED.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
-/// Whether progress and what is said beside results are left to another process.
+/// True if progress and notes are left to another process.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// From here on there is no progress to be seen.
@@ -241,7 +249,7 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// How often progress is said where there is no terminal to draw on.
+/// Time between progress lines if standard error is not a terminal.
 const SAY_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Progress of long work with the time that is left: a bar on a terminal, a line every few seconds

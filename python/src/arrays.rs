@@ -1,4 +1,4 @@
-//! Arrays of Python read in place, and slices of the library shown as arrays.
+//! NumPy arrays read in place, and slices of the library shown as NumPy arrays.
 
 use betz::recording::{Segment, Spikes};
 use betz::{Error, Result};
@@ -24,6 +24,19 @@ pub(crate) enum Numbers<'py, D: Dimension> {
     I64(PyReadonlyArray<'py, i64, D>),
 }
 
+/// One expression for the array that `Numbers` holds, whatever its type.
+macro_rules! each_type {
+    ($numbers:expr, $array:ident => $value:expr) => {
+        match $numbers {
+            Numbers::F64($array) => $value,
+            Numbers::F32($array) => $value,
+            Numbers::U16($array) => $value,
+            Numbers::U8($array) => $value,
+            Numbers::I64($array) => $value,
+        }
+    };
+}
+
 impl<'py, D: Dimension> Numbers<'py, D> {
     /// The array `object`, where it lies if its type is float64, float32, uint16, uint8 or int64; as a float64
     /// copy that NumPy makes otherwise (lists, other integers, booleans).
@@ -34,20 +47,13 @@ impl<'py, D: Dimension> Numbers<'py, D> {
             let array = object.cast::<PyArray<T, D>>().ok()?;
             array.try_readonly().ok()
         }
-        if let Some(array) = lies(object) {
-            return Ok(Self::F64(array));
-        }
-        if let Some(array) = lies(object) {
-            return Ok(Self::F32(array));
-        }
-        if let Some(array) = lies(object) {
-            return Ok(Self::U16(array));
-        }
-        if let Some(array) = lies(object) {
-            return Ok(Self::U8(array));
-        }
-        if let Some(array) = lies(object) {
-            return Ok(Self::I64(array));
+        let in_place = (lies(object).map(Self::F64))
+            .or_else(|| lies(object).map(Self::F32))
+            .or_else(|| lies(object).map(Self::U16))
+            .or_else(|| lies(object).map(Self::U8))
+            .or_else(|| lies(object).map(Self::I64));
+        if let Some(array) = in_place {
+            return Ok(array);
         }
         let numpy = object.py().import("numpy")?;
         let array = numpy.call_method1("asarray", (object,))?;
@@ -74,13 +80,7 @@ impl<'py, D: Dimension> Numbers<'py, D> {
     }
 
     pub(crate) fn shape(&self) -> &[usize] {
-        match self {
-            Self::F64(a) => a.shape(),
-            Self::F32(a) => a.shape(),
-            Self::U16(a) => a.shape(),
-            Self::U8(a) => a.shape(),
-            Self::I64(a) => a.shape(),
-        }
+        each_type!(self, a => a.shape())
     }
 }
 
@@ -127,13 +127,7 @@ pub(crate) fn to_f32(
         }
         Ok(values)
     }
-    let values = match numbers {
-        Numbers::F64(a) => rows(name, &a.as_array()),
-        Numbers::F32(a) => rows(name, &a.as_array()),
-        Numbers::U16(a) => rows(name, &a.as_array()),
-        Numbers::U8(a) => rows(name, &a.as_array()),
-        Numbers::I64(a) => rows(name, &a.as_array()),
-    };
+    let values = each_type!(numbers, a => rows(name, &a.as_array()));
     values.or_raise(py)
 }
 
@@ -174,13 +168,7 @@ pub(crate) fn entries(
         }
         Ok((spikes, counts))
     }
-    let found = match numbers {
-        Numbers::F64(a) => of(name, &a.as_array()),
-        Numbers::F32(a) => of(name, &a.as_array()),
-        Numbers::U16(a) => of(name, &a.as_array()),
-        Numbers::U8(a) => of(name, &a.as_array()),
-        Numbers::I64(a) => of(name, &a.as_array()),
-    };
+    let found = each_type!(numbers, a => of(name, &a.as_array()));
     found.or_raise(py)
 }
 
@@ -219,7 +207,10 @@ pub(crate) fn segments(object: Option<&Bound<'_, PyAny>>, ticks: i64) -> PyResul
         }]);
     };
     let pairs: Vec<[i64; 2]> = object.extract().map_err(|_| {
-        PyTypeError::new_err("segments: expected whole numbers (n, 2): start and stop of each")
+        PyTypeError::new_err(format!(
+            "segments: expected whole numbers (n, 2), the start and stop of each segment, got {}",
+            described(object)
+        ))
     })?;
     Ok(pairs
         .into_iter()
@@ -252,4 +243,14 @@ pub(crate) fn shown<'py, T: Element, O: PyClass + Sync>(
     };
     array.getattr("flags")?.setattr("writeable", false)?;
     Ok(array)
+}
+
+/// The type of `object`, with dtype and shape of an array, for messages.
+pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
+    let name = object.get_type().name();
+    let name = name.map_or_else(|_| "an object".to_owned(), |name| name.to_string());
+    match (object.getattr("dtype"), object.getattr("shape")) {
+        (Ok(dtype), Ok(shape)) => format!("{name} of dtype {dtype} and shape {shape}"),
+        _ => name,
+    }
 }

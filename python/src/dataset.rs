@@ -16,9 +16,9 @@ const USUAL_STEP_SECONDS: f64 = 0.005;
 #[pyclass(frozen, module = "betz")]
 pub(crate) struct Dataset {
     pub(crate) inner: Arc<rust::Dataset>,
-    /// Whether its channels carry values of any sign rather than spikes.
+    /// True if channels carry values of any sign instead of spikes.
     pub(crate) signal: bool,
-    /// What aligning left out, in words and numbers.
+    /// Names and counts of what aligning left out.
     left_out: Vec<(&'static str, usize)>,
 }
 
@@ -141,7 +141,7 @@ impl Dataset {
             .collect()
     }
 
-    /// What aligning left out, numbers by name.
+    /// Counts of what aligning left out, by name.
     #[getter]
     fn left_out<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);

@@ -2,7 +2,8 @@
 
 use betz::{Error, ErrorKind};
 use pyo3::exceptions::{
-    PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
+    PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError,
+    PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -10,15 +11,15 @@ pyo3::create_exception!(
     betz,
     BetzError,
     PyValueError,
-    "What the library refuses: its message says what was expected, what came and where. `.kind` is the kind of error \
-     in words; `.position`, `.channel` and `.segment` are numbers where the message counts something, else None."
+    "Input that the library refuses: the message says what was expected, what was found and where. `.kind` names the kind \
+     of error; `.position`, `.channel` and `.segment` are numbers if the message counts something, else None."
 );
 
 pyo3::create_exception!(
     betz,
     DeviceError,
     PyRuntimeError,
-    "A device that cannot be had, fell short or failed; attributes as those of BetzError."
+    "A device that is not available, has too little memory, or failed. Attributes as for BetzError."
 );
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -30,6 +31,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.message().to_owned();
     let exception = match error.kind() {
+        // The system's words for a path that does not exist; `Error` keeps no code of its own.
+        ErrorKind::Io if message.contains("(os error 2)") => PyFileNotFoundError::new_err(message),
         ErrorKind::Io => PyOSError::new_err(message),
         ErrorKind::OutOfMemory => PyMemoryError::new_err(message),
         ErrorKind::Interrupted => PyKeyboardInterrupt::new_err(message),

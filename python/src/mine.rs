@@ -61,7 +61,7 @@ impl Episode {
     }
 }
 
-/// What mining found: `episodes`, by size, and whether the search went to its end.
+/// Result of mining: `episodes`, by size.
 #[pyclass(frozen, module = "betz", get_all)]
 pub(crate) struct Mined {
     /// Every frequent episode.

@@ -7,7 +7,6 @@ use betz::input_form;
 use betz::model::{Decoder, OutputScore, decode_on};
 use betz::recording::SpikeForm;
 use betz::train::score::{mean_r2, score_estimates};
-use betz::train::spread;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
@@ -30,21 +29,9 @@ impl Model {
             inner: Arc::new(decoder),
         }
     }
-
-    /// `decoder`, trained on the channels `firing` of those with `names`, as one of all of them.
-    pub(crate) fn spread(
-        decoder: Decoder,
-        names: &[String],
-        firing: Option<&[u32]>,
-    ) -> betz::Result<Decoder> {
-        match firing {
-            Some(firing) => spread(decoder, names, firing),
-            None => Ok(decoder),
-        }
-    }
 }
 
-/// Scores as a list of dictionaries, one an output.
+/// Scores as a list of dictionaries, one per output.
 pub(crate) fn score_list<'py>(
     py: Python<'py>,
     scores: &[OutputScore],
@@ -234,7 +221,7 @@ impl Model {
         score_list(py, &self.inner.training().scores)
     }
 
-    /// Whether its channels carry values of any sign rather than spikes.
+    /// True if the model takes values of any sign instead of spikes.
     #[getter]
     fn takes_signal(&self) -> bool {
         input_form::is_of_signal(&self.inner)
@@ -257,7 +244,7 @@ impl Model {
 }
 
 impl Dataset {
-    /// What its channels carry.
+    /// The form of its channels.
     pub(crate) const fn form(&self) -> SpikeForm {
         if self.signal {
             SpikeForm::Signal

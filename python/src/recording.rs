@@ -1,4 +1,4 @@
-//! `Recording`: what was recorded, on its own clock.
+//! `Recording`: spikes, behaviour and trials on the recording's clock.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +17,10 @@ use crate::dataset::Dataset;
 use crate::error::OrRaise;
 use crate::work;
 
-/// What was recorded: spikes on channels (or sorted units), behaviour, trials. Immutable; arrays are views of it.
+/// A recording: spikes on channels (or sorted units), behaviour and trials. Immutable; arrays are views of it.
 ///
-/// Time is whole ticks of `tick_seconds` from the start; of binned counts and signals a tick is a bin or sample.
+/// Time is in whole ticks of `tick_seconds` from the start. A tick of binned counts is a bin, a tick of a signal is a
+/// sample.
 /// Segments (trials) are half-open, [start, stop).
 ///
 /// >>> import numpy as np, betz
@@ -50,7 +51,7 @@ impl Recording {
         matrix: &Bound<'_, PyAny>,
         tick_seconds: f64,
         form: SpikeForm,
-        beside: Beside<'_>,
+        beside: RecordingKeywords<'_>,
     ) -> PyResult<Self> {
         let name = if form == SpikeForm::Signal {
             "signal"
@@ -102,9 +103,9 @@ fn outputs(
     Ok(both.map(|(name, unit)| OutputInfo { name, unit }).collect())
 }
 
-/// What goes with spikes, of whichever form: keyword arguments.
+/// Keyword arguments that accompany spikes of any form.
 #[derive(Default)]
-struct Beside<'py> {
+struct RecordingKeywords<'py> {
     behavior: Option<Bound<'py, PyAny>>,
     behavior_times: Option<Vec<f64>>,
     behavior_names: Option<Vec<String>>,
@@ -115,7 +116,7 @@ struct Beside<'py> {
     meta: Option<String>,
 }
 
-impl<'py> Beside<'py> {
+impl<'py> RecordingKeywords<'py> {
     fn of(keywords: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
         let mut beside = Self::default();
         for (name, value) in keywords.into_iter().flat_map(|k| k.iter()) {
@@ -144,7 +145,7 @@ impl<'py> Beside<'py> {
     }
 }
 
-impl Beside<'_> {
+impl RecordingKeywords<'_> {
     fn recording(
         self,
         py: Python<'_>,
@@ -205,9 +206,10 @@ impl Recording {
 
     /// The recording in an NWB file: units, trials, behaviour, electrode positions.
     ///
-    /// `behavior`: series by name or path; None: the first that holds velocities, else the first. `units`: those to read,
-    /// by name (`unit` and its id); None: all. `seconds`: (from, until) of the file's clock; None: all. What is not asked
-    /// for takes no memory; times stay what they are. What had to be chosen, mended or left out comes as warnings and stays in `meta`. docs/connect.md says what is read of a file.
+    /// `behavior`: series, by name or path; None: the first that holds velocities, else the first. `units`: units to
+    /// read, by name (`unit` and its id); None: all. `seconds`: (from, until) on the file's clock; None: all. Whatever
+    /// is not requested takes no memory, and times do not change. Choices, repairs and omissions are raised as warnings
+    /// and stored in `meta`. docs/connect.md lists what is read.
     #[classmethod]
     #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5, units=None, seconds=None))]
     fn from_nwb(
@@ -240,9 +242,9 @@ impl Recording {
         })
     }
 
-    /// Binned spike counts (bins, channels), whole numbers from 0 to 65,535 of any type.
+    /// A recording of binned spike counts (bins, channels): whole numbers from 0 to 65,535 of any dtype.
     ///
-    /// behavior: (samples, outputs) or (samples,), one sample a bin unless `behavior_times` (seconds) say when;
+    /// behavior: (samples, outputs) or (samples,), one sample per bin unless `behavior_times` (seconds) is given;
     /// behavior_names, behavior_units: one per column; segments: trials (n, 2), half-open in bins; channel_names;
     /// electrode_um: (channels, 2); meta: free text.
     #[staticmethod]
@@ -258,11 +260,11 @@ impl Recording {
             counts,
             step_seconds,
             SpikeForm::Counts,
-            Beside::of(more)?,
+            RecordingKeywords::of(more)?,
         )
     }
 
-    /// A signal (samples, channels) of any sign, such as the power in a band. Keywords as of `from_counts`.
+    /// A recording of a signal (samples, channels) of any sign, such as band power. Keywords as for `from_counts`.
     #[staticmethod]
     #[pyo3(signature = (signal, sample_seconds, **more), text_signature = "(signal, sample_seconds, *, behavior=None, behavior_times=None, behavior_names=None, behavior_units=None, segments=None, channel_names=None, electrode_um=None, meta=None)")]
     fn from_signal(
@@ -276,13 +278,13 @@ impl Recording {
             signal,
             sample_seconds,
             SpikeForm::Signal,
-            Beside::of(more)?,
+            RecordingKeywords::of(more)?,
         )
     }
 
-    /// Spikes as events: `ticks`, ascending, and the channel (or unit) of each. Keywords as of `from_counts`;
-    /// `duration_ticks`: None for the last spike's tick or segment; `channels`: how many there are, None for as many as
-    /// are named or fire.
+    /// A recording of spike events: ascending `spike_ticks`, and the channel (or unit) of each. Keywords as for
+    /// `from_counts`. `duration_ticks`: None: until the last spike or segment. `channels`: number of channels; None: as
+    /// many as are named, or as fire.
     #[staticmethod]
     #[pyo3(signature = (spike_ticks, spike_channels, tick_seconds, *, duration_ticks=None, channels=None, **more), text_signature = "(spike_ticks, spike_channels, tick_seconds, *, duration_ticks=None, channels=None, behavior=None, behavior_times=None, behavior_names=None, behavior_units=None, segments=None, channel_names=None, electrode_um=None, meta=None)")]
     fn from_spikes(
@@ -294,7 +296,7 @@ impl Recording {
         channels: Option<usize>,
         more: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let beside = Beside::of(more)?;
+        let beside = RecordingKeywords::of(more)?;
         let ticks = arrays::integers("spike_ticks", spike_ticks)?;
         let numbers = arrays::integers("spike_channels", spike_channels)?;
         let narrow = |(i, c): (usize, i64)| match u32::try_from(c) {
@@ -319,10 +321,10 @@ impl Recording {
         beside.recording(py, tick_seconds, ticks, channels, spikes, SpikeForm::Events)
     }
 
-    /// Spike trains and signals of a `neo.Block` or `neo.Segment`: one channel per spike train, behaviour from the
-    /// (irregularly sampled or analog) signals named in `behavior`.
+    /// A recording of a `neo.Block` or `neo.Segment`: one channel per spike train, behaviour from the (irregularly
+    /// sampled or analog) signals named in `behavior`.
     ///
-    /// A block's segments become the recording's, one after the other.
+    /// The segments of a block become segments of the recording, one after the other.
     #[staticmethod]
     #[pyo3(signature = (neo, *, behavior=None, tick_seconds=1e-4))]
     fn from_neo<'py>(
@@ -334,7 +336,7 @@ impl Recording {
         readers.call_method1("from_neo", (neo, behavior, tick_seconds))
     }
 
-    /// A `pynapple.TsGroup`, one channel per member; behaviour from a `Tsd` or `TsdFrame`, segments from an
+    /// A recording of a `pynapple.TsGroup`, one channel per member; behaviour from a `Tsd` or `TsdFrame`, segments from an
     /// `IntervalSet`.
     #[staticmethod]
     #[pyo3(signature = (units, *, behavior=None, trials=None, tick_seconds=1e-4))]
@@ -348,15 +350,16 @@ impl Recording {
         readers.call_method1("from_pynapple", (units, behavior, trials, tick_seconds))
     }
 
-    /// Writes the recording to `path`, an `.npz` archive: whole, or not at all.
+    /// Writes the recording to `path` (.npz). The file is complete, or is not written at all.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| self.inner.write_npz(&path)).or_raise(py)
     }
 
-    /// Writes the recording to `path` as an NWB 2 file: whole, or not at all. `from_nwb` gives it back as it was.
+    /// Writes the recording to `path` as an NWB 2 file. The file is complete, or is not written at all. `from_nwb`
+    /// reads the same recording back.
     ///
-    /// `start`: when the session began, a `datetime` with its zone or such a text; None: what `meta` says, as it does of a
-    /// recording that `from_nwb` read. `subject` and the rest are what NWB files tell; None: unknown.
+    /// `start`: start of the session, a `datetime` with a time zone or its ISO text; None: taken from `meta`, which
+    /// `from_nwb` fills. `subject` and the other keywords describe the session; None: unknown.
     ///
     /// >>> import betz, os, tempfile
     /// >>> recording = betz.Recording.from_spikes([3, 70, 99], [0, 1, 0], 1e-3)
@@ -382,7 +385,7 @@ impl Recording {
             (None, Some(said)) => said,
             (None, None) => {
                 return Err(PyValueError::new_err(
-                    "start: expected when the session began, as meta does not say, got None",
+                    "start: expected the start of the session, because meta does not give it; got None",
                 ));
             }
             (Some(start), said) => {
@@ -416,8 +419,8 @@ impl Recording {
             .or_raise(py)
     }
 
-    /// The recording on a clock of `step_seconds`, with behaviour at every step: what a decoder is trained on.
-    /// None: its own bins, or 5 ms for spikes as events.
+    /// The recording on a clock of `step_seconds`, with behaviour at every step, for training and decoding.
+    /// `step_seconds`: None: the recording's bins, or 5 ms for spike events.
     #[pyo3(signature = (step_seconds=None, *, max_gap_seconds=None))]
     fn align(
         &self,
@@ -468,7 +471,7 @@ impl Recording {
         self.inner.channel_names.clone()
     }
 
-    /// True where the file had no names, and `ch0`, `ch1` … stand in their place.
+    /// True if the file has no channel names, so that they are `ch0`, `ch1` …
     #[getter]
     fn channel_names_are_invented(&self) -> bool {
         invented_channel_names(&self.inner.channel_names)
@@ -486,7 +489,7 @@ impl Recording {
         arrays::shown(slf, &slf.get().inner.spikes.channels, None)
     }
 
-    /// What each entry counts for, float32; None where each is one spike. A read-only view.
+    /// Number of spikes (or value) of each entry, float32; None if each is one spike. A read-only view.
     #[getter]
     fn spike_weights<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let weights = &slf.get().inner.spikes.weights;
@@ -503,7 +506,7 @@ impl Recording {
         behavior.map(shown).transpose()
     }
 
-    /// Times of behaviour samples in seconds, float64; None where there is one a tick. A read-only view.
+    /// Times of behaviour samples in seconds, float64; None if there is one per tick. A read-only view.
     #[getter]
     fn behavior_times<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let times = slf

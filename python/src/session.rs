@@ -1,4 +1,4 @@
-//! `Session`: one step a tick.
+//! `Session`: one step per tick.
 
 use std::sync::Mutex;
 
@@ -12,14 +12,15 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrays::described;
 use crate::error::OrRaise;
 use crate::model::Model;
 
-/// A model at work, one step a tick: filters start from rest, `reset` puts them there again.
+/// A real-time session of a model: one step per tick. Filters start at rest; `reset` returns them to rest.
 ///
-/// Steps write into an array of the caller's, `out` (float32, one place per output), or make a new one. They run
-/// under the interpreter's lock: they are shorter than letting it go. Taking an `out` and a `uint32` (`step_spikes`) or
-/// `uint8`/`uint16` (`step`) array allocates nothing in the library.
+/// A step writes to `out` (float32, one element per output), or returns a new array. Steps hold the interpreter's lock,
+/// because releasing it takes longer than a step. With `out` and an array of `uint32` (`step_spikes`) or
+/// `uint8`/`uint16` (`step`), the library allocates nothing.
 ///
 /// >>> import numpy as np, betz
 /// >>> X = np.random.default_rng(0).poisson(1.0, (500, 4)).astype(np.uint8)
@@ -45,6 +46,29 @@ impl Session {
         self.inner
             .get_mut()
             .map_err(|_| PyRuntimeError::new_err("the session was left by a panic: open another"))
+    }
+
+    /// Runs `step` on `input`; its outputs go to the caller's array, or to a new one.
+    fn step_on<'py, T>(
+        &mut self,
+        py: Python<'py>,
+        input: &[T],
+        out: Option<Bound<'py, PyAny>>,
+        step: impl FnOnce(&mut rust::Session, &[T], &mut [f32]) -> betz::Result<()>,
+    ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let float32 = |out: Bound<'py, PyAny>| match out.cast::<PyArray1<f32>>() {
+            Ok(array) => Ok(array.clone()),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "out: expected a float32 array of one dimension, got {}",
+                described(&out)
+            ))),
+        };
+        let out = out.filter(|out| !out.is_none()).map(float32).transpose()?;
+        let session = self.session()?;
+        let outputs = session.outputs();
+        into_out(py, input, out, outputs, |input, out| {
+            step(session, input, out)
+        })
     }
 }
 
@@ -96,9 +120,9 @@ fn into_out<'py, T>(
 
 #[pymethods]
 impl Session {
-    /// `clamp`: (low, high) of each output; `channel_mask`: False for a channel that is to take no part;
-    /// `slew`: largest change of each output in a step; `refuse_unknown`: raise at spikes of channels that the model
-    /// does not have, instead of counting them; `statistics`: time the steps.
+    /// `clamp`: (low, high) for each output. `channel_mask`: False for each channel to ignore. `slew`: largest change
+    /// of each output per step. `refuse_unknown`: raise on spikes of unknown channels instead of counting them.
+    /// `statistics`: time the steps.
     #[new]
     #[pyo3(signature = (model, *, clamp=None, channel_mask=None, slew=None, refuse_unknown=true, statistics=true))]
     fn new(
@@ -139,22 +163,18 @@ impl Session {
         })
     }
 
-    /// One tick from the channels that fired, one entry per spike in any order.
+    /// Runs one tick on the channels that fired: one entry per spike, in any order.
     #[pyo3(signature = (channels, out=None))]
     fn step_spikes<'py>(
         &mut self,
         py: Python<'py>,
         channels: &Bound<'py, PyAny>,
-        out: Option<Bound<'py, PyArray1<f32>>>,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         if let Ok(array) = channels.cast::<PyArray1<u32>>()
             && let Some(spikes) = elements(array)
         {
-            let session = self.session()?;
-            let outputs = session.outputs();
-            return into_out(py, spikes, out, outputs, |spikes, out| {
-                session.step_spikes(spikes, out)
-            });
+            return self.step_on(py, spikes, out, rust::Session::step_spikes);
         }
         let mut spikes = std::mem::take(&mut self.spikes);
         spikes.clear();
@@ -165,43 +185,31 @@ impl Session {
                 )
             })?);
         }
-        let session = self.session()?;
-        let outputs = session.outputs();
-        let stepped = into_out(py, &spikes, out, outputs, |spikes, out| {
-            session.step_spikes(spikes, out)
-        });
+        let stepped = self.step_on(py, &spikes, out, rust::Session::step_spikes);
         self.spikes = spikes;
         stepped
     }
 
-    /// One tick from binned counts (or values, of a model of a signal), one per channel.
+    /// Runs one tick on binned counts, or on values if the model takes a signal: one per channel.
     #[pyo3(signature = (counts, out=None))]
     fn step<'py>(
         &mut self,
         py: Python<'py>,
         counts: &Bound<'py, PyAny>,
-        out: Option<Bound<'py, PyArray1<f32>>>,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let signal = self.signal;
         if !signal
             && let Ok(array) = counts.cast::<PyArray1<u8>>()
             && let Some(counts) = elements(array)
         {
-            let session = self.session()?;
-            let outputs = session.outputs();
-            return into_out(py, counts, out, outputs, |counts, out| {
-                session.step_counts_u8(counts, out)
-            });
+            return self.step_on(py, counts, out, rust::Session::step_counts_u8);
         }
         if !signal
             && let Ok(array) = counts.cast::<PyArray1<u16>>()
             && let Some(counts) = elements(array)
         {
-            let session = self.session()?;
-            let outputs = session.outputs();
-            return into_out(py, counts, out, outputs, |counts, out| {
-                session.step_counts(counts, out)
-            });
+            return self.step_on(py, counts, out, rust::Session::step_counts);
         }
         let mut values = std::mem::take(&mut self.counts);
         values.clear();
@@ -216,43 +224,39 @@ impl Session {
             values.reserve(array.len());
             values.extend(array.as_array().iter().map(|&v| v as f32));
         }
-        let session = self.session()?;
-        let outputs = session.outputs();
-        let stepped = into_out(py, &values, out, outputs, |values, out| match signal {
-            true => session.step_values(values, out),
-            false => session.step_counts_f32(values, out),
-        });
+        let stepped = match signal {
+            true => self.step_on(py, &values, out, rust::Session::step_values),
+            false => self.step_on(py, &values, out, rust::Session::step_counts_f32),
+        };
         self.counts = values;
         stepped
     }
 
-    /// A tick whose data did not come.
+    /// Runs one tick whose data did not arrive.
     #[pyo3(signature = (out=None))]
     fn step_stale<'py>(
         &mut self,
         py: Python<'py>,
-        out: Option<Bound<'py, PyArray1<f32>>>,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
-        let session = self.session()?;
-        let outputs = session.outputs();
-        into_out(py, &[0_u8; 0], out, outputs, |_, out| {
+        self.step_on(py, &[0_u8; 0], out, |session, _, out| {
             session.step_stale(out)
         })
     }
 
-    /// So many ticks without a spike at once.
+    /// Advances `ticks` ticks without a spike.
     fn skip(&mut self, ticks: u64) -> PyResult<()> {
         self.session()?.skip(ticks);
         Ok(())
     }
 
-    /// Back to rest, as at the start of a segment.
+    /// Returns the filters to rest, as at the start of a segment.
     fn reset(&mut self) -> PyResult<()> {
         self.session()?.reset();
         Ok(())
     }
 
-    /// What the last step's estimates are worth: "" when there is nothing to say, else "stale, held" and the like.
+    /// Flags of the last step's estimates, such as "stale, held"; "" if there are none.
     #[getter]
     fn status(&mut self) -> PyResult<String> {
         let status = self.session()?.status();
@@ -281,7 +285,7 @@ impl Session {
         Ok(self.session()?.outputs())
     }
 
-    /// The model at work.
+    /// The model.
     #[getter]
     fn model(&self, py: Python<'_>) -> Py<Model> {
         self.model.clone_ref(py)

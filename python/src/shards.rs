@@ -1,11 +1,10 @@
-//! Shards: what one of several machines finds of a network or of episodes' counts, and what all of them make.
+//! Shards: the part of a network or of episodes' counts that one machine computes, and how the parts are joined.
 
 use std::path::PathBuf;
 
 use betz::episode::count::{CountPart as RustCountPart, ShardEvents};
 use betz::episode::{Alphabet, Interval, Pattern};
 use betz::network::file::Part;
-use betz::recording::Stretches;
 use betz::team::Shard;
 use betz::{Error, Result};
 use pyo3::exceptions::PyTypeError;
@@ -17,14 +16,13 @@ use crate::mine::Episode;
 use crate::network::Network;
 use crate::work;
 
-/// Bytes of a stretch at work where nothing is said, and what an event takes of them at most.
+/// Default bytes of the chunk in memory.
 const MEMORY: u64 = 1 << 30;
-const BYTES_AN_EVENT: u64 = 64;
 
-/// What pickle calls, and with what.
-type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
+/// A function that pickle calls, and its arguments.
+type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
 
-/// Share (k, n), k from 1.
+/// Shard (k, n), k from 1.
 pub(crate) fn shard((number, of): (usize, usize)) -> Result<Shard> {
     Shard::new(number, of).map_err(|e| e.at("shard"))
 }
@@ -44,7 +42,7 @@ impl NetworkPart {
         Ok(Self { inner })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
         let bytes = slf.get().inner.to_bytes().or_raise(slf.py())?;
         let make = slf.get_type().getattr("from_bytes")?;
         Ok((make, (PyBytes::new(slf.py(), &bytes),)))
@@ -62,7 +60,7 @@ impl NetworkPart {
         (shard.number(), shard.of())
     }
 
-    /// Number of its windows.
+    /// Number of windows in the shard.
     fn __len__(&self) -> usize {
         self.inner.network().len()
     }
@@ -77,8 +75,7 @@ impl NetworkPart {
     }
 }
 
-/// What given episodes count in one shard of a recording's time; [`betz.join`] makes their counts of all of them. It
-/// pickles.
+/// Counts of episodes in one shard of a recording's time; [`betz.join`] makes the whole counts. It pickles.
 #[pyclass(frozen, module = "betz")]
 pub(crate) struct CountPart {
     inner: RustCountPart,
@@ -95,7 +92,7 @@ impl CountPart {
         Ok(Self { inner })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
         let make = slf.get_type().getattr("from_bytes")?;
         Ok((make, (PyBytes::new(slf.py(), &slf.get().inner.to_bytes()),)))
     }
@@ -112,13 +109,13 @@ impl CountPart {
         (shard.number(), shard.of())
     }
 
-    /// Events in its stretch of time.
+    /// Number of events in the shard.
     #[getter]
     fn events(&self) -> u64 {
         self.inner.events()
     }
 
-    /// Number of episodes that it counts.
+    /// Number of counted episodes.
     fn __len__(&self) -> usize {
         self.inner.episodes()
     }
@@ -135,20 +132,20 @@ impl CountPart {
 
 /// An episode as it is asked for: one that was found, or a line of text.
 #[derive(FromPyObject)]
-pub(crate) enum Asked<'py> {
+pub(crate) enum EpisodeArgument<'py> {
     #[pyo3(transparent)]
     Found(PyRef<'py, Episode>),
     #[pyo3(transparent)]
     Text(String),
 }
 
-/// What is kept of it without the interpreter's lock.
-enum Named {
+/// An episode, usable without the interpreter's lock.
+enum EpisodeName {
     Found(Vec<String>, Vec<(f64, f64)>),
     Text(String),
 }
 
-impl Named {
+impl EpisodeName {
     fn pattern(&self, alphabet: &Alphabet) -> Result<Pattern> {
         let (channels, delays) = match self {
             Self::Text(text) => return Pattern::parse(text, alphabet, None),
@@ -171,8 +168,8 @@ impl Named {
 }
 
 /// Counts the non-overlapped occurrences of `episodes` in shard `(k, n)`, k from 1, of the time of the `.npz` recording at
-/// `path`, which is read in stretches of about `memory` bytes. `betz.join` makes of all n, in any order, the counts of the
-/// whole, exact at the seams.
+/// `path`, which is read in chunks of about `memory` bytes. `betz.join` makes the counts of the whole recording from all n
+/// parts, in any order, exactly.
 ///
 /// `episodes`: those that `betz.mine` found, or lines like "left -(0.004,0.006]-> right" (seconds).
 ///
@@ -190,38 +187,33 @@ impl Named {
 pub(crate) fn count(
     py: Python<'_>,
     path: PathBuf,
-    episodes: Vec<Asked<'_>>,
+    episodes: Vec<EpisodeArgument<'_>>,
     shard: (usize, usize),
     memory: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<CountPart> {
     let shard = self::shard(shard).or_raise(py)?;
     let named = episodes.into_iter().map(|asked| match asked {
-        Asked::Text(text) => Named::Text(text),
-        Asked::Found(episode) => Named::Found(episode.channels.clone(), episode.delays.clone()),
+        EpisodeArgument::Text(text) => EpisodeName::Text(text),
+        EpisodeArgument::Found(episode) => {
+            EpisodeName::Found(episode.channels.clone(), episode.delays.clone())
+        }
     });
-    let named: Vec<Named> = named.collect();
+    let named: Vec<EpisodeName> = named.collect();
     let inner = work::run(py, progress, |progress| {
-        let mut stretches = Stretches::open(&path)?;
-        let recording = stretches.fingerprint()?;
-        let outline = stretches.outline().clone();
-        let own = shard.among(usize::try_from(outline.ticks).unwrap_or(0));
-        let most = (memory / BYTES_AN_EVENT).max(1);
-        let cuts = stretches.cut_between(own.start as i64..own.end as i64, most)?;
-        let events = ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b))
-            .map_err(|e| e.at(path.display()))?;
+        let (events, recording) = ShardEvents::open(&path, shard, memory)?;
         let patterns = named.iter().map(|named| named.pattern(events.alphabet()));
         let patterns = patterns.collect::<Result<Vec<_>>>()?;
         if patterns.is_empty() {
-            return Err(Error::argument("episodes: expected one at least, got none"));
+            return Err(Error::argument("episodes: expected at least one, got none"));
         }
         RustCountPart::count(shard, recording, &events, patterns, progress)
     })?;
     Ok(CountPart { inner })
 }
 
-/// What all shards make, in whatever order they come: of `NetworkPart`s the network, of `CountPart`s the episodes with their
-/// counts. One that is missing, there twice, or of something else is refused by name.
+/// Joins all shards, in any order: `NetworkPart`s to the network, `CountPart`s to the episodes with their counts. A shard
+/// that is missing, repeated or of something else is refused by name.
 ///
 /// >>> import numpy as np, betz
 /// >>> signal = np.random.default_rng(0).normal(size=(400, 6))
@@ -245,7 +237,7 @@ pub(crate) fn join<'py>(
     let counts = parts.iter().map(|part| part.cast::<CountPart>().ok());
     let Some(counts) = counts.collect::<Option<Vec<_>>>().filter(|c| !c.is_empty()) else {
         return Err(PyTypeError::new_err(
-            "parts: expected NetworkParts or CountParts, one at least and all of one kind",
+            "parts: expected at least one NetworkPart or CountPart, all of the same kind",
         ));
     };
     let inner: Vec<RustCountPart> = counts.iter().map(|p| p.get().inner.clone()).collect();

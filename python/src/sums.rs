@@ -21,12 +21,12 @@ use crate::work;
 #[pyclass(frozen, module = "betz")]
 pub(crate) struct Sums {
     inner: rust::Sums,
-    /// What the channels carried.
+    /// The form of the channels.
     form: SpikeForm,
 }
 
-/// What pickle calls, and with what.
-type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
+/// A function that pickle calls, and its arguments.
+type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
 
 #[pymethods]
 impl Sums {
@@ -36,9 +36,10 @@ impl Sums {
     fn over(
         py: Python<'_>,
         data: &Dataset,
-        options: Options,
+        options: &Bound<'_, PyAny>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let options = Options::of(options)?;
         let inner = work::run(py, progress, |progress| {
             let bank = options.bank.bank()?.ok_or_else(|| {
                 Error::argument(
@@ -74,7 +75,7 @@ impl Sums {
         })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
         let make = slf.get_type().getattr("from_bytes")?;
         let this = slf.get();
         let bytes = PyBytes::new(slf.py(), &this.inner.to_bytes());
@@ -103,7 +104,7 @@ impl Sums {
         })
     }
 
-    /// Whether a recording's sums are in both.
+    /// True if both contain the sums of the same recording.
     fn shares(&self, other: &Self) -> bool {
         self.inner.shares(&other.inner)
     }

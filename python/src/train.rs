@@ -8,6 +8,7 @@ use betz::train::{
     Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, TrainOptions, Training,
 };
 use betz::{Error, Result};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -47,7 +48,7 @@ impl Bank {
     }
 }
 
-/// What decides how a decoder is trained.
+/// Options of training.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -66,6 +67,23 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// The options in the dictionary `given`.
+    ///
+    /// # Errors
+    /// TypeError that names the option and says why its value is refused.
+    pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        given.extract::<Self>().map_err(|error: PyErr| {
+            let (py, text) = (given.py(), error.to_string());
+            let option = text.rsplit("Options.").next().unwrap_or("options");
+            let reason = error
+                .cause(py)
+                .map_or_else(String::new, |cause| format!(", {}", cause.value(py)));
+            let got = given.get_item(option);
+            let got = got.map_or_else(|_| "nothing".to_owned(), |got| format!("{got:?}"));
+            PyTypeError::new_err(format!("{option}: got {got}{reason}"))
+        })
+    }
+
     /// The training that is asked for, with `bank`.
     fn training(&self, bank: Option<FilterBank>) -> Result<Training> {
         Ok(Training {
@@ -114,10 +132,11 @@ impl Options {
             "kalman" => KindOptions::among(&[Kind::Kalman]),
             "refit" => KindOptions::among(&[Kind::Refit]),
             "place" => KindOptions::among(&[Kind::Place]),
+            "recurrent" => KindOptions::among(&[Kind::Recurrent]),
             "auto" => KindOptions::auto(),
             other => {
                 return Err(Error::argument(format!(
-                    "kind: expected linear, lift, experts, kalman, refit, place or auto, got '{other}'"
+                    "kind: expected linear, lift, experts, kalman, refit, place, recurrent or auto, got '{other}'"
                 )));
             }
         };
@@ -153,9 +172,10 @@ pub(crate) fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 pub(crate) fn train<'py>(
     py: Python<'py>,
     data: &Dataset,
-    options: Options,
+    options: &Bound<'py, PyAny>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Model, Bound<'py, PyDict>)> {
+    let options = Options::of(options)?;
     let (inner, form) = (data.inner.clone(), data.form());
     let (decoder, report) = work::run(py, progress, |progress| {
         let bank = options.bank.bank()?;

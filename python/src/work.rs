@@ -10,10 +10,10 @@ use pyo3::prelude::*;
 
 use crate::error::OrRaise;
 
-/// How often the calling thread looks for a signal and tells progress.
+/// Time between checks for signals and progress on the calling thread.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the work says of itself, and whether it is to stop.
+/// Latest progress of the work, and the request to stop.
 #[derive(Default)]
 struct Report {
     latest: Mutex<Option<(String, u64, u64)>>,

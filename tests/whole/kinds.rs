@@ -45,6 +45,8 @@ fn trained(data: &Dataset, kind: Kind) -> Decoder {
     let kinds = KindOptions {
         units: Some(40),
         experts: Some(4),
+        layers: Some(vec![16]),
+        epochs: Some(5),
         ..KindOptions::among(&[kind])
     };
     let options = TrainOptions::new(bank);
@@ -58,7 +60,13 @@ fn trained(data: &Dataset, kind: Kind) -> Decoder {
 #[test]
 fn every_kind_streams_what_it_decodes_in_batch() {
     let data = trials();
-    for kind in [Kind::Linear, Kind::Lift, Kind::Experts, Kind::Place] {
+    for kind in [
+        Kind::Linear,
+        Kind::Lift,
+        Kind::Experts,
+        Kind::Place,
+        Kind::Recurrent,
+    ] {
         let decoder = trained(&data, kind);
         let batch = decode(&decoder, &data).unwrap();
         let width = decoder.outputs().len();

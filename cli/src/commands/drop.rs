@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use betz::model::Decoder;
-use betz::train::retained::{Remover, Retained};
+use betz::train::retained::{Remover, StoredStatistics};
 use betz::{Error, Result};
 use serde::Serialize;
 
 use crate::files::{Files, Kind};
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Args)]
 #[command(after_help = "Example: betz drop m.betz --channels 3,17 --out n.betz")]
@@ -21,16 +21,16 @@ pub(crate) struct Drop {
     /// Model file, trained with --retain
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Channels to take out, by name or number, separated by commas
+    /// Channels to remove: names or numbers, separated by commas
     #[arg(long, value_name = "LIST")]
     pub(crate) channels: String,
-    /// Model file to write; it retains the same sums
+    /// Model file to write; it stores the same sums
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Serialize)]
-struct Dropped {
+struct RemovalReport {
     model: String,
     /// Names of the channels that were asked for.
     channels: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     let model = Decoder::load(&args.model)?;
     let at = |e: Error| e.at(args.model.display());
     let channels = channels(&args.channels, model.channel_names())?;
-    let retained = Retained::of(&model).map_err(at)?;
+    let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
     let remover = Remover::new(&model, &retained).map_err(at)?;
     let factor_seconds = started.elapsed().as_secs_f64();
@@ -56,24 +56,27 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     let left = remover.without(&channels).map_err(at)?;
     let seconds = started.elapsed().as_secs_f64();
     left.save(&args.out)?;
-    let dropped = Dropped {
+    let dropped = RemovalReport {
         model: args.out.display().to_string(),
         channels: (channels.iter().map(|&c| model.channel_names()[c].clone())).collect(),
         channels_left: left.channel_mask().iter().filter(|used| **used).count(),
         factor_seconds,
         seconds,
     };
-    if args.common.json {
-        return report::json(&dropped);
+    report::tell(&dropped, args.common.json)
+}
+
+impl Outcome for RemovalReport {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",
+            self.model,
+            report::count(self.channels.len() as u128, "channel"),
+            self.channels_left,
+            1e3 * self.factor_seconds,
+            1e3 * self.seconds
+        ))
     }
-    report::line(&format!(
-        "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",
-        dropped.model,
-        report::count(dropped.channels.len() as u128, "channel"),
-        dropped.channels_left,
-        1e3 * factor_seconds,
-        1e3 * seconds
-    ))
 }
 
 /// Channels by name or number; a name goes first where both are possible.

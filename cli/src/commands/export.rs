@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 use crate::files::{Files, Kind};
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Args)]
 pub(crate) struct Export {
@@ -17,13 +17,13 @@ pub(crate) struct Export {
     /// Model file: a linear decoder, a lift or a Kalman filter
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Write one step of it as ONNX: counts and states in, estimates and states out
+    /// ONNX file to write. It computes one step: counts and states in, estimates and states out
     #[arg(long, value_name = "FILE")]
     pub(crate) onnx: PathBuf,
 }
 
 #[derive(Serialize)]
-struct Exported {
+struct ExportReport {
     onnx: String,
     kind: &'static str,
     bytes: u64,
@@ -35,16 +35,19 @@ pub(crate) fn run(args: &Export) -> Result<()> {
         .writes("--onnx", &args.onnx, Kind::Onnx)?;
     let model = Decoder::load(&args.model)?;
     betz_interop::onnx::write(&model, &args.onnx).map_err(|e| e.at(args.model.display()))?;
-    let exported = Exported {
+    let exported = ExportReport {
         onnx: args.onnx.display().to_string(),
         kind: model.kind(),
         bytes: std::fs::metadata(&args.onnx).map_or(0, |m| m.len()),
     };
-    if args.common.json {
-        return report::json(&exported);
+    report::tell(&exported, args.common.json)
+}
+
+impl Outcome for ExportReport {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: one step of a {} decoder, {} bytes",
+            self.onnx, self.kind, self.bytes
+        ))
     }
-    report::line(&format!(
-        "{}: one step of a {} decoder, {} bytes",
-        exported.onnx, exported.kind, exported.bytes
-    ))
 }

@@ -12,7 +12,8 @@ use betz::network::file::NetworkFile;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
 use betz_monitor::{
-    Image, Mapped, MinedEpisodes, Monitor, Networked, Options, Recorded, Shown, Source,
+    Contents, DecodedRecording, Image, MapView, MinedEpisodes, Monitor, NamedNetwork, Options,
+    Source,
 };
 
 use super::monitor::name_of;
@@ -35,13 +36,15 @@ pub(crate) struct Serve {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Recordings, networks and maps (.npz), sorters, lists of `betz mine --csv`, and at most one model, whose estimates are shown beside what was recorded
+    /// Recordings, networks and maps (.npz), sorters, lists that `betz mine --csv` wrote, and at
+    /// most one model, whose estimates are shown with the recordings
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Picture below the nodes of networks (PNG or JPEG)
+    /// Picture to show below the nodes of networks (.png, .jpg)
     #[arg(long, value_name = "PICTURE")]
     pub(crate) image: Option<PathBuf>,
-    /// Where the picture lies in the nodes' coordinates: LEFT,TOP,RIGHT,BOTTOM; else a unit a pixel from 0, 0
+    /// Position of the picture in the nodes' coordinates: LEFT,TOP,RIGHT,BOTTOM [default: one unit
+    /// per pixel from 0,0]
     #[arg(
         long,
         value_name = "L,T,R,B",
@@ -49,7 +52,7 @@ pub(crate) struct Serve {
         allow_hyphen_values = true
     )]
     pub(crate) image_extent: Option<String>,
-    /// Begin with what a page has kept (E, then *state*)
+    /// View to start with: a file that the page saved (E, then *state*)
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
     #[command(flatten)]
@@ -69,7 +72,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
             "FILE: expected recordings, networks, maps (.npz) and sorters, at least one, and at most one model, got {} and {}{}",
             report::count(anything as u64, "of the former"),
             report::count(files.models.len() as u64, "other file"),
-            // What is none of these was taken for a model.
+            // Every other file is read as a model.
             (files.models.last()).map_or(String::new(), |p| format!(
                 ", the last of them {}",
                 p.display()
@@ -82,7 +85,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         .map(|path| Ok((name_of(path), Decoder::load(path)?)));
     let model: Option<(String, Decoder)> = model.transpose()?;
     let bar = Bar::new();
-    let recordings: Vec<Recorded> = (files.recordings.iter())
+    let recordings: Vec<DecodedRecording> = (files.recordings.iter())
         .map(|path| match &model {
             Some((name, model)) => decoded(args, path, name, model, &bar),
             None => as_it_is(args, path),
@@ -93,13 +96,13 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
     drop(bar);
     let mined = files.mined.iter().map(|path| episodes(path, &files));
     let mined = mined.collect::<Result<_>>()?;
-    let mut maps: Vec<Mapped> = (files.maps.iter())
+    let mut maps: Vec<MapView> = (files.maps.iter())
         .map(|path| shown::read(path))
         .collect::<Result<_>>()?;
     for path in &files.sorters {
         maps.extend(shown::of_sorter(path)?);
     }
-    let shown = Shown {
+    let shown = Contents {
         recordings,
         networks,
         mined,
@@ -126,7 +129,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
 /// Most bytes of what a page has kept.
 const MOST_KEPT: u64 = 1 << 20;
 
-/// What a page has kept.
+/// A view that a page has saved.
 fn kept(path: &Path) -> Result<serde_json::Value> {
     let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
     let mut text = String::new();
@@ -144,7 +147,7 @@ fn kept(path: &Path) -> Result<serde_json::Value> {
         })
 }
 
-/// What the files are that are to be shown.
+/// The files to show, by kind.
 #[derive(Default)]
 struct Files<'a> {
     models: Vec<&'a PathBuf>,
@@ -205,9 +208,9 @@ fn episodes(path: &Path, files: &Files<'_>) -> Result<MinedEpisodes> {
     }))
 }
 
-fn network(path: &Path) -> Result<Networked> {
+fn network(path: &Path) -> Result<NamedNetwork> {
     let file = NetworkFile::read(path)?;
-    Ok(Networked {
+    Ok(NamedNetwork {
         name: name_of(path),
         names: file.names,
         positions: file.positions.map(|p| (p.values, p.axes)),
@@ -245,12 +248,12 @@ fn is_npz(path: &Path) -> bool {
 }
 
 /// A recording without a model, on its own clock or in steps of a size for the eye.
-fn as_it_is(args: &Serve, path: &Path) -> Result<Recorded> {
+fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
     let recording = data::read_recording(path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let step = data::default_step(&recording);
     let dataset = data::dataset(recording, step, &args.part).map_err(|e| e.at(path.display()))?;
-    Ok(Recorded {
+    Ok(DecodedRecording {
         source: Source {
             name: name_of(path),
             channel_names: dataset.channel_names.clone(),
@@ -274,7 +277,7 @@ fn decoded(
     name: &str,
     model: &Decoder,
     progress: &dyn Progress,
-) -> Result<Recorded> {
+) -> Result<DecodedRecording> {
     let recording = data::recording_for(model, path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let dataset = data::dataset(recording, model.step_seconds(), &args.part);
@@ -291,7 +294,7 @@ fn decoded(
     let mut source = Source::of(name, model);
     source.name = format!("{} through {name}", name_of(path));
     source.electrode_um = electrode_um;
-    Ok(Recorded {
+    Ok(DecodedRecording {
         source,
         dataset,
         estimates,

@@ -25,6 +25,7 @@ fn every_kind_is_trained_evaluated_and_streamed() {
         ("experts", "--latents 4 --experts 3"),
         ("kalman", ""),
         ("place", "--cells 12"),
+        ("recurrent", "--layers 32 --epochs 20"),
         ("auto", "--latents 3 --experts 2"),
     ] {
         let trained = json(
@@ -159,11 +160,11 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "--latents 3",
-            "--latents: expected a --decoder that has such, which linear does not",
+            "--latents: expected --decoder lift or experts or auto, got linear",
         ),
         (
             "--decoder place --latents 3",
-            "--latents: expected a --decoder that has such, which place does not",
+            "--latents: expected --decoder lift or experts or auto, got place",
         ),
         (
             "--decoder place --cells 3",
@@ -175,7 +176,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "--decoder experts --lift-units 8",
-            "--lift-units: expected a --decoder that has such, which experts does not",
+            "--lift-units: expected --decoder lift or auto, got experts",
         ),
     ] {
         fails(folder, &format!("{TRAIN} {line} --out x.betz"), words);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 #[cfg(target_os = "linux")]
@@ -175,10 +176,16 @@ fn lists_tables_and_files_carry_what_surrogates_say() {
     let table = done(folder, &format!("{mine} --fdr 0.05 --top 3"));
     let heading = "episode, delays of (0.004,0.006] s  count  expected";
     assert!(table.contains(heading) && table.contains("surrogates (events moved by up to 0.024 s"));
-    let none = betz(folder, &format!("{mine} --fdr 0.000001"));
-    assert!(none.status.success());
-    let said = String::from_utf8_lossy(&none.stderr);
-    assert!(said.contains("no episode passes"), "{said}");
+    // q is at least 1 / 100: refused before the work, with the number that would do.
+    let impossible = format!("{mine} --fdr 0.000001");
+    refused(folder, &impossible, "--surrogates of at least 999999");
+    let hardly = betz(folder, &format!("{mine} --fdr 0.01"));
+    assert!(hardly.status.success());
+    let said = String::from_utf8_lossy(&hardly.stderr);
+    assert!(
+        said.contains("surrogates would list a single one"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -250,9 +257,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
 /// Starts a command whose output is read later.
 #[cfg(target_os = "linux")]
 fn spawned(folder: &Path, arguments: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .args(arguments.split(' '))
+    program::command(folder, arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -273,6 +278,11 @@ fn an_interrupted_search_says_what_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     done(folder, "simulate --network --seconds 20 --out spikes.csv");
+    done(
+        folder,
+        "mine spikes.csv --interval 0,0.2 --threshold 1 --max-size 1 --csv o.csv",
+    );
+    let earlier = fs::read_to_string(folder.join("o.csv")).unwrap();
     // Endless: every sequence of symbols occurs at least once.
     let mut mining = spawned(
         folder,
@@ -300,7 +310,7 @@ fn an_interrupted_search_says_what_is_complete() {
     interrupt(&mining);
     let output = mining.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("complete; of size "), "{said}");
     assert!(
         said.contains("candidates were counted; longer episodes were not looked for"),
@@ -313,10 +323,13 @@ fn an_interrupted_search_says_what_is_complete() {
             .any(|l| l.contains(" of ") && l.contains("candidates")),
         "{printed}"
     );
-    assert!(folder.join("o.csv").exists());
+    // The list of an earlier, complete search stays as it was.
+    assert_eq!(fs::read_to_string(folder.join("o.csv")).unwrap(), earlier);
+    let partial = fs::read_to_string(folder.join("o.csv.partial")).unwrap();
+    assert!(partial.starts_with("# incomplete: "), "{partial}");
 }
 
-/// What would fail in the end fails before anything is read, or counted.
+/// Errors that could only show at the end show before anything is read or counted.
 #[test]
 fn results_are_not_lost_to_late_checks() {
     let folder = tempfile::tempdir().unwrap();

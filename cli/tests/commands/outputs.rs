@@ -1,4 +1,4 @@
-//! What a command writes never takes the place of what is not its own.
+//! Outputs never replace files that are not earlier results of their kind.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -163,6 +163,11 @@ fn beside(real: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFile> {
 fn in_place(temporary: NamedTempFile, real: &Path) -> io::Result<()> {
     temporary.as_file().sync_all()?;
     temporary.persist(real).map_err(|e| e.error)?;
+    // The name is in the folder, which has to reach the disk as well. Some file systems cannot sync one.
+    #[cfg(unix)]
+    if let Ok(folder) = File::open(folder_of(real)) {
+        let _ = folder.sync_all();
+    }
     Ok(())
 }
 

@@ -15,6 +15,7 @@
 use std::ops::RangeInclusive;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire::Reader;
 
 /// Bytes before the payload.
 pub const HEADER: usize = 20;
@@ -103,11 +104,10 @@ impl Content {
     ///
     /// # Errors
     /// As [`open`]; [`ErrorKind::UnsupportedVersion`].
-    pub fn read(self, bytes: &[u8], versions: RangeInclusive<u32>) -> Result<(u32, Fields<'_>)> {
+    pub fn read(self, bytes: &[u8], versions: RangeInclusive<u32>) -> Result<(u32, Reader<'_>)> {
         let (version, rest) = open(self, bytes)?;
         if versions.contains(&version) {
-            let content = self;
-            return Ok((version, Fields { rest, content }));
+            return Ok((version, Reader::new(rest, self.damaged, self.name)));
         }
         let (from, to) = (versions.start(), versions.end());
         let expected = match from == to {
@@ -121,118 +121,6 @@ impl Content {
     }
 }
 
-/// Takes little-endian numbers and what else a payload holds from its front; what is missing or cannot be is an error of
-/// the frame's kind that begins with its name. Nothing is allocated before it is known to be there.
-#[derive(Debug, Clone)]
-pub struct Fields<'a> {
-    rest: &'a [u8],
-    content: Content,
-}
-
-impl<'a> Fields<'a> {
-    /// What is not yet taken.
-    pub fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
-    /// The next `count` bytes.
-    ///
-    /// # Errors
-    /// Where there are fewer.
-    pub fn bytes(&mut self, count: u64) -> Result<&'a [u8]> {
-        let split = usize::try_from(count).ok();
-        let Some((head, rest)) = split.and_then(|n| self.rest.split_at_checked(n)) else {
-            return Err(self.content.error(format_args!(
-                "expected {count} more bytes, got {}",
-                self.rest.len()
-            )));
-        };
-        self.rest = rest;
-        Ok(head)
-    }
-
-    /// As [`bytes`](Self::bytes).
-    ///
-    /// # Errors
-    /// As there; likewise those below.
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.bytes(N as u64)?);
-        Ok(array)
-    }
-
-    /// A number.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
-    pub fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    /// A number.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
-    pub fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    /// A number.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
-    pub fn i64(&mut self) -> Result<i64> {
-        Ok(i64::from_le_bytes(self.array()?))
-    }
-
-    /// A number, whatever its value.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes).
-    pub fn f64(&mut self) -> Result<f64> {
-        Ok(f64::from_le_bytes(self.array()?))
-    }
-
-    /// UTF-8 behind its length in bytes, a [`u32`](Self::u32).
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes); for what is no UTF-8.
-    pub fn text(&mut self) -> Result<String> {
-        let length = self.u32()?;
-        match std::str::from_utf8(self.bytes(u64::from(length))?) {
-            Ok(text) => Ok(text.to_owned()),
-            Err(_) => Err(self.content.error("expected texts in UTF-8")),
-        }
-    }
-
-    /// That `count` items of `size` bytes at least may follow, which messages call `what`.
-    ///
-    /// # Errors
-    /// Where what is left has no room for them.
-    pub fn room(&self, count: u64, size: usize, what: &str) -> Result<usize> {
-        let most = self.rest.len() / size.max(1);
-        match usize::try_from(count) {
-            Ok(count) if count <= most => Ok(count),
-            _ => Err(self
-                .content
-                .error(format_args!("expected at most {most} {what}, got {count}"))),
-        }
-    }
-
-    /// That nothing follows.
-    ///
-    /// # Errors
-    /// Where something does.
-    pub fn end(&self) -> Result<()> {
-        match self.rest.len() {
-            0 => Ok(()),
-            more => Err(self
-                .content
-                .error(format_args!("expected its end, got {more} more bytes"))),
-        }
-    }
-}
-
 /// `N` bytes from `offset`; `None` when there are not so many.
 fn word<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..offset + N)?.try_into().ok()
@@ -241,6 +129,7 @@ fn word<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Writer;
 
     const CONTENT: Content = Content {
         magic: *b"BETZTEST",
@@ -248,22 +137,14 @@ mod tests {
         damaged: ErrorKind::InvalidModel,
     };
 
-    fn framed(version: u32, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; HEADER];
-        bytes.extend_from_slice(payload);
-        bytes.extend_from_slice(&[0; OVERHEAD - HEADER]);
-        seal(CONTENT, version, &mut bytes);
-        bytes
-    }
-
     #[test]
     fn fields_come_in_their_order_and_what_is_missing_is_said() {
-        let mut payload = 7_u32.to_le_bytes().to_vec();
-        payload.extend_from_slice(&(-3_i64).to_le_bytes());
-        payload.extend_from_slice(&2.5_f64.to_le_bytes());
-        payload.extend_from_slice(&3_u32.to_le_bytes());
-        payload.extend_from_slice("aµ".as_bytes());
-        let bytes = framed(2, &payload);
+        let mut to = Writer::framed();
+        to.u32(7);
+        to.i64(-3);
+        to.f64(2.5);
+        to.text("aµ");
+        let bytes = to.seal(CONTENT, 2);
         let (version, mut fields) = CONTENT.read(&bytes, 1..=2).unwrap();
         assert_eq!(version, 2);
         assert_eq!((fields.u32().unwrap(), fields.i64().unwrap()), (7, -3));
@@ -284,7 +165,9 @@ mod tests {
 
     #[test]
     fn a_length_that_is_a_claim_takes_no_memory_and_other_versions_are_refused() {
-        let bytes = framed(3, &u32::MAX.to_le_bytes());
+        let mut to = Writer::framed();
+        to.u32(u32::MAX);
+        let bytes = to.seal(CONTENT, 3);
         let (_, mut fields) = CONTENT.read(&bytes, 3..=3).unwrap();
         assert!(fields.text().is_err());
         assert!(fields.bytes(u64::MAX).is_err());

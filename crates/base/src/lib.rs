@@ -5,6 +5,7 @@
 //! | [`error`] | the one error type: a kind for programs, a message for people |
 //! | [`mod@file`] | files that are whole or not there |
 //! | [`frame`] | magic, version, length and checksum around everything Betz writes as bytes |
+//! | [`wire`] | numbers, texts and lists as bytes: one bounded reader, one writer |
 //! | [`memory`] | how much memory there is, and refusing what needs more |
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
@@ -24,6 +25,7 @@ pub mod ring;
 
 pub mod team;
 pub mod text;
+pub mod wire;
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};

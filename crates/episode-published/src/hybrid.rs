@@ -1,4 +1,4 @@
-//! The papers' hybrid: a thread an episode, or several threads an episode when episodes are few.
+//! The papers' hybrid: one thread per episode, or several threads per episode when episodes are few.
 //!
 //! Cao et al., §5.1: with at least as many episodes as threads every thread runs Algorithm 1 for an
 //! episode of its own (*PTPE*); with fewer, the threads share each episode's time

@@ -1,4 +1,4 @@
-//! The papers' parallel local tracking: one thread an occurrence, symbol by symbol; then interval
+//! The papers' parallel local tracking: one thread per occurrence, symbol by symbol; then interval
 //! scheduling.
 //!
 //! Feng et al., §1.3.1, Algorithms 3 and 2; Patnaik et al., §IV. Every partial occurrence looks up
@@ -35,7 +35,7 @@ const BLOCK: usize = 4096;
 /// Places that one round of the flag compaction may fill at once.
 const PORTIONS: usize = 1 << 22;
 
-/// How the finds of all entries become one list.
+/// The way in which the finds of all entries become one list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compaction {
     /// *CountScanWrite*.
@@ -52,7 +52,7 @@ impl Compaction {
     pub const ALL: [Self; 3] = [Self::CountScanWrite, Self::Atomic, Self::Flags];
 }
 
-/// One thread an occurrence; a compaction after every symbol.
+/// One thread per occurrence; a compaction after every symbol.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalTracking {
     /// How finds are compacted.

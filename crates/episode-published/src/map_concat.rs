@@ -1,4 +1,4 @@
-//! The papers' *MapConcat*, or several threads an episode (*MTPE*): automata on pieces of the time.
+//! The papers' *MapConcat*, or several threads per episode (*MTPE*): automata on pieces of the time.
 //!
 //! Patnaik et al., §III.B; Cao et al., §5.1. The time is cut into segments; in each, one automaton of
 //! Algorithm 1 for every possible split of an occurrence across the cut starts at its own offset
@@ -25,7 +25,7 @@ const SEGMENTS: usize = 4;
 /// Algorithm 1 on segments of the time, joined where their completions match.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MapConcat {
-    /// How many segments; `None` for four a thread.
+    /// Number of segments; `None` for four per thread.
     pub segments: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ fn cuts(events: &Events, segments: usize) -> Vec<i64> {
     cuts
 }
 
-/// What one automaton saw of the occurrences that end in its segment.
+/// The occurrences that end in a segment, as one automaton counts them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tuple {
     /// End of the first one, if it lies within the pattern's span of the segment's start.

@@ -1,13 +1,13 @@
-//! What turns text into symbols and back: labels, on a clock.
+//! Labels on a clock: they turn text into symbols and back.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::clock::Clock;
-use super::label::written_label;
+use crate::clock::Clock;
+use crate::label::written_label;
 use betz_base::error::{Error, Result};
 
-/// The symbols' labels and the clock: what turns text into patterns and back.
+/// The symbols' labels and the clock, which turn text into patterns and back.
 #[derive(Debug, Clone)]
 pub struct Alphabet {
     labels: Vec<String>,
@@ -57,7 +57,7 @@ impl Alphabet {
         self.labels.get(symbol as usize).map_or("?", String::as_str)
     }
 
-    /// The label of `symbol` as it stands in an episode's text: in quotes where it would be misread
+    /// The label of `symbol` as written in an episode's text: in quotes if it would be misread
     /// ([`Pattern::parse`](super::Pattern::parse)).
     pub fn written(&self, symbol: u32) -> Cow<'_, str> {
         written_label(self.label(symbol))
@@ -73,9 +73,9 @@ impl Alphabet {
         self.clock
     }
 
-    /// For a message about a `label` that is not here: the nearest one, and which there are.
+    /// A hint for a message about an unknown `label`: the nearest label, and the list of labels.
     pub(crate) fn instead_of(&self, label: &str) -> String {
-        /// Labels that are listed.
+        /// Most labels in the list.
         const SHOWN: usize = 12;
         let shown: Vec<&str> = self.labels.iter().take(SHOWN).map(String::as_str).collect();
         let more = if self.labels.len() > SHOWN {

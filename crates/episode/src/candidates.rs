@@ -1,14 +1,20 @@
-//! The candidates of the next size, where a search goes from file to file instead of in one run.
+//! The candidates of the next size.
+
+use std::collections::HashSet;
 
 use betz_base::error::{Error, Result};
 use betz_base::memory;
 
-use super::mine::{BYTES_A_CANDIDATE, check_intervals, continuations};
-use super::{Episode, Interval, Pattern};
+use crate::pattern::{Episode, Interval, Pattern};
 
-/// The episodes of one symbol more that can be frequent where `frequent`, all of one size, are: after symbols every pair
-/// of them at every one of `intervals`; after longer ones those of which both ends, all but one symbol, are among them.
-/// They are what [`mine`](super::mine()) counts next, in its order. After none there are none.
+/// Most bytes for making and counting a candidate: the candidate, its node, tail and state in two walks at once, and
+/// its entry in the list of frequent episodes, which is copied when it grows.
+pub(crate) const BYTES_PER_CANDIDATE: u128 = 1400;
+
+/// The episodes of one symbol more that can be frequent, given the `frequent` ones of one size. After symbols they are
+/// every pair at each of `intervals`; after longer episodes, those whose first and last parts, all but one symbol, are
+/// `frequent`. [`mine`](super::mine()) counts the same ones next, in the same order. Without frequent episodes there are
+/// none.
 ///
 /// # Errors
 /// `InvalidArgument` for episodes of several sizes, or symbols without an interval or with the same one twice;
@@ -45,7 +51,7 @@ pub fn next_candidates(frequent: &[Episode], intervals: &[Interval]) -> Result<V
                 "{candidates} candidates of size {} (a higher threshold leaves fewer)",
                 size + 1
             ),
-            candidates * BYTES_A_CANDIDATE,
+            candidates * BYTES_PER_CANDIDATE,
         )
     };
     if size > 1 {
@@ -68,10 +74,19 @@ pub fn next_candidates(frequent: &[Episode], intervals: &[Interval]) -> Result<V
     plan(sorted.len() as u128 * sorted.len() as u128 * intervals.len() as u128)?;
     let mut intervals = intervals.to_vec();
     intervals.sort_unstable();
-    let mut pairs = Vec::new();
-    for first in &sorted {
-        for &interval in &intervals {
-            for second in &sorted {
+    pairs(&sorted, &sorted, &intervals)
+}
+
+/// The symbols `seconds` after each of `firsts`, at each of `intervals`: in the order of prefixes.
+pub(crate) fn pairs(
+    firsts: &[Episode],
+    seconds: &[Episode],
+    intervals: &[Interval],
+) -> Result<Vec<Pattern>> {
+    let mut pairs = Vec::with_capacity(firsts.len() * intervals.len() * seconds.len());
+    for first in firsts {
+        for &interval in intervals {
+            for second in seconds {
                 let pair = [first, second].map(|e| e.pattern.symbols()[0]);
                 pairs.push(Pattern::new(pair.to_vec(), vec![interval])?);
             }
@@ -80,11 +95,35 @@ pub fn next_candidates(frequent: &[Episode], intervals: &[Interval]) -> Result<V
     Ok(pairs)
 }
 
+/// The episodes, of those sorted by prefix, that begin with all but the first symbol of `head`.
+pub(crate) fn continuations<'a>(sorted: &'a [Episode], head: &Pattern) -> &'a [Episode] {
+    let suffix = head.size() - 1;
+    let compare = |e: &Episode| e.pattern.prefix_key().take(suffix).cmp(head.suffix_key(1));
+    let from = sorted.partition_point(|e| compare(e).is_lt());
+    let to = from + sorted[from..].partition_point(|e| compare(e).is_eq());
+    &sorted[from..to]
+}
+
+/// Checks a set of intervals: each is one, and there once.
+pub(crate) fn check_intervals(intervals: &[Interval]) -> Result<()> {
+    for interval in intervals {
+        interval.check()?;
+    }
+    let distinct: HashSet<_> = intervals.iter().collect();
+    if distinct.len() != intervals.len() {
+        return Err(Error::argument(
+            "an interval is given twice: expected different intervals",
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cases::random_case;
-    use crate::{MineOptions, count, mine};
+    use crate::count;
+    use crate::mine::{MineOptions, mine};
 
     #[test]
     fn from_size_to_size_they_are_the_searchs() {

@@ -13,15 +13,29 @@ use betz_device::cuda::Context;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::count::{CountJob, Strategy, count};
-use super::events::max_tick;
-use super::{Alphabet, Clock, Events, Interval, Order, Pattern, oracle, read_patterns};
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
+use crate::count::{CountJob, Strategy, count};
+use crate::csv::Order;
+use crate::events::Events;
+use crate::events::max_tick;
+use crate::online::ReminingOptions;
+use crate::oracle;
+use crate::pattern::{Interval, Pattern, read_patterns};
 use betz_recording::{Recording, Segment, SpikeForm, Spikes};
 
 /// A recording and some episodes to count in it.
 pub struct Case {
     pub events: Events,
     pub patterns: Vec<Pattern>,
+}
+
+impl Case {
+    /// The count of each pattern by the oracle.
+    pub fn oracle_counts(&self) -> Vec<u64> {
+        let patterns = self.patterns.iter();
+        patterns.map(|p| oracle::count(&self.events, p)).collect()
+    }
 }
 
 /// Symbols `a`, `b`, `c`, … on a clock of one millisecond.
@@ -53,7 +67,7 @@ pub fn recording(events: &Events, segments: Vec<Segment>) -> Recording {
     }
 }
 
-/// Reads the spikes of a recording in stretches, as its file would be.
+/// Reads the spikes of a recording in chunks, as its file would be.
 pub fn reader(recording: &Recording) -> impl FnMut(i64, i64) -> Result<Spikes> + Send + 'static {
     let spikes = recording.spikes.clone();
     move |start, stop| {
@@ -211,11 +225,7 @@ pub fn check_random_cases(strategies: &[Box<dyn Strategy>]) {
     let mut counted = 0;
     for seed in 0..cases / 4 {
         let case = random_case(seed, 14, 4);
-        let expected: Vec<u64> = case
-            .patterns
-            .iter()
-            .map(|p| oracle::count(&case.events, p))
-            .collect();
+        let expected = case.oracle_counts();
         for strategy in strategies {
             let counts = strategy
                 .count(&CountJob::new(&case.events, &case.patterns))
@@ -341,6 +351,49 @@ pub fn check_reference(strategies: &[Box<dyn Strategy>]) {
             "{}",
             strategy.name()
         );
+    }
+}
+
+/// Ticks from 0 to `ticks` at which a recording is cut, more or fewer of them.
+pub fn random_cuts(rng: &mut impl Rng, ticks: i64) -> Vec<i64> {
+    let often = rng.random_range(0.0..1.0);
+    let mut cuts = vec![0];
+    cuts.extend((1..ticks).filter(|_| rng.random_bool(often)));
+    cuts.push(ticks);
+    cuts
+}
+
+/// Segments within `ticks` of random `lengths`, after random `gaps`.
+pub fn random_segments(
+    rng: &mut impl Rng,
+    ticks: i64,
+    gaps: Range<i64>,
+    lengths: Range<i64>,
+) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut at = 0;
+    while at < ticks {
+        let start = at + rng.random_range(gaps.clone());
+        let stop = (start + rng.random_range(lengths.clone())).min(ticks);
+        if start < stop {
+            segments.push(Segment { start, stop });
+        }
+        at = stop.max(start);
+    }
+    segments
+}
+
+/// Options that mine a window of `window_ticks` every half of it for chains of two and three over `edge`.
+pub fn remining(window_ticks: i64, edge: Interval) -> ReminingOptions {
+    ReminingOptions {
+        window_ticks,
+        window_events: 10_000,
+        every_ticks: window_ticks / 2,
+        intervals: vec![edge],
+        threshold: 8,
+        min_size: 2,
+        max_size: 3,
+        max_episodes: 10,
     }
 }
 

@@ -5,7 +5,7 @@ use betz_base::error::{Error, Result};
 /// Ticks are kept below this, so that a tick plus or minus an interval never overflows.
 pub(crate) const MAX_TICK: i64 = 1 << 61;
 
-/// How many ticks make a second.
+/// A number of ticks per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clock {
     per_second: f64,
@@ -58,7 +58,7 @@ impl Clock {
         ticks as f64 / self.per_second
     }
 
-    /// The tick nearest to `seconds`; one beyond ±2⁶¹ for what is not finite or too far.
+    /// The tick nearest to `seconds`; a tick beyond ±2⁶¹ if `seconds` is not finite or too far away.
     pub fn nearest(&self, seconds: f64) -> i64 {
         let exact = (seconds * self.per_second).round();
         // NaN is neither; a cast of what is too far gives the ends of `i64`.

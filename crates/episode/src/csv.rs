@@ -8,14 +8,14 @@ use std::path::Path;
 use csv::{ByteRecord, ReaderBuilder, Trim};
 use rayon::prelude::*;
 
-use super::alphabet::Alphabet;
-use super::clock::Clock;
-use super::events::{Events, max_tick_of_doubled};
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
+use crate::events::{Events, max_tick_of_doubled};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::file::read_all;
 use betz_base::memory;
 
-/// What to do with a file whose times descend somewhere.
+/// The treatment of a file whose times descend somewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// Refuse it, naming the line.
@@ -436,7 +436,7 @@ fn parse_picoseconds(text: &[u8]) -> Result<i128> {
     Ok(if negative { -value } else { value })
 }
 
-/// How many lines precede the end of the `index`-th event.
+/// Number of lines before the end of the `index`-th event.
 fn line_of_event(body: &[u8], index: usize) -> usize {
     let mut records = reader(body);
     let mut record = ByteRecord::new();

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::alphabet::Alphabet;
-use super::clock::{Clock, MAX_TICK};
-use super::time_table::{SymbolIndex, TimeTable};
+use crate::alphabet::Alphabet;
+use crate::clock::{Clock, MAX_TICK};
+use crate::time_table::{SymbolIndex, TimeTable};
 use betz_base::error::{Error, Result};
 use betz_base::memory;
 use betz_recording::{Recording, SpikeForm, Spikes};
@@ -41,12 +41,12 @@ pub struct Events {
     /// `ticks[offsets[s]..offsets[s + 1]]` are symbol `s`'s ticks, ascending.
     offsets: Vec<usize>,
     ticks: Vec<i64>,
-    /// By time: where in `stream` each stretch of time begins.
+    /// By time: where in `stream` each bucket of time begins.
     stream_table: TimeTable,
     /// The same for each symbol's ticks.
     symbol_tables: Vec<TimeTable>,
     origin_seconds: i64,
-    /// The recording's segments, in order; none where there is but one that covers everything.
+    /// The recording's segments, in order; empty if a single one covers everything.
     shifts: Vec<Shift>,
 }
 
@@ -179,8 +179,7 @@ impl Events {
     /// # Errors
     /// As [`Events::new`], with the place named;
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a signal, which has no
-    /// events; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) where counts are more events
-    /// than there is memory for.
+    /// events; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) if there is no memory for the events that counts stand for.
     pub fn from_recording(recording: &Recording) -> Result<Self> {
         let clock = Clock::from_tick_seconds(recording.tick_seconds)?;
         let alphabet = Alphabet::new(recording.channel_names.clone(), clock)
@@ -272,7 +271,7 @@ impl Events {
         &self.stream
     }
 
-    /// How many low bits of a packed event hold its symbol.
+    /// Number of low bits of a packed event that hold its symbol.
     pub fn symbol_bits(&self) -> u32 {
         self.symbol_bits
     }
@@ -298,10 +297,10 @@ impl Events {
     }
 
     /// Index in [`Events::stream`] of the first event at or after `tick`. A table look-up and a
-    /// short scan, except where activity is far denser than on average.
+    /// short scan, unless activity is far denser than on average.
     #[inline]
     pub fn position(&self, tick: i64) -> usize {
-        // Twice what a stretch holds on average: compared without a branch.
+        // Twice what a bucket holds on average: compared without a branch.
         const SCAN: usize = 8;
         if tick <= 0 {
             return 0;
@@ -348,8 +347,7 @@ impl Events {
         self.origin_seconds as f64 + self.clock().seconds(self.recording_tick(tick))
     }
 
-    /// First and last tick of each segment, in order; of the events, where there is but one that
-    /// covers everything.
+    /// First and last tick of each segment, in order; of the events if a single one covers everything.
     pub(crate) fn segment_bounds(&self) -> Vec<(i64, i64)> {
         if self.shifts.is_empty() {
             return vec![(self.first_tick(), self.last_tick())];
@@ -357,8 +355,7 @@ impl Events {
         self.shifts.iter().map(|s| (s.here, s.last)).collect()
     }
 
-    /// The events of those segments of several that `keep` says yes to, by first and last tick; each
-    /// where it was.
+    /// The events of those of several segments that `keep` accepts by first and last tick; each keeps its tick.
     ///
     /// # Errors
     /// `InsufficientData` when none is left.
@@ -386,7 +383,7 @@ impl Events {
     }
 }
 
-/// Whether the segments cover the recording as one, so that nothing is moved.
+/// True if one segment covers the recording, so that nothing is moved.
 pub(crate) fn is_whole(recording: &Recording) -> bool {
     match recording.segments.as_slice() {
         [] => true,
@@ -425,7 +422,7 @@ pub(crate) fn one_each(spikes: &Spikes) -> Result<Spikes> {
         )));
     }
     let total = total as usize;
-    // What is made of them here takes as much again, three times.
+    // The events made from them take three times as much again.
     memory::plan(format_args!("{total} events"), total as u128 * 48)?;
     let mut ticks = memory::room("events", total)?;
     let mut channels = memory::room("events", total)?;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{Alphabet, Episode, Interval};
+use crate::alphabet::Alphabet;
+use crate::pattern::{Episode, Interval};
 
 /// One symbol that drives another at a delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,11 +13,11 @@ pub struct Edge {
     pub from: u32,
     /// The symbol that follows.
     pub to: u32,
-    /// At which delays.
+    /// The range of delays.
     pub interval: Interval,
     /// The largest count among the episodes with this edge.
     pub count: u64,
-    /// How many episodes have this edge.
+    /// Number of episodes with this edge.
     pub episodes: u64,
     /// The size of the longest of them.
     pub longest: usize,
@@ -168,7 +169,8 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Clock, Pattern};
+    use crate::clock::Clock;
+    use crate::pattern::Pattern;
 
     fn graph() -> (Graph, Alphabet) {
         let labels = vec!["a".to_owned(), "<b>\"".to_owned(), "c".to_owned()];

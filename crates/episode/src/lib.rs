@@ -56,10 +56,10 @@ pub use candidates::next_candidates;
 pub use clock::Clock;
 pub use csv::Order;
 pub use events::Events;
-pub use mine::{Episode, Level, MineOptions, Mined, mine, mine_by};
+pub use mine::{Level, MineOptions, MiningResult, mine, mine_by};
 pub use occurrences::occurrences;
-pub use pattern::{Interval, MAX_SYMBOLS, Pattern, read_patterns};
-pub use table::{Row, is_table, read_table, write_chains_csv, write_csv, write_tested_csv};
+pub use pattern::{Episode, Interval, MAX_SYMBOLS, Pattern, read_patterns};
+pub use table::{Row, TableColumns, is_table, read_table, write_table};
 
 #[cfg(any(test, feature = "cases"))]
 #[doc(hidden)]

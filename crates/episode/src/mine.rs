@@ -5,7 +5,7 @@
 //! only if its first N − 1 symbols and its last N − 1 symbols are, intervals included: candidates are
 //! made by joining frequent episodes on suffix = prefix, which leaves out nothing. That is the upper
 //! bound which prunes before anything is counted: the count is at most the lesser of the two parts'
-//! counts, and a candidate is made only where both reach the threshold.
+//! counts, and a candidate is made only if both reach the threshold.
 //!
 //! Candidates come in the order of their prefixes and are counted in batches of which the strategy
 //! walks the prefixes depth first, so memory stays bounded by the frequent episodes themselves plus
@@ -16,8 +16,10 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 
-use super::count::{Counter, InMemory, LatestStart};
-use super::{Events, Interval, Pattern};
+use crate::candidates::{BYTES_PER_CANDIDATE, check_intervals, continuations, pairs};
+use crate::count::{Counter, InMemory, LatestStart};
+use crate::events::Events;
+use crate::pattern::{Episode, Interval, Pattern};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
 use betz_base::progress::Progress;
@@ -25,9 +27,9 @@ use betz_device::Ran;
 
 /// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
 /// once.
-pub(crate) const BATCH: usize = 1 << 19;
+const BATCH: usize = 1 << 19;
 
-/// What to mine.
+/// Options of a search.
 pub struct MineOptions {
     /// The set I: every edge takes each of these intervals in turn. Overlaps are allowed.
     pub intervals: Vec<Interval>,
@@ -61,47 +63,24 @@ impl MineOptions {
     }
 }
 
-/// Checks a set of intervals: each is one, and there once.
-pub(crate) fn check_intervals(intervals: &[Interval]) -> Result<()> {
-    for interval in intervals {
-        interval.check()?;
-    }
-    let distinct: HashSet<_> = intervals.iter().collect();
-    if distinct.len() != intervals.len() {
-        return Err(Error::argument(
-            "an interval is given twice: expected different intervals",
-        ));
-    }
-    Ok(())
-}
-
-/// An episode with its count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Episode {
-    /// The episode.
-    pub pattern: Pattern,
-    /// Its number of non-overlapped occurrences.
-    pub count: u64,
-}
-
-/// What one level of the search did.
+/// Statistics of one level of the search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
     /// Symbols in its episodes.
     pub size: usize,
     /// Candidates made by the join (of size 1: the symbols).
     pub candidates: u64,
-    /// How many of them were counted: all, unless the search was interrupted.
+    /// Number of candidates counted: all, unless the search was interrupted.
     pub counted: u64,
-    /// How many of those were frequent.
+    /// Number of frequent ones among those.
     pub frequent: u64,
     /// Seconds it took.
     pub seconds: f64,
 }
 
-/// What mining found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Mined {
+pub struct MiningResult {
     /// The frequent episodes, by size, and in the order of their prefixes within a size.
     pub episodes: Vec<Episode>,
     /// One entry per level.
@@ -109,17 +88,13 @@ pub struct Mined {
     /// False when the search was interrupted: every episode listed is frequent and its count exact,
     /// but the last level's list is not complete.
     pub complete: bool,
-    /// Where it was counted, and why not elsewhere.
+    /// The device that counted, and the reason if another was meant to.
     pub ran: Ran,
 }
 
-/// What making and counting a candidate takes at most: itself, its node, tail and state in two walks at once,
-/// and its place among the frequent, which are copied where their list grows.
-pub(crate) const BYTES_A_CANDIDATE: u128 = 1400;
-
-impl Mined {
-    /// Up to this size every frequent episode is listed; [`Mined::complete`] false says that of longer
-    /// ones some, or all, are missing.
+impl MiningResult {
+    /// Up to this size every frequent episode is listed; if [`MiningResult::complete`] is false, some or all of the
+    /// longer ones are missing.
     pub fn complete_size(&self) -> usize {
         let last = self.levels.last().map_or(0, |level| level.size);
         last - usize::from(!self.complete && last > 0)
@@ -148,10 +123,10 @@ impl Mined {
 }
 
 /// Finds every episode whose count reaches the threshold: exactly those, no more and no less. Counts with the default
-/// strategy; [`mine_by`] with any other, and of events that are elsewhere.
+/// strategy; [`mine_by`] with any other, and in events that are not in memory.
 ///
 /// Runs in rayon's current threads. When `progress` cancels, what was found so far comes back with
-/// [`Mined::complete`] false. Stages are named `size 1`, `size 2`, …, in candidates.
+/// [`MiningResult::complete`] false. Stages are named `size 1`, `size 2`, …, in candidates.
 ///
 /// # Errors
 /// `InvalidArgument` for a threshold or size of 0 or repeated intervals; `Mismatch` for an interval
@@ -173,7 +148,11 @@ impl Mined {
 /// # Ok(())
 /// # }
 /// ```
-pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> Result<Mined> {
+pub fn mine(
+    events: &Events,
+    options: &MineOptions,
+    progress: &dyn Progress,
+) -> Result<MiningResult> {
     let counter = InMemory {
         events,
         strategy: &LatestStart,
@@ -181,19 +160,19 @@ pub fn mine(events: &Events, options: &MineOptions, progress: &dyn Progress) -> 
     mine_by(&counter, options, progress)
 }
 
-/// [`mine`] where `counter` counts, wherever its events are: with an [`InMemory`] by any strategy.
+/// [`mine`] with `counter`, whose events may be in memory or in a file: an [`InMemory`] counts by any strategy.
 ///
 /// # Errors
-/// As there, and the counter's.
+/// As [`mine`], and those of the counter.
 pub fn mine_by(
     counter: &dyn Counter,
     options: &MineOptions,
     progress: &dyn Progress,
-) -> Result<Mined> {
+) -> Result<MiningResult> {
     options.check()?;
-    let mut mined = Mined {
+    let mut mined = MiningResult {
         complete: true,
-        ..Mined::default()
+        ..MiningResult::default()
     };
     // Where the episodes of the last size begin.
     let mut last = 0;
@@ -264,27 +243,13 @@ impl LevelSearch<'_> {
     fn count_pairs(&mut self, symbols: &[Episode]) -> Result<()> {
         let mut intervals = self.options.intervals.clone();
         intervals.sort_unstable();
-        let each = (intervals.len() * symbols.len()) as u64;
-        self.total = symbols.len() as u64 * each;
-        let mut batch = Vec::new();
-        self.plan((BATCH + each as usize).min(self.total as usize))?;
-        for first in symbols {
-            for &interval in &intervals {
-                for second in symbols {
-                    let pair = [first, second].map(|e| e.pattern.symbols()[0]);
-                    batch.push(Pattern::new(pair.to_vec(), vec![interval])?);
-                }
-            }
-            if batch.len() >= BATCH {
-                self.count(&batch)?;
-                batch.clear();
-                self.plan(BATCH + each as usize)?;
-                if self.interrupted {
-                    return Ok(());
-                }
-            }
+        let each = intervals.len() * symbols.len();
+        self.total = symbols.len() as u64 * each as u64;
+        for firsts in symbols.chunks((BATCH / each.max(1)).max(1)) {
+            self.plan(firsts.len() * each)?;
+            self.count(&pairs(firsts, symbols, &intervals)?)?;
         }
-        self.count(&batch)
+        Ok(())
     }
 
     /// Joins the episodes, which are sorted by prefix, on suffix = prefix.
@@ -324,7 +289,7 @@ impl LevelSearch<'_> {
         Ok(())
     }
 
-    /// Refuses a batch of so many candidates where there is no memory to make and count it.
+    /// Refuses a batch of so many candidates if there is no memory to make and count it.
     fn plan(&self, candidates: usize) -> Result<()> {
         memory::plan(
             format_args!(
@@ -332,7 +297,7 @@ impl LevelSearch<'_> {
                 self.stage,
                 self.found.len()
             ),
-            candidates as u128 * BYTES_A_CANDIDATE,
+            candidates as u128 * BYTES_PER_CANDIDATE,
         )
     }
 
@@ -370,15 +335,6 @@ impl LevelSearch<'_> {
         self.found.extend(frequent);
         Ok(())
     }
-}
-
-/// The episodes, of those sorted by prefix, that begin with all but the first symbol of `head`.
-pub(crate) fn continuations<'a>(sorted: &'a [Episode], head: &Pattern) -> &'a [Episode] {
-    let suffix = head.size() - 1;
-    let compare = |e: &Episode| e.pattern.prefix_key().take(suffix).cmp(head.suffix_key(1));
-    let from = sorted.partition_point(|e| compare(e).is_lt());
-    let to = from + sorted[from..].partition_point(|e| compare(e).is_eq());
-    &sorted[from..to]
 }
 
 /// A batch's progress as part of its level's.
@@ -491,7 +447,7 @@ mod tests {
         let last = some.levels.last().unwrap();
         assert!(last.counted < last.candidates);
         assert_eq!(some.complete_size() + 1, last.size);
-        let whole = |mined: &Mined, size| {
+        let whole = |mined: &MiningResult, size| {
             let sizes = mined.episodes.iter().map(|e| e.pattern.size());
             sizes.filter(|&s| s <= size).count()
         };
@@ -541,9 +497,9 @@ mod tests {
             Pattern::uniform(vec![1, 2], other).unwrap(),
             pattern(&[0]),
         ];
-        let mined = Mined {
+        let mined = MiningResult {
             episodes: lists.map(|pattern| Episode { pattern, count: 1 }).to_vec(),
-            ..Mined::default()
+            ..MiningResult::default()
         };
         let maximal: Vec<&Pattern> = mined.maximal().iter().map(|e| &e.pattern).collect();
         let kept: Vec<&Pattern> = mined.episodes[3..].iter().map(|e| &e.pattern).collect();

@@ -1,7 +1,8 @@
 //! The occurrences behind a count: which events, for pictures.
 
-use super::count::{Chains, Ends, Followers, extend};
-use super::{Events, Pattern};
+use crate::count::{Chains, Ends, Followers, extend};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::Result;
 
 /// The ticks of the events of every occurrence in the largest non-overlapped set, in time order:

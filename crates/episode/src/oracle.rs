@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 /// The number of occurrences in the largest non-overlapped set.
 pub fn count(events: &Events, pattern: &Pattern) -> u64 {

@@ -7,73 +7,73 @@ use std::path::Path;
 use betz_base::error::{Error, Result};
 use betz_base::file::read_all;
 
-use super::Pattern;
-use super::label::read_label;
-use super::significance::{ChainTest, PartSignificance, Significance};
-use super::{Alphabet, Episode, Interval};
+use crate::alphabet::Alphabet;
+use crate::label::read_label;
+use crate::pattern::Pattern;
+use crate::pattern::{Episode, Interval};
+use crate::significance::{ChainTest, PartSignificance, Significance};
 
-/// Writes `size,count,symbols,low_seconds,high_seconds` and one line per episode; symbols and bounds
-/// are lists separated by blanks, one bound per edge. Symbols are labels as in an episode's text
-/// ([`Alphabet::written`]).
-///
-/// # Errors
-/// Those of `out`.
-pub fn write_csv(out: &mut dyn Write, episodes: &[Episode], alphabet: &Alphabet) -> io::Result<()> {
-    writeln!(out, "{COLUMNS}")?;
-    for episode in episodes {
-        writeln!(out, "{}", line(episode, alphabet))?;
-    }
-    Ok(())
+/// The columns of a table of episodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableColumns {
+    /// `size,count,symbols,low_seconds,high_seconds`. Symbols and bounds are lists separated by blanks, one bound per
+    /// edge. Symbols are labels as in an episode's text ([`Alphabet::written`]).
+    Counts,
+    /// In addition `expected,std,p,q`: the test against surrogates, four empty fields if an episode was not tested.
+    Surrogates,
+    /// In addition `weakest_first,weakest_last,weakest_expected,weakest_p,weakest_q`: the weakest part, the symbols
+    /// `first..last` counted from 0; five empty fields if parts were not tested.
+    Parts,
 }
 
-/// As [`write_csv`], with `,expected,std,p,q` behind: what surrogates say of each episode, four empty
-/// fields where it was not tested.
+/// Writes a header and one line per episode.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_tested_csv<'a>(
+pub fn write_table<'a>(
     out: &mut dyn Write,
-    episodes: impl IntoIterator<Item = (&'a Episode, Option<&'a Significance>)>,
-    alphabet: &Alphabet,
-) -> io::Result<()> {
-    writeln!(out, "{COLUMNS},{TESTED}")?;
-    for (episode, test) in episodes {
-        writeln!(out, "{},{}", line(episode, alphabet), tested(test))?;
-    }
-    Ok(())
-}
-
-/// As [`write_tested_csv`], with `,weakest_first,weakest_last,weakest_expected,weakest_p,weakest_q`
-/// behind: the weakest part, the symbols `first..last` counted from 0; five empty fields where parts
-/// were not tested.
-///
-/// # Errors
-/// Those of `out`.
-pub fn write_chains_csv<'a>(
-    out: &mut dyn Write,
+    columns: TableColumns,
     episodes: impl IntoIterator<Item = (&'a Episode, Option<&'a ChainTest>)>,
     alphabet: &Alphabet,
 ) -> io::Result<()> {
+    let (tests, parts) = match columns {
+        TableColumns::Counts => (false, false),
+        TableColumns::Surrogates => (true, false),
+        TableColumns::Parts => (true, true),
+    };
+    let header = |shown: bool, columns: &str| {
+        if shown {
+            format!(",{columns}")
+        } else {
+            String::new()
+        }
+    };
     writeln!(
         out,
-        "{COLUMNS},{TESTED},weakest_first,weakest_last,weakest_expected,weakest_p,weakest_q"
+        "{COLUMNS}{}{}",
+        header(tests, TESTED),
+        header(parts, WEAKEST)
     )?;
     for (episode, test) in episodes {
-        let line = line(episode, alphabet);
-        let tested = tested(test.map(|t| &t.surrogates));
+        write!(out, "{}", line(episode, alphabet))?;
+        if tests {
+            write!(out, ",{}", tested(test.map(|t| &t.surrogates)))?;
+        }
         match test.and_then(|t| t.parts.as_ref()) {
+            _ if !parts => {}
             Some(part) => {
                 let Range { start, end } = part.weakest;
                 let PartSignificance { expected, p, q, .. } = part;
-                writeln!(out, "{line},{tested},{start},{end},{expected},{p},{q}")?;
+                write!(out, ",{start},{end},{expected},{p},{q}")?;
             }
-            None => writeln!(out, "{line},{tested},,,,,")?,
+            None => write!(out, ",,,,,")?,
         }
+        writeln!(out)?;
     }
     Ok(())
 }
 
-/// What surrogates say, as the fields of [`TESTED`].
+/// The test against surrogates, as the fields of [`TESTED`].
 fn tested(tested: Option<&Significance>) -> String {
     tested.map_or_else(
         || ",,,".to_owned(),
@@ -82,6 +82,7 @@ fn tested(tested: Option<&Significance>) -> String {
 }
 
 const TESTED: &str = "expected,std,p,q";
+const WEAKEST: &str = "weakest_first,weakest_last,weakest_expected,weakest_p,weakest_q";
 const COLUMNS: &str = "size,count,symbols,low_seconds,high_seconds";
 
 fn line(Episode { pattern, count }: &Episode, alphabet: &Alphabet) -> String {
@@ -119,21 +120,20 @@ fn quoted(field: &str) -> String {
 pub struct Row {
     /// The episode and its count.
     pub episode: Episode,
-    /// What surrogates say; `None` where it was not tested.
+    /// The test against surrogates; `None` if it was not tested.
     pub tested: Option<Significance>,
 }
 
-/// Whether the text of a file begins as a table of episodes does.
+/// True if the text of a file begins as a table of episodes does.
 pub fn is_table(text: &[u8]) -> bool {
     text.starts_with(COLUMNS.as_bytes())
 }
 
-/// Reads what [`write_csv`], [`write_tested_csv`] or [`write_chains_csv`] wrote; the weakest parts are not
-/// read.
+/// Reads the table of [`write_table`], without the weakest parts.
 ///
 /// # Errors
 /// `Io` when the file cannot be read; `InvalidArgument` with the line for a label that `alphabet` does not
-/// have, and for what is no such table.
+/// have, and for a file that is no such table.
 pub fn read_table(path: &Path, alphabet: &Alphabet) -> Result<Vec<Row>> {
     let text = read_all(path, None)?;
     if !is_table(&text) {
@@ -215,7 +215,17 @@ fn row(record: &csv::StringRecord, alphabet: &Alphabet) -> Result<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Clock;
+    use crate::clock::Clock;
+
+    fn text<'a>(
+        columns: TableColumns,
+        rows: impl IntoIterator<Item = (&'a Episode, Option<&'a ChainTest>)>,
+        alphabet: &Alphabet,
+    ) -> String {
+        let mut out = Vec::new();
+        write_table(&mut out, columns, rows, alphabet).unwrap();
+        String::from_utf8(out).unwrap()
+    }
 
     #[test]
     fn lines_are_as_documented() {
@@ -232,29 +242,6 @@ mod tests {
                 count: 3,
             },
         ];
-        let mut out = Vec::new();
-        write_csv(&mut out, &episodes, &alphabet).unwrap();
-        assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "size,count,symbols,low_seconds,high_seconds\n1,9,a,,\n\
-             3,3,\"a b,\"\"c a\",0.004 0.004,0.006 0.006\n"
-        );
-        let tested = Significance {
-            observed: 3,
-            expected: 0.5,
-            std: 1.25,
-            p: 0.01,
-            q: 0.02,
-        };
-        let mut out = Vec::new();
-        let rows = episodes.iter().zip([None, Some(&tested)]);
-        write_tested_csv(&mut out, rows, &alphabet).unwrap();
-        assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "size,count,symbols,low_seconds,high_seconds,expected,std,p,q\n1,9,a,,,,,,\n\
-             3,3,\"a b,\"\"c a\",0.004 0.004,0.006 0.006,0.5,1.25,0.01,0.02\n"
-        );
-
         let part = PartSignificance {
             weakest: 1..3,
             expected: 0.25,
@@ -263,7 +250,13 @@ mod tests {
             q: 0.04,
         };
         let test = ChainTest {
-            surrogates: tested,
+            surrogates: Significance {
+                observed: 3,
+                expected: 0.5,
+                std: 1.25,
+                p: 0.01,
+                q: 0.02,
+            },
             parts: Some(part),
             passed: true,
         };
@@ -271,12 +264,23 @@ mod tests {
             parts: None,
             ..test.clone()
         };
-        let mut out = Vec::new();
-        let rows = [(0, None), (1, Some(&test)), (1, Some(&without))];
-        let rows = rows.map(|(i, test)| (&episodes[i], test));
-        write_chains_csv(&mut out, rows, &alphabet).unwrap();
+        let written = |columns, rows: &[(usize, Option<&ChainTest>)]| {
+            let rows = rows.iter().map(|&(i, test)| (&episodes[i], test));
+            text(columns, rows, &alphabet)
+        };
         assert_eq!(
-            String::from_utf8(out).unwrap(),
+            written(TableColumns::Counts, &[(0, None), (1, None)]),
+            "size,count,symbols,low_seconds,high_seconds\n1,9,a,,\n\
+             3,3,\"a b,\"\"c a\",0.004 0.004,0.006 0.006\n"
+        );
+        assert_eq!(
+            written(TableColumns::Surrogates, &[(0, None), (1, Some(&test))]),
+            "size,count,symbols,low_seconds,high_seconds,expected,std,p,q\n1,9,a,,,,,,\n\
+             3,3,\"a b,\"\"c a\",0.004 0.004,0.006 0.006,0.5,1.25,0.01,0.02\n"
+        );
+        let rows = [(0, None), (1, Some(&test)), (1, Some(&without))];
+        assert_eq!(
+            written(TableColumns::Parts, &rows),
             "size,count,symbols,low_seconds,high_seconds,expected,std,p,q,\
              weakest_first,weakest_last,weakest_expected,weakest_p,weakest_q\n\
              1,9,a,,,,,,,,,,,\n\
@@ -285,13 +289,12 @@ mod tests {
         );
         let labels = ["left 3", "#"].map(String::from).to_vec();
         let clock = Clock::from_tick_seconds(1e-3).unwrap();
-        let mut out = Vec::new();
         let pair = Episode {
             pattern: Pattern::uniform(vec![0, 1], edge).unwrap(),
             count: 3,
         };
-        write_csv(&mut out, &[pair], &Alphabet::new(labels, clock).unwrap()).unwrap();
-        let csv = String::from_utf8(out).unwrap();
+        let alphabet = Alphabet::new(labels, clock).unwrap();
+        let csv = text(TableColumns::Counts, [(&pair, None)], &alphabet);
         assert!(
             csv.ends_with("2,3,\"\"\"left 3\"\" \"\"#\"\"\",0.004,0.006\n"),
             "{csv}"
@@ -326,14 +329,14 @@ mod tests {
                 p: 0.01,
                 q: 0.02,
             };
-            let mut out = Vec::new();
-            write_tested_csv(
-                &mut out,
-                episodes.iter().zip([None, Some(&tested)]),
-                &alphabet,
-            )
-            .unwrap();
-            assert!(is_table(&out));
+            let test = ChainTest {
+                surrogates: tested,
+                parts: None,
+                passed: false,
+            };
+            let rows = episodes.iter().zip([None, Some(&test)]);
+            let out = text(TableColumns::Surrogates, rows, &alphabet);
+            assert!(is_table(out.as_bytes()));
             std::fs::write(&path, &out).unwrap();
             let rows = read_table(&path, &alphabet).unwrap();
             let wanted = [(0, None), (1, Some(tested))].map(|(k, tested)| Row {

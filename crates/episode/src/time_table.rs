@@ -1,6 +1,6 @@
 //! Finding a tick's place in an ascending list by one look-up and a short scan.
 
-/// Where equal stretches of time begin in an ascending list of ticks: finds a tick's place by one
+/// Where equal buckets of time begin in an ascending list of ticks: finds a tick's place by one
 /// look-up and a short scan.
 #[derive(Debug, Clone)]
 pub(crate) struct TimeTable {
@@ -18,7 +18,7 @@ impl TimeTable {
         }
     }
 
-    /// A table over ascending ticks with about `each` of them in a stretch.
+    /// A table over ascending ticks with about `each` of them in a bucket.
     pub(crate) fn new(
         ticks: impl DoubleEndedIterator<Item = i64> + ExactSizeIterator,
         each: usize,
@@ -34,11 +34,11 @@ impl TimeTable {
         while last >> shift >= wanted {
             shift += 1;
         }
-        let stretches = (last >> shift) as usize + 1;
-        let mut first = Vec::with_capacity(stretches + 1);
+        let buckets = (last >> shift) as usize + 1;
+        let mut first = Vec::with_capacity(buckets + 1);
         for (i, tick) in ticks.chain(std::iter::once((count - 1, last))) {
-            let stretch = (tick >> shift) as usize;
-            while first.len() <= stretch {
+            let bucket = (tick >> shift) as usize;
+            while first.len() <= bucket {
                 first.push(i as u32);
             }
         }
@@ -46,7 +46,7 @@ impl TimeTable {
         Self { first, shift }
     }
 
-    /// The indices of the ticks in the stretch of `tick` (not negative), `None` beyond the last.
+    /// The indices of the ticks in the bucket of `tick` (not negative), `None` beyond the last.
     #[inline(always)]
     pub(crate) fn bucket(&self, tick: i64) -> Option<(usize, usize)> {
         let b = (tick >> self.shift) as usize;
@@ -70,8 +70,8 @@ impl<'a> SymbolIndex<'a> {
         Self { ticks, table }
     }
 
-    /// How many ticks are at or before `bound`. Without unpredictable branches where the ticks are
-    /// spread as on average; a binary search where they are far denser.
+    /// Number of ticks at or before `bound`. Without unpredictable branches if the ticks are
+    /// spread as on average; by a binary search if they are far denser.
     #[inline(always)]
     pub(crate) fn count_through(&self, bound: i64) -> usize {
         const SCAN: usize = 4;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_episode::count::count;
-use betz_episode::online::{MinerConfig, OnlineMiner, OnlineStats, Remining, open};
+use betz_episode::online::{MinerConfig, OnlineMiner, OnlineStats, ReminingOptions, open};
 use betz_episode::{Alphabet, Clock, Events, Interval, Pattern};
 use betz_runtime::stream::{LateSpikes, Session, SessionConfig, Spike, spike_queue};
 use rand::{RngExt, SeedableRng};
@@ -87,8 +87,8 @@ fn feeding_does_not_allocate_and_what_finds_no_room_is_counted() {
     assert_eq!(taken + feed.dropped() as usize, given);
     handle.flush().unwrap();
     let snapshot = handle.snapshot();
-    assert_eq!(snapshot.dropped, feed.dropped());
-    assert_eq!(snapshot.stats.events as usize, taken);
+    assert_eq!(snapshot.summary.dropped, feed.dropped());
+    assert_eq!(snapshot.summary.stats.events as usize, taken);
     assert_eq!(
         handle.close().unwrap().stats().events as usize,
         taken,
@@ -144,7 +144,7 @@ fn closing_does_not_wait_for_a_feeder_that_goes_on() {
                 }
             }
         });
-        while handle.snapshot().stats.events < 10_000 {
+        while handle.summary().stats.events < 10_000 {
             std::thread::yield_now();
         }
         let miner = handle.close().unwrap();
@@ -159,7 +159,7 @@ fn background_mining_follows_the_recent_past() {
     let edge = Interval::new(0, 5).unwrap();
     let mut config = MinerConfig::new(4, Vec::new());
     config.idle = Duration::from_micros(50);
-    config.remining = Some(Remining {
+    config.remining = Some(ReminingOptions {
         window_ticks: 400,
         window_events: 1000,
         every_ticks: 100,
@@ -193,8 +193,11 @@ fn background_mining_follows_the_recent_past() {
     }
     assert_eq!(seen.len(), 2, "the watch list did not follow");
     let snapshot = handle.snapshot();
-    assert!(snapshot.remined >= 2, "{snapshot:?}");
-    assert_eq!((snapshot.remining_failures, snapshot.dropped), (0, 0));
+    assert!(snapshot.summary.remined >= 2, "{snapshot:?}");
+    assert_eq!(
+        (snapshot.summary.remining_failures, snapshot.summary.dropped),
+        (0, 0)
+    );
     drop(handle);
     // Nobody listens any more: the ring fills up, and the rest is counted.
     while feed.push(i64::MAX, 0) {}
@@ -213,7 +216,7 @@ fn refusals_reach_the_statistics() {
         late: 1,
         invalid: 2,
     };
-    assert_eq!(handle.snapshot().stats, stats);
+    assert_eq!(handle.summary().stats, stats);
     assert!(open(config(3, 0)).is_err());
     assert!(OnlineMiner::new(1, &patterns(40)).is_err());
 }
@@ -288,7 +291,7 @@ fn an_attached_miner_counts_what_the_steps_take_in() {
     assert_eq!(counts, offline(&events, &patterns(50)));
     let snapshot = handle.snapshot();
     assert_eq!(
-        snapshot.stats.late + snapshot.stats.invalid + snapshot.dropped,
+        snapshot.summary.stats.late + snapshot.summary.stats.invalid + snapshot.summary.dropped,
         0
     );
 
@@ -338,6 +341,9 @@ fn a_queue_tells_the_miner_its_ticks_and_a_full_ring_delays_nothing() {
     });
     handle.flush().unwrap();
     let snapshot = handle.snapshot();
-    assert!(snapshot.dropped > 0);
-    assert_eq!(snapshot.stats.events + snapshot.dropped, stepped);
+    assert!(snapshot.summary.dropped > 0);
+    assert_eq!(
+        snapshot.summary.stats.events + snapshot.summary.dropped,
+        stepped
+    );
 }

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_runtime::model::{
-    Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, LowPass,
+    Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, LowPass, Recurrent,
+    RecurrentLayer, RecurrentMember,
 };
 use betz_runtime::stream::{
     Clamp, Hold, LateSpikes, Replay, Session, SessionConfig, Spike, Step, SwapOptions, SwapState,
@@ -273,9 +274,26 @@ fn heads_do_not_allocate() {
         readout: readout(latents + units + units * latents),
         seed: 2,
     });
-    for head in [lift, experts] {
+    let short = |n: usize| -> Vec<f32> { vec![0.1; n] };
+    let recurrent = Head::Recurrent(Recurrent {
+        units: vec![units],
+        members: vec![RecurrentMember {
+            layers: vec![RecurrentLayer {
+                state_weights: short(units * 3 * units),
+                state_bias: short(3 * units),
+                ..RecurrentLayer::default()
+            }],
+            readout: short(outputs * units),
+        }],
+        bias: vec![0.0; outputs],
+        memory_steps: 30,
+        ..Recurrent::default()
+    });
+    for (head, latents) in [(lift, latents), (experts, latents), (recurrent, 3 * units)] {
         let rng = &mut common::rng(5);
-        let linear = decoder(rng, 50, latents, BANK, None).into_parts();
+        let mut linear = decoder(rng, 50, latents, BANK, None).into_parts();
+        // Lists of spikes are tallied where counts are capped.
+        linear.limits.count_caps = vec![3.0; 50];
         let decoder = Decoder::new(DecoderParts {
             outputs: ["x", "y"].map(Into::into).to_vec(),
             head,
@@ -296,6 +314,7 @@ fn heads_do_not_allocate() {
             assert_no_alloc(|| {
                 for counts in counts.chunks(50) {
                     session.step_counts(counts, &mut out).unwrap();
+                    session.step_spikes(&[3, 3, 49, 3, 3], &mut out).unwrap();
                     session.skip(2);
                 }
                 session.skip(1 << 40);

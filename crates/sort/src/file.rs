@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use betz_base::error::Result;
-use betz_base::frame::{self, Content, HEADER};
+use betz_base::frame::Content;
+use betz_base::wire::{Reader, Writer};
 use betz_base::{Error, ErrorKind};
 
 use crate::feature::{Axes, Waves};
@@ -24,7 +25,7 @@ const MOST: u64 = 1 << 30;
 impl Sorter {
     /// The file's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut w = Writer(vec![0; HEADER]);
+        let mut w = Writer::framed();
         let s = &self.settings;
         for number in [
             s.rate_hz,
@@ -40,79 +41,76 @@ impl Sorter {
             s.tracking_seconds,
             self.forget_seconds,
         ] {
-            w.double(number);
+            w.f64(number);
         }
-        w.word(s.order as u32);
-        w.word(match s.reference {
+        w.u32(s.order as u32);
+        w.u32(match s.reference {
             Reference::None => 0,
             Reference::Average => 1,
             Reference::Median => 2,
             Reference::Regression => 3,
         });
-        w.word(self.layout.row_channels as u32);
-        w.words(&self.layout.used);
-        w.floats(self.layout.places.as_flattened());
-        w.floats(&self.layout.noise);
-        w.floats(&self.layout.focused);
-        w.floats(&self.layout.regression);
-        w.floats(self.waves.waves());
-        w.words(&self.group_of);
-        w.word(self.groups.len() as u32);
+        w.u32(self.layout.row_channels as u32);
+        put_words(&mut w, &self.layout.used);
+        put_floats(&mut w, self.layout.places.as_flattened());
+        put_floats(&mut w, &self.layout.noise);
+        put_floats(&mut w, &self.layout.focused);
+        put_floats(&mut w, &self.layout.regression);
+        put_floats(&mut w, self.waves.waves());
+        put_words(&mut w, &self.group_of);
+        w.u32(self.groups.len() as u32);
         for group in &self.groups {
             let axes = &group.axes;
             for number in [axes.from, axes.until, axes.dims, group.rows, group.columns] {
-                w.word(number as u32);
+                w.u32(number as u32);
             }
-            w.floats(&axes.mean);
-            w.floats(&axes.axes);
-            w.floats(&group.weights);
-            w.words(&group.labels);
-            w.words(&group.hits);
+            put_floats(&mut w, &axes.mean);
+            put_floats(&mut w, &axes.axes);
+            put_floats(&mut w, &group.weights);
+            put_words(&mut w, &group.labels);
+            put_words(&mut w, &group.hits);
         }
-        w.word(self.units.len() as u32);
+        w.u32(self.units.len() as u32);
         for unit in &self.units {
             for number in [unit.id, unit.group, unit.channel] {
-                w.word(number);
+                w.u32(number);
             }
-            w.long(unit.spikes);
-            w.double(unit.rate_hz);
-            w.floats(&[unit.microvolts, unit.gate]);
-            w.floats(&unit.centre);
-            w.floats(&unit.waveform);
-            w.word(unit.more.len() as u32);
+            w.u64(unit.spikes);
+            w.f64(unit.rate_hz);
+            put_floats(&mut w, &[unit.microvolts, unit.gate]);
+            put_floats(&mut w, &unit.centre);
+            put_floats(&mut w, &unit.waveform);
+            w.u32(unit.more.len() as u32);
             for template in std::iter::once(&unit.template).chain(&unit.more) {
-                w.word(template.from as u32);
-                w.word(template.until as u32);
-                w.floats(&template.shapes);
-                w.floats(&template.weights);
-                w.floats(&[template.floor]);
+                w.u32(template.from as u32);
+                w.u32(template.until as u32);
+                put_floats(&mut w, &template.shapes);
+                put_floats(&mut w, &template.weights);
+                put_floats(&mut w, &[template.floor]);
             }
-            w.word(unit.beyond.len() as u32);
+            w.u32(unit.beyond.len() as u32);
             for beyond in &unit.beyond {
-                w.word(beyond.group);
-                w.double(beyond.rate_hz);
-                w.floats(&[beyond.gate]);
-                w.floats(&beyond.centre);
+                w.u32(beyond.group);
+                w.f64(beyond.rate_hz);
+                put_floats(&mut w, &[beyond.gate]);
+                put_floats(&mut w, &beyond.centre);
             }
         }
-        w.word(self.edits.len() as u32);
+        w.u32(self.edits.len() as u32);
         for edit in &self.edits {
             match edit {
                 Edit::Merge { units } => {
-                    w.word(0);
-                    w.words(units);
+                    w.u32(0);
+                    put_words(&mut w, units);
                 }
                 Edit::Split { unit, nodes } => {
-                    w.word(1);
-                    w.word(*unit);
-                    w.words(nodes);
+                    w.u32(1);
+                    w.u32(*unit);
+                    put_words(&mut w, nodes);
                 }
             }
         }
-        let mut bytes = w.0;
-        bytes.extend([0; 4]);
-        frame::seal(CONTENT, VERSION, &mut bytes);
-        bytes
+        w.seal(CONTENT, VERSION)
     }
 
     /// Reads what [`Sorter::to_bytes`] made. No length in the file is believed before its bytes are there.
@@ -120,18 +118,10 @@ impl Sorter {
     /// # Errors
     /// [`ErrorKind::InvalidModel`] for what is none, or damaged; [`ErrorKind::UnsupportedVersion`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let (version, payload) = frame::open(CONTENT, bytes)?;
-        if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::UnsupportedVersion,
-                format!("a sorter: expected version {VERSION}, got {version}"),
-            ));
-        }
-        let mut r = Reader(payload);
-        let sorter = r.sorter()?;
-        if !r.0.is_empty() {
-            return Err(damaged());
-        }
+        let (_, reader) = CONTENT.read(bytes, VERSION..=VERSION)?;
+        let mut parts = Parts(reader);
+        let sorter = parts.sorter()?;
+        parts.0.end()?;
         sorter.check()?;
         Ok(sorter)
     }
@@ -164,79 +154,45 @@ impl Sorter {
     }
 }
 
-fn damaged() -> Error {
-    Error::new(
-        ErrorKind::InvalidModel,
-        "a sorter: its parts do not add up to its length",
-    )
+/// A list behind its length of 4 bytes.
+fn put_words(to: &mut Writer, words: &[u32]) {
+    to.u32(words.len() as u32);
+    words.iter().for_each(|w| to.u32(*w));
 }
 
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn word(&mut self, word: u32) {
-        self.0.extend(word.to_le_bytes());
-    }
-
-    fn long(&mut self, long: u64) {
-        self.0.extend(long.to_le_bytes());
-    }
-
-    fn double(&mut self, number: f64) {
-        self.long(number.to_bits());
-    }
-
-    fn words(&mut self, words: &[u32]) {
-        self.word(words.len() as u32);
-        words.iter().for_each(|w| self.word(*w));
-    }
-
-    fn floats(&mut self, floats: &[f32]) {
-        self.word(floats.len() as u32);
-        floats.iter().for_each(|f| self.word(f.to_bits()));
-    }
+/// As [`put_words`].
+fn put_floats(to: &mut Writer, floats: &[f32]) {
+    to.u32(floats.len() as u32);
+    floats.iter().for_each(|f| to.f32(*f));
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Takes a sorter's parts in the order in which they were written.
+struct Parts<'a>(Reader<'a>);
 
-impl Reader<'_> {
-    fn word(&mut self) -> Result<u32> {
-        let (word, rest) = self.0.split_first_chunk::<4>().ok_or_else(damaged)?;
-        self.0 = rest;
-        Ok(u32::from_le_bytes(*word))
+impl Parts<'_> {
+    fn damaged(&self) -> Error {
+        self.0.error("its parts do not fit together")
     }
 
     fn size(&mut self) -> Result<usize> {
-        Ok(self.word()? as usize)
-    }
-
-    fn long(&mut self) -> Result<u64> {
-        let (long, rest) = self.0.split_first_chunk::<8>().ok_or_else(damaged)?;
-        self.0 = rest;
-        Ok(u64::from_le_bytes(*long))
-    }
-
-    fn double(&mut self) -> Result<f64> {
-        Ok(f64::from_bits(self.long()?))
+        Ok(self.0.u32()? as usize)
     }
 
     fn words(&mut self) -> Result<Vec<u32>> {
-        let bytes = self.size()?.checked_mul(4).ok_or_else(damaged)?;
-        let (words, rest) = self.0.split_at_checked(bytes).ok_or_else(damaged)?;
-        self.0 = rest;
-        let (words, _) = words.as_chunks::<4>();
-        Ok(words.iter().map(|w| u32::from_le_bytes(*w)).collect())
+        let count = self.0.u32()?;
+        self.0.u32_list(u64::from(count))
     }
 
     fn floats(&mut self) -> Result<Vec<f32>> {
-        Ok(self.words()?.into_iter().map(f32::from_bits).collect())
+        let count = self.0.u32()?;
+        self.0.f32_list(u64::from(count))
     }
 
     fn template(&mut self) -> Result<Template> {
         let (from, until) = (self.size()?, self.size()?);
         let (shapes, weights) = (self.floats()?, self.floats()?);
         let [floor] = self.floats()?[..] else {
-            return Err(damaged());
+            return Err(self.damaged());
         };
         Ok(Template {
             from,
@@ -248,7 +204,7 @@ impl Reader<'_> {
     }
 
     fn sorter(&mut self) -> Result<Sorter> {
-        let mut settings = Settings::new(self.double()?, self.double()?);
+        let mut settings = Settings::new(self.0.f64()?, self.0.f64()?);
         for number in [
             &mut settings.low_hz,
             &mut settings.high_hz,
@@ -260,19 +216,19 @@ impl Reader<'_> {
             &mut settings.blank_ms,
             &mut settings.tracking_seconds,
         ] {
-            *number = self.double()?;
+            *number = self.0.f64()?;
         }
-        let forget_seconds = self.double()?;
+        let forget_seconds = self.0.f64()?;
         if !(forget_seconds >= 0.0 && forget_seconds.is_finite()) {
-            return Err(damaged());
+            return Err(self.damaged());
         }
         settings.order = self.size()?;
-        settings.reference = match self.word()? {
+        settings.reference = match self.0.u32()? {
             0 => Reference::None,
             1 => Reference::Average,
             2 => Reference::Median,
             3 => Reference::Regression,
-            _ => return Err(damaged()),
+            _ => return Err(self.damaged()),
         };
         settings
             .check()
@@ -282,7 +238,7 @@ impl Reader<'_> {
         let places = self.floats()?;
         let (places, rest) = places.as_chunks::<2>();
         if !rest.is_empty() {
-            return Err(damaged());
+            return Err(self.damaged());
         }
         let layout = Layout {
             row_channels,
@@ -296,7 +252,7 @@ impl Reader<'_> {
             .map_err(|e| e.of_kind(ErrorKind::InvalidModel))?;
         let group_of = self.words()?;
         let mut groups = Vec::new();
-        for _ in 0..self.word()? {
+        for _ in 0..self.0.u32()? {
             let (from, until, dims) = (self.size()?, self.size()?, self.size()?);
             let (rows, columns) = (self.size()?, self.size()?);
             groups.push(Group {
@@ -315,21 +271,21 @@ impl Reader<'_> {
             });
         }
         let mut units = Vec::new();
-        for _ in 0..self.word()? {
-            let (id, group, channel) = (self.word()?, self.word()?, self.word()?);
-            let (spikes, rate_hz) = (self.long()?, self.double()?);
+        for _ in 0..self.0.u32()? {
+            let (id, group, channel) = (self.0.u32()?, self.0.u32()?, self.0.u32()?);
+            let (spikes, rate_hz) = (self.0.u64()?, self.0.f64()?);
             let [microvolts, gate] = self.floats()?[..] else {
-                return Err(damaged());
+                return Err(self.damaged());
             };
             let (centre, waveform) = (self.floats()?, self.floats()?);
-            let more = self.word()?;
+            let more = self.0.u32()?;
             let template = self.template()?;
             let more = (0..more).map(|_| self.template()).collect::<Result<_>>()?;
             let mut beyond = Vec::new();
-            for _ in 0..self.word()? {
-                let (group, rate_hz) = (self.word()?, self.double()?);
+            for _ in 0..self.0.u32()? {
+                let (group, rate_hz) = (self.0.u32()?, self.0.f64()?);
                 let [gate] = self.floats()?[..] else {
-                    return Err(damaged());
+                    return Err(self.damaged());
                 };
                 beyond.push(Beyond {
                     group,
@@ -354,16 +310,16 @@ impl Reader<'_> {
             });
         }
         let mut edits = Vec::new();
-        for _ in 0..self.word()? {
-            edits.push(match self.word()? {
+        for _ in 0..self.0.u32()? {
+            edits.push(match self.0.u32()? {
                 0 => Edit::Merge {
                     units: self.words()?,
                 },
                 1 => Edit::Split {
-                    unit: self.word()?,
+                    unit: self.0.u32()?,
                     nodes: self.words()?,
                 },
-                _ => return Err(damaged()),
+                _ => return Err(self.damaged()),
             });
         }
         Ok(Sorter {

@@ -12,6 +12,7 @@ pub(crate) fn limits(data: &DatasetView<'_>, takes_part: &[bool]) -> Limits {
     Limits {
         blanking: blanking(data, takes_part),
         ranges: extremes(data).into_iter().map(range).collect(),
+        ..Limits::default()
     }
 }
 

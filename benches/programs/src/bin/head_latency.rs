@@ -1,8 +1,8 @@
 //! Prints the table of step latencies in `benches/record/decoders.md`: linear decoders, lifts and experts behind
-//! the bank `reach`, back to back and once a millisecond.
+//! the bank `reach`, back to back and once per millisecond.
 //!
 //! ```sh
-//! cargo run --release -p betz-programs --bin head_latency            # 10⁶ steps a row, 5,000 once a millisecond
+//! cargo run --release -p betz-programs --bin head_latency            # 10⁶ steps per row, 5,000 once per millisecond
 //! cargo run --release -p betz-programs --bin head_latency -- 100000  # fewer
 //! ```
 //!
@@ -27,7 +27,7 @@ const STEP_SECONDS: f64 = 1e-3;
 const HERTZ: f64 = 20.0;
 /// Steps drawn; the loop goes round in them.
 const DRAWN: usize = 1 << 13;
-/// Steps of a row that are taken once a millisecond.
+/// Steps of a row that are taken once per millisecond.
 const PACED: usize = 5_000;
 
 fn numbers(rng: &mut ChaCha8Rng, n: usize, most: f64) -> Vec<f64> {
@@ -133,10 +133,12 @@ fn run() -> betz::Result<()> {
         Some(_) => return Err(betz::Error::argument("expected a number of steps above 0")),
     };
     println!(
-        "{steps} steps a row back to back, {PACED} once a millisecond; µs, the clock's 20 ns in them"
+        "{steps} steps per row back to back, {PACED} once per millisecond; µs, the clock's 20 ns in them"
     );
     println!();
-    println!("| decoder | channels | p50 | p99 | p99.9 | max | p50, once a ms | p99, once a ms |");
+    println!(
+        "| decoder | channels | p50 | p99 | p99.9 | max | p50, once per ms | p99, once per ms |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for channels in [95, 1024] {
         for (kind, size) in [

@@ -1,11 +1,11 @@
 //! Prints the table of `benches/record/step.md`: latencies of one step, over ten million ticks each.
 //!
 //! ```sh
-//! cargo run --release -p betz-programs --bin step_latency            # 10⁷ ticks a row
+//! cargo run --release -p betz-programs --bin step_latency            # 10⁷ ticks per row
 //! cargo run --release -p betz-programs --bin step_latency -- 100000  # fewer
 //! ```
 //!
-//! Spikes come at 20 Hz a channel on a clock of 0.25 ms, drawn before the loop. Counts are written
+//! Spikes come at 20 Hz per channel on a clock of 0.25 ms, drawn before the loop. Counts are written
 //! into their array tick by tick, as an acquisition would. The last column and the two lines about
 //! the machine tell what it did meanwhile: a loop that does nothing but read the clock has a maximum
 //! as well.
@@ -40,7 +40,7 @@ const BANK: [(f64, u32); 8] = [
     (0.4, 0),
 ];
 
-/// How a tick's spikes are given.
+/// Form of a tick's spikes.
 #[derive(Clone, Copy, PartialEq)]
 enum Input {
     List,
@@ -241,7 +241,7 @@ fn run() -> betz::Result<()> {
         Some(_) => return Err(betz::Error::argument("expected a number of ticks above 0")),
     };
     println!(
-        "{ticks} ticks a row, statistics on; µs, of the step alone; `loop` is the mean of the whole loop"
+        "{ticks} ticks per row, statistics on; µs, of the step alone; `loop` is the mean of the whole loop"
     );
     println!();
     println!(

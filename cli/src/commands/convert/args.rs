@@ -18,40 +18,40 @@ pub(crate) struct Convert {
     /// Recording to read (.npz, .nwb)
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Recording to write, NWB or .npz by its ending
+    /// Recording to write (.npz, .nwb)
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
-    /// When the session began, with its zone, such as 2020-10-19T13:00:00-05:00; default: what IN says, and an error where
-    /// it says nothing
+    /// Start of the session with its time zone, such as 2020-10-19T13:00:00-05:00 [default: taken
+    /// from IN; an error if IN has none]
     #[arg(long, value_name = "TIME")]
     pub(crate) start: Option<String>,
-    /// The NWB file's name among all files; default: betz- and a hash of the recording
+    /// Identifier of the NWB file, unique among files [default: betz- and a hash of the recording]
     #[arg(long, value_name = "TEXT")]
     pub(crate) identifier: Option<String>,
-    /// What was done in the session; default: what IN says
+    /// Description of the session [default: taken from IN]
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Who was recorded; default: what IN says, else unknown
+    /// Identifier of the subject [default: taken from IN, else unknown]
     #[arg(long, value_name = "ID")]
     pub(crate) subject: Option<String>,
-    /// The subject's species in Latin, such as "Macaca mulatta"
+    /// Species of the subject in Latin, such as "Macaca mulatta"
     #[arg(long, value_name = "NAME")]
     pub(crate) species: Option<String>,
-    /// The subject's sex: M, F, O (other) or U (unknown)
+    /// Sex of the subject: M, F, O (other) or U (unknown)
     #[arg(long, value_parser = ["M", "F", "O", "U"])]
     pub(crate) sex: Option<String>,
-    /// The subject's age as ISO 8601 has it, such as P8Y, or from a least to a largest: P8Y/P9Y
+    /// Age of the subject as an ISO 8601 duration such as P8Y, or a range such as P8Y/P9Y
     #[arg(long, value_name = "DURATION")]
     pub(crate) age: Option<String>,
-    /// When the NWB file is made; default: $SOURCE_DATE_EPOCH, else now. With equal times, equal recordings give equal
-    /// bytes
+    /// Creation time of the NWB file [default: $SOURCE_DATE_EPOCH, else now]. Equal times and
+    /// recordings give equal bytes
     #[arg(long, value_name = "TIME")]
     pub(crate) created: Option<String>,
-    /// Decode the recording with this model, and write its outputs into the NWB file beside the recording
+    /// Model whose decoded outputs are added to the NWB file
     #[arg(long, value_name = "MODEL")]
     pub(crate) decode: Option<PathBuf>,
-    /// Read the recording (.npz) in stretches, so that writing NWB takes about this much of memory, such as 1GiB, however
-    /// long it is
+    /// Read the recording (.npz) in chunks, so that writing NWB takes about SIZE of memory, such as
+    /// 1GiB, whatever its length
     #[arg(long, value_name = "SIZE", value_parser = memory_size, conflicts_with = "decode")]
     pub(crate) memory: Option<u64>,
 }

@@ -7,19 +7,19 @@ use std::path::Path;
 use betz::model::{self, Decoder};
 use betz::recording::{Recording, Stretches};
 use betz::{Error, Result, input_form};
-use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
+use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 use serde::Serialize;
 
-use crate::commands::convert::args::Convert;
 use crate::common_args::Part;
 use crate::data;
 use crate::decoded;
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::report;
+use crate::report::{self, Outcome};
+use args::Convert;
 
 #[derive(Serialize)]
-struct Converted {
+struct ConversionReport {
     out: String,
     format: &'static str,
     bytes: u64,
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Convert) -> Result<()> {
     }
 }
 
-/// Whether `out` is to be NWB; else it is `.npz`.
+/// True if `out` is NWB, false if it is `.npz`.
 fn to_nwb(out: &Path) -> Result<bool> {
     let ending = out.extension().and_then(|e| e.to_str()).unwrap_or("");
     match ending.to_ascii_lowercase().as_str() {
@@ -105,7 +105,7 @@ fn whole(args: &Convert) -> Result<()> {
 fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     if betz_interop::is_hdf5(&args.input) {
         return Err(Error::argument(format!(
-            "--memory: expected a recording that is read in stretches (.npz), got {}",
+            "--memory: expected a recording that is read in chunks (.npz), got {}",
             args.input.display()
         )));
     }
@@ -118,7 +118,7 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     told(args, stretches.outline(), "nwb", None)
 }
 
-/// What IN says of its session, and what the command line says instead.
+/// The session that IN describes, with the changes of the command line.
 fn session(args: &Convert, meta: Option<&str>, origin_seconds: f64) -> Result<Session> {
     let said = decoded::said(&args.input, meta, origin_seconds)?;
     let start = |text: &str| Moment::parse(text).map_err(|e| e.at("--start"));
@@ -164,8 +164,8 @@ fn options(args: &Convert, session: Session) -> Result<WriteOptions> {
     Ok(options)
 }
 
-/// What the model at `path` makes of `recording`: an estimate for the end of each step inside a segment.
-fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<Decoded> {
+/// Estimates of the model at `path` for `recording`, one for the end of each step inside a segment.
+fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<DecodedOutputs> {
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(path)?;
     let at = |e: Error| e.at(args.input.display());
@@ -200,7 +200,7 @@ fn told(
     format: &'static str,
     decoded: Option<usize>,
 ) -> Result<()> {
-    let converted = Converted {
+    let converted = ConversionReport {
         out: args.out.display().to_string(),
         format,
         bytes: std::fs::metadata(&args.out).map_or(0, |m| m.len()),
@@ -210,19 +210,22 @@ fn told(
         outputs: outline.behavior.as_ref().map_or(0, |b| b.outputs.len()),
         decoded,
     };
-    if args.common.json {
-        return report::json(&converted);
+    report::tell(&converted, args.common.json)
+}
+
+impl Outcome for ConversionReport {
+    fn print(&self) -> Result<()> {
+        let decoded = self.decoded.map_or_else(String::new, |steps| {
+            format!(", {} decoded", report::count(steps as u128, "step"))
+        });
+        report::line(&format!(
+            "{}: {}, {:.1} s, {}, {}{decoded}, {} bytes",
+            self.out,
+            report::count(self.channels as u128, "channel"),
+            self.seconds,
+            report::count(self.segments as u128, "segment"),
+            report::count(self.outputs as u128, "output"),
+            self.bytes
+        ))
     }
-    let decoded = decoded.map_or_else(String::new, |steps| {
-        format!(", {} decoded", report::count(steps as u128, "step"))
-    });
-    report::line(&format!(
-        "{}: {}, {:.1} s, {}, {}{decoded}, {} bytes",
-        converted.out,
-        report::count(converted.channels as u128, "channel"),
-        converted.seconds,
-        report::count(converted.segments as u128, "segment"),
-        report::count(converted.outputs as u128, "output"),
-        converted.bytes
-    ))
 }

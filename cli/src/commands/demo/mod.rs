@@ -28,7 +28,7 @@ use self::picture::Movement;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::replay::{Feed, LatencyUs, replay};
-use crate::report::{self, Bar, Table};
+use crate::report::{self, Bar, Outcome, Table};
 
 #[derive(Args)]
 #[command(allow_negative_numbers = true)]
@@ -41,7 +41,7 @@ pub(crate) struct Demo {
     /// Number of neurons
     #[arg(long, default_value_t = 150)]
     pub(crate) neurons: usize,
-    /// Where to write the picture (SVG)
+    /// Picture to write (.svg)
     #[arg(long, value_name = "FILE", default_value = "betz-demo.svg")]
     pub(crate) picture: PathBuf,
 }
@@ -57,11 +57,11 @@ const LOW_PASS: LowPass = LowPass {
     order: 2,
     cutoff_hz: 12.0,
 };
-/// How far the responses' delay is looked for.
+/// Longest delay of the responses that is tried.
 const LONGEST_DELAY_SECONDS: f64 = 0.1;
 
 #[derive(Serialize)]
-struct Outcome {
+struct DecoderOutcome {
     name: &'static str,
     channels: usize,
     nrmse_std: f64,
@@ -74,10 +74,10 @@ struct Outcome {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct Demonstration {
     neurons: usize,
     seed: u64,
-    decoders: Vec<Outcome>,
+    decoders: Vec<DecoderOutcome>,
     simulate_seconds: f64,
     draw_seconds: f64,
     total_seconds: f64,
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
         &bar,
     )?;
     let truth = made.test.align(config.step_seconds)?.behavior;
-    let label = |o: &Outcome| format!("{} {}, NRMSE {:.3}", o.channels, o.name, o.nrmse_std);
+    let label = |o: &DecoderOutcome| format!("{} {}, NRMSE {:.3}", o.channels, o.name, o.nrmse_std);
     let (single_seen, multi_seen) = (
         advance(&single_xy, steps(single.delay_seconds, config.step_seconds)),
         advance(&multi_xy, steps(multi.delay_seconds, config.step_seconds)),
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
             &args.picture,
         )
     })?;
-    let shown = Shown {
+    let shown = Demonstration {
         neurons: args.neurons,
         seed: args.seed,
         decoders: vec![single, multi],
@@ -138,11 +138,7 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
         device,
     };
     drop(bar);
-    if args.common.json {
-        report::json(&shown)
-    } else {
-        print(&shown)
-    }
+    report::tell(&shown, args.common.json)
 }
 
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
@@ -162,7 +158,7 @@ fn decode(
     training: &Recording,
     test: &Recording,
     bar: &Bar,
-) -> Result<(Outcome, Vec<f32>)> {
+) -> Result<(DecoderOutcome, Vec<f32>)> {
     let bank = FilterBank::new(vec![Filter {
         tau_seconds: TAU_SECONDS,
         order: ORDER,
@@ -188,7 +184,7 @@ fn decode(
     let (decoded, stream_seconds) = timed(|| replay(&mut session, &dataset, &feed, bar))?;
     let outputs = score_estimates(&dataset, &decoded, model.delay_steps())?.outputs;
     let stats: Stats = session.stats();
-    let outcome = Outcome {
+    let outcome = DecoderOutcome {
         name,
         channels: model.channels(),
         nrmse_std: outputs.iter().map(|o| o.nrmse_std).sum::<f64>() / outputs.len() as f64,
@@ -210,53 +206,55 @@ fn advance(xy: &[f32], delay: usize) -> Vec<f32> {
     moved
 }
 
-fn print(shown: &Shown) -> Result<()> {
-    let mut table = Table::new(&[
-        "decoder",
-        "channels",
-        "NRMSE",
-        "published",
-        "delay",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-    ]);
-    for d in &shown.decoders {
-        let l = &d.latency_us;
-        table.row([
-            d.name.to_string(),
-            d.channels.to_string(),
-            format!("{:.3}", d.nrmse_std),
-            format!("{:.3}", d.published_nrmse),
-            format!("{:.1} ms", d.delay_seconds * 1e3),
-            l.microseconds(l.p50),
-            l.microseconds(l.p99),
-            l.microseconds(l.p99_9),
-            l.microseconds(l.max),
+impl Outcome for Demonstration {
+    fn print(&self) -> Result<()> {
+        let mut table = Table::new(&[
+            "decoder",
+            "channels",
+            "NRMSE",
+            "published",
+            "delay",
+            "p50",
+            "p99",
+            "p99.9",
+            "max",
         ]);
-    }
-    table.print()?;
-    report::line(
-        "NRMSE: RMSE / standard deviation, mean of x and y, on 10 s not trained on; published: Galbraith 2010 for 150 neurons; p50 to max: one step of the session",
-    )?;
-    report::line("")?;
-    let mut seconds = Table::new(&["step", "seconds"]);
-    let mut row = |name: String, s: f64| seconds.row([name, format!("{s:.2}")]);
-    row(
-        format!("simulate {} neurons, 110 s", shown.neurons),
-        shown.simulate_seconds,
-    );
-    for d in &shown.decoders {
-        row(format!("train on {}", d.name), d.train_seconds);
+        for d in &self.decoders {
+            let l = &d.latency_us;
+            table.row([
+                d.name.to_string(),
+                d.channels.to_string(),
+                format!("{:.3}", d.nrmse_std),
+                format!("{:.3}", d.published_nrmse),
+                format!("{:.1} ms", d.delay_seconds * 1e3),
+                l.microseconds(l.p50),
+                l.microseconds(l.p99),
+                l.microseconds(l.p99_9),
+                l.microseconds(l.max),
+            ]);
+        }
+        table.print()?;
+        report::line(
+            "NRMSE: RMSE / standard deviation, mean of x and y, on 10 s not trained on; published: Galbraith 2010 for 150 neurons; p50 to max: one step of the session",
+        )?;
+        report::line("")?;
+        let mut seconds = Table::new(&["step", "seconds"]);
+        let mut row = |name: String, s: f64| seconds.row([name, format!("{s:.2}")]);
         row(
-            format!("stream {} ticks, {}", d.latency_us.steps, d.name),
-            d.stream_seconds,
+            format!("simulate {} neurons, 110 s", self.neurons),
+            self.simulate_seconds,
         );
+        for d in &self.decoders {
+            row(format!("train on {}", d.name), d.train_seconds);
+            row(
+                format!("stream {} ticks, {}", d.latency_us.steps, d.name),
+                d.stream_seconds,
+            );
+        }
+        row("draw".into(), self.draw_seconds);
+        row("all".into(), self.total_seconds);
+        seconds.print()?;
+        report::line("")?;
+        report::line(&format!("picture: {}", self.picture))
     }
-    row("draw".into(), shown.draw_seconds);
-    row("all".into(), shown.total_seconds);
-    seconds.print()?;
-    report::line("")?;
-    report::line(&format!("picture: {}", shown.picture))
 }

@@ -18,13 +18,13 @@ const MULTI: RGBColor = chart::BLUE;
 pub(crate) struct Movement<'a> {
     /// Length of one step.
     pub(crate) step_seconds: f64,
-    /// What was to be decoded.
+    /// True movement.
     pub(crate) truth: &'a [f32],
     /// Decoded from single units.
     pub(crate) single: &'a [f32],
     /// Decoded from multi-unit channels.
     pub(crate) multi: &'a [f32],
-    /// What the single units fired.
+    /// Spikes of the single units.
     pub(crate) spikes: &'a Recording,
     /// Legend of the single-unit trace.
     pub(crate) single_label: String,

@@ -1,5 +1,4 @@
-//! How the posterior of a decoder of place fits what was: its likeliest place, and whether it knows how sure it
-//! is.
+//! Scores of a place decoder's posterior: its most likely place, and its calibration.
 
 use betz::Result;
 use betz::model::{Decoder, Head};

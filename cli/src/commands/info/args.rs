@@ -11,17 +11,17 @@ use crate::common_args::Common;
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Say what this file holds instead: a model, sums, a recording or a network
+    /// File to describe: a model, sums, a shard, a recording, a network or a sorter
     #[arg(value_name = "FILE", conflicts_with = "calibrate")]
     pub(crate) file: Option<PathBuf>,
-    /// Of a model: also write its weights (.npz: weights (channels, filters, latents: the outputs
-    /// of a linear decoder), intercept, …)
+    /// Write a model's weights to this file (.npz): weights (channels, filters, latents; a linear
+    /// decoder's latents are its outputs), intercept and what is needed to use them
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) weights: Option<PathBuf>,
-    /// Of a recording: also draw raster, rates, gaps and tuning (.svg)
+    /// Draw a recording's raster, rates, gaps and tuning (.svg)
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) picture: Option<PathBuf>,
-    /// Time training on this machine for a few seconds and keep what `--device auto` goes by
+    /// Time training on this machine for a few seconds, and store the costs that --device auto uses
     #[arg(long)]
     pub(crate) calibrate: bool,
 }

@@ -1,6 +1,5 @@
 //! `betz info FILE`: what a model or a recording holds.
 
-use std::io::Read;
 use std::path::Path;
 
 use betz::model::{Decoder, OutputScore};
@@ -8,12 +7,13 @@ use betz::recording::SpikeForm;
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::args::Info;
 use super::picture as recording_picture;
 use crate::bank::{self, FilterShape};
-use crate::commands::info::args::Info;
+use crate::commands::{mine, network, sort, sums};
 use crate::data;
-use crate::files::{Files, Kind};
-use crate::report::{self, Table, count, number};
+use crate::files::{Files, Kind, first_bytes};
+use crate::report::{self, Outcome, Table, count, number};
 use betz::input_form;
 
 #[derive(Serialize)]
@@ -67,45 +67,96 @@ struct RecordingFacts {
     behavior_samples: usize,
     outputs: Vec<Output>,
     meta: Option<String>,
+    #[serde(skip)]
+    entries: String,
+}
+
+/// The content of a file that `betz info` describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Model,
+    Sums,
+    NetworkShard,
+    CountShard,
+    Sorter,
+    Network,
+    Recording,
+}
+
+impl Content {
+    fn of(path: &Path) -> Result<Self> {
+        Ok(match first_bytes(path)? {
+            start if start == *b"BETZMODL" => Self::Model,
+            betz::train::sums::MAGIC => Self::Sums,
+            betz::network::file::PART_MAGIC => Self::NetworkShard,
+            betz::episode::count::PART_MAGIC => Self::CountShard,
+            start if start == *b"BETZSORT" => Self::Sorter,
+            start if start.starts_with(b"PK") && network::is_network(path) => Self::Network,
+            start if start.starts_with(b"PK") || betz_interop::is_hdf5(path) => Self::Recording,
+            start => {
+                return Err(Error::argument(format!(
+                    "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got a file that begins with \"{}\"",
+                    path.display(),
+                    start.escape_ascii()
+                )));
+            }
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Model => "a model",
+            Self::Sums => "sums",
+            Self::NetworkShard | Self::CountShard => "a shard",
+            Self::Sorter => "a sorter",
+            Self::Network => "a network",
+            Self::Recording => "a recording",
+        }
+    }
+
+    /// Refuses options that need another content.
+    fn check(self, args: &Info) -> Result<()> {
+        if args.weights.is_some() && self != Self::Model {
+            let got = self.name();
+            return Err(Error::argument(format!(
+                "--weights: expected a model, got {got}"
+            )));
+        }
+        if args.picture.is_some() && self != Self::Recording {
+            let hint = match self {
+                Self::Model => " (betz evaluate --picture draws what it decodes)",
+                Self::Sorter => " (betz sort show --picture draws it)",
+                Self::Network => " (betz network graph --picture draws it)",
+                _ => "",
+            };
+            return Err(Error::argument(format!(
+                "--picture: expected a recording, got {}{hint}",
+                self.name()
+            )));
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn run(args: &Info, path: &Path) -> Result<()> {
     let mut files = Files::new(&args.common).reads("FILE", path);
     files.may_write("--weights", args.weights.as_deref(), Kind::Weights)?;
     files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
-    let mut start = [0; 8];
-    let file = std::fs::File::open(path).and_then(|mut f| f.read(&mut start));
-    file.map_err(|e| Error::io("reading", path, &e))?;
-    let bytes = path.metadata().map_or(0, |m| m.len());
-    if start == *b"BETZMODL" {
-        model(args, path, bytes)
-    } else if start == betz::train::sums::MAGIC {
-        crate::commands::sums::inside(args, path, bytes)
-    } else if start == betz::network::file::PART_MAGIC {
-        crate::commands::network::part_inside(path, args.common.json)
-    } else if start == betz::episode::count::PART_MAGIC {
-        crate::commands::mine::describe_part(path, args.common.json)
-    } else if start == *b"BETZSORT" {
-        crate::commands::sort::inside(path, args.common.json, args.picture.is_some())
-    } else if start.starts_with(b"PK") && crate::commands::network::is_network(path) {
-        crate::commands::network::inside(args, path, bytes)
-    } else if start.starts_with(b"PK") || betz_interop::is_hdf5(path) {
-        recording(args, path, bytes)
-    } else {
-        Err(Error::argument(format!(
-            "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got a file that begins with \"{}\"",
-            path.display(),
-            start.escape_ascii()
-        )))
+    let content = Content::of(path)?;
+    content.check(args)?;
+    let (json, bytes) = (args.common.json, path.metadata().map_or(0, |m| m.len()));
+    match content {
+        Content::Model => model(args, path, bytes),
+        Content::Sums => sums::inside(path, bytes, json),
+        Content::NetworkShard => network::part_inside(path, json),
+        Content::CountShard => mine::describe_part(path, json),
+        Content::Sorter => sort::inside(path, json),
+        Content::Network => network::inside(path, bytes, json),
+        Content::Recording => recording(args, path, bytes),
     }
 }
 
 fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    if args.picture.is_some() {
-        return Err(Error::argument(
-            "--picture: expected a recording, got a model (betz evaluate --picture draws what it decodes)",
-        ));
-    }
     let model = Decoder::load(path)?;
     if let Some(to) = &args.weights {
         write_weights(&model, path, to)?;
@@ -134,45 +185,50 @@ fn model(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         folds: record.folds,
         scores: record.scores.clone(),
     };
-    if args.common.json {
-        return report::json(&facts);
+    report::tell(&facts, args.common.json)
+}
+
+impl Outcome for ModelFacts {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: a decoder of {} ({} masked) into {}, {} bytes",
+            self.file,
+            count(self.channels as u128, "channel"),
+            self.masked_channels,
+            count(self.outputs.len() as u128, "output"),
+            self.bytes
+        ))?;
+        report::line(&format!(
+            "bank (tau s:order): {}",
+            bank::text(&self.filters)
+        ))?;
+        report::line(&format!(
+            "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
+            number(self.step_seconds),
+            number(self.delay_seconds),
+            self.ridge,
+            self.low_pass_hz
+                .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
+        ))?;
+        report::line(&format!(
+            "trained by Betz {} on {}, {} and {} (Γ {}, {})",
+            self.betz_version,
+            count(self.steps, "step"),
+            count(self.segments, "segment"),
+            if self.of_signal {
+                "a signal".to_owned()
+            } else {
+                count(self.spikes, "spike")
+            },
+            self.gram,
+            self.solver
+        ))?;
+        if self.scores.is_empty() {
+            return report::line("no cross-validated scores");
+        }
+        report::line(&format!("scores by {}-fold cross-validation:", self.folds))?;
+        report::score_table(&self.scores)
     }
-    report::line(&format!(
-        "{}: a decoder of {} ({} masked) into {}, {} bytes",
-        facts.file,
-        count(facts.channels as u128, "channel"),
-        facts.masked_channels,
-        count(facts.outputs.len() as u128, "output"),
-        facts.bytes
-    ))?;
-    report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
-    report::line(&format!(
-        "step {} s, delay {} s, ridge {:.4e}, low-pass {}",
-        number(facts.step_seconds),
-        number(facts.delay_seconds),
-        facts.ridge,
-        facts
-            .low_pass_hz
-            .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
-    ))?;
-    report::line(&format!(
-        "trained by Betz {} on {}, {} and {} (Γ {}, {})",
-        facts.betz_version,
-        count(facts.steps, "step"),
-        count(facts.segments, "segment"),
-        if facts.of_signal {
-            "a signal".to_owned()
-        } else {
-            count(facts.spikes, "spike")
-        },
-        facts.gram,
-        facts.solver
-    ))?;
-    if facts.scores.is_empty() {
-        return report::line("no cross-validated scores");
-    }
-    report::line(&format!("scores by {}-fold cross-validation:", facts.folds))?;
-    report::score_table(&facts.scores)
 }
 
 /// The weights with all that is needed to use them elsewhere.
@@ -220,11 +276,6 @@ fn outputs(infos: &[betz::recording::OutputInfo]) -> Vec<Output> {
 }
 
 fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    if args.weights.is_some() {
-        return Err(Error::argument(
-            "--weights: expected a model, got a recording",
-        ));
-    }
     let recording = data::open_recording(path)?;
     if let Some(to) = &args.picture {
         let data = match &recording.behavior {
@@ -268,51 +319,55 @@ fn recording(args: &Info, path: &Path, bytes: u64) -> Result<()> {
         behavior_samples: recording.behavior.as_ref().map_or(0, |b| b.samples()),
         outputs: (recording.behavior.as_ref()).map_or_else(Vec::new, |b| outputs(&b.outputs)),
         meta: recording.meta.clone(),
+        entries: data::entries(&recording),
     };
-    if args.common.json {
-        return report::json(&facts);
-    }
-    report::line(&format!(
-        "{}: a recording of {} ({} silent) for {:.3} s, as {}, {} bytes",
-        facts.file,
-        count(facts.channels as u128, "channel"),
-        facts.silent_channels,
-        facts.seconds,
-        facts.form,
-        facts.bytes
-    ))?;
-    report::line(&format!(
-        "{}, {:.2} Hz a channel, longest silence {:.3} s; a {} is {} s",
-        data::entries(&recording),
-        facts.mean_rate_hz,
-        facts.longest_silence_seconds,
-        match recording.form {
-            SpikeForm::Counts => "bin",
-            SpikeForm::Events => "tick",
-            SpikeForm::Signal => "sample",
-        },
-        number(facts.tick_seconds)
-    ))?;
-    report::line(&format!(
-        "{} of {:.3} s in all",
-        count(facts.segments as u128, "segment"),
-        facts.seconds_in_segments
-    ))?;
-    if facts.outputs.is_empty() {
-        report::line("no behaviour")?;
-    } else {
-        let mut table = Table::new(&["behaviour", "unit", "samples"]);
-        for o in &facts.outputs {
-            table.row([
-                o.name.clone(),
-                o.unit.clone(),
-                facts.behavior_samples.to_string(),
-            ]);
+    report::tell(&facts, args.common.json)
+}
+
+impl Outcome for RecordingFacts {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: a recording of {} ({} silent) for {:.3} s, as {}, {} bytes",
+            self.file,
+            count(self.channels as u128, "channel"),
+            self.silent_channels,
+            self.seconds,
+            self.form,
+            self.bytes
+        ))?;
+        report::line(&format!(
+            "{}, {:.2} Hz per channel, longest silence {:.3} s; a {} is {} s",
+            self.entries,
+            self.mean_rate_hz,
+            self.longest_silence_seconds,
+            match self.form {
+                "counts" => "bin",
+                "events" => "tick",
+                _ => "sample",
+            },
+            number(self.tick_seconds)
+        ))?;
+        report::line(&format!(
+            "{} of {:.3} s in all",
+            count(self.segments as u128, "segment"),
+            self.seconds_in_segments
+        ))?;
+        if self.outputs.is_empty() {
+            report::line("no behaviour")?;
+        } else {
+            let mut table = Table::new(&["behaviour", "unit", "samples"]);
+            for o in &self.outputs {
+                table.row([
+                    o.name.clone(),
+                    o.unit.clone(),
+                    self.behavior_samples.to_string(),
+                ]);
+            }
+            table.print()?;
         }
-        table.print()?;
-    }
-    match &facts.meta {
-        Some(meta) => report::line(&format!("meta: {meta}")),
-        None => Ok(()),
+        match &self.meta {
+            Some(meta) => report::line(&format!("meta: {meta}")),
+            None => Ok(()),
+        }
     }
 }

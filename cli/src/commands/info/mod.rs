@@ -11,7 +11,7 @@ use betz::device::cost::Calibration;
 use betz::device::{self, CudaDevice, Device, Probe};
 use serde::Serialize;
 
-use crate::report::{self, Bar, Table};
+use crate::report::{self, Bar, Outcome, Table};
 use args::Info;
 
 #[derive(Serialize)]
@@ -24,12 +24,12 @@ struct Facts {
     calibration: CalibrationFacts,
 }
 
-/// What `--device auto` goes by.
+/// Costs that `--device auto` compares.
 #[derive(Serialize)]
 struct CalibrationFacts {
     /// Where it is kept; absent without a cache folder.
     path: Option<String>,
-    /// What was measured; empty when the built-in defaults hold.
+    /// Measured devices; empty if the built-in costs are used.
     measured_on: Vec<String>,
     /// Fewest channels from which on an open GPU is expected to train sooner (100 s of 20 Hz at
     /// 0.25 ms, one filter); absent when never.
@@ -94,11 +94,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
         device: device.name(),
         calibration,
     };
-    if args.common.json {
-        report::json(&facts)
-    } else {
-        print(&facts)
-    }
+    report::tell(&facts, args.common.json)
 }
 
 /// The calibration in use, or a new one, which is kept.
@@ -178,41 +174,43 @@ fn gpu(device: CudaDevice) -> Gpu {
     }
 }
 
-fn print(facts: &Facts) -> Result<()> {
-    report::line(&format!("betz {}", facts.version))?;
-    report::line(&format!(
-        "processor: {}, {} threads, {}",
-        facts.cpu.architecture,
-        facts.cpu.threads,
-        facts.cpu.simd.join(" ")
-    ))?;
-    if let Some(driver) = &facts.cuda.driver {
-        report::line(&format!("CUDA driver: {driver}"))?;
-    }
-    if !facts.cuda.devices.is_empty() {
-        let mut table = Table::new(&["GPU", "name", "compute", "memory", "multiprocessors"]);
-        for gpu in &facts.cuda.devices {
-            table.row([
-                format!("cuda:{}", gpu.number),
-                gpu.name.clone(),
-                gpu.compute_capability.clone(),
-                format!("{:.1} GiB", gpu.memory_bytes as f64 / f64::from(1 << 30)),
-                gpu.multiprocessors.to_string(),
-            ]);
+impl Outcome for Facts {
+    fn print(&self) -> Result<()> {
+        report::line(&format!("betz {}", self.version))?;
+        report::line(&format!(
+            "processor: {}, {} threads, {}",
+            self.cpu.architecture,
+            self.cpu.threads,
+            self.cpu.simd.join(" ")
+        ))?;
+        if let Some(driver) = &self.cuda.driver {
+            report::line(&format!("CUDA driver: {driver}"))?;
         }
-        table.print()?;
-    }
-    for library in &facts.cuda.libraries {
-        match &library.missing {
-            None => report::line(&format!("{}: found", library.name))?,
-            Some(why) => report::line(&format!("{}: {why}", library.name))?,
+        if !self.cuda.devices.is_empty() {
+            let mut table = Table::new(&["GPU", "name", "compute", "memory", "multiprocessors"]);
+            for gpu in &self.cuda.devices {
+                table.row([
+                    format!("cuda:{}", gpu.number),
+                    gpu.name.clone(),
+                    gpu.compute_capability.clone(),
+                    format!("{:.1} GiB", gpu.memory_bytes as f64 / f64::from(1 << 30)),
+                    gpu.multiprocessors.to_string(),
+                ]);
+            }
+            table.print()?;
         }
+        for library in &self.cuda.libraries {
+            match &library.missing {
+                None => report::line(&format!("{}: found", library.name))?,
+                Some(why) => report::line(&format!("{}: {why}", library.name))?,
+            }
+        }
+        if let Some(reason) = &self.cuda.reason {
+            report::line(&format!("CUDA is not used: {reason}"))?;
+        }
+        report::line(&format!("device: {}", self.device))?;
+        print_calibration(&self.calibration, !self.cuda.devices.is_empty())
     }
-    if let Some(reason) = &facts.cuda.reason {
-        report::line(&format!("CUDA is not used: {reason}"))?;
-    }
-    report::line(&format!("device: {}", facts.device))?;
-    print_calibration(&facts.calibration, !facts.cuda.devices.is_empty())
 }
 
 fn print_calibration(calibration: &CalibrationFacts, gpu: bool) -> Result<()> {

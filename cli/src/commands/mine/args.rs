@@ -16,13 +16,15 @@ use crate::common_args::{Common, memory_size, shard};
 pub struct Mine {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Events: .csv (label,seconds a line) or a recording (.npz); - is standard input
+    /// Events: .csv or .txt (one label,seconds per line), a recording (.npz, .nwb), or - for
+    /// standard input
     #[arg(value_name = "EVENTS")]
     pub(crate) events: PathBuf,
-    /// Delay between neighbours, low < delay <= high, in seconds; repeat for a set of intervals
+    /// Allowed delay between consecutive events, in seconds: low < delay <= high; repeat for
+    /// several intervals
     #[arg(long = "interval", value_name = "LOW,HIGH", allow_hyphen_values = true)]
     pub(crate) intervals: Vec<String>,
-    /// An episode is frequent when it occurs at least this often without overlap
+    /// Count from which an episode is frequent; occurrences do not overlap
     #[arg(
         long,
         value_name = "N",
@@ -30,16 +32,16 @@ pub struct Mine {
         required_unless_present_any = ["count_only", "shard"]
     )]
     pub(crate) threshold: Option<u64>,
-    /// Longest episode to look for, in symbols; default: until no longer one is frequent
+    /// Length of the longest episode to search for, in symbols [default: no limit]
     #[arg(long, value_name = "K")]
     pub(crate) max_size: Option<usize>,
-    /// Count just the episodes of this file, one per line: labels separated by spaces, or the full
-    /// text form `a3 -(0.004,0.006]-> a5`. A label with a space or an edge in it, or one that begins
-    /// with # or a quote, stands in quotes: `"left 3" "a->b"`
+    /// Count only the episodes in this file, one per line: labels separated by spaces, or `a3
+    /// -(0.004,0.006]-> a5`. Labels with a space or an arrow, or that begin with # or a quote, are
+    /// quoted: `"left 3" "a->b"`
     #[arg(long, value_name = "FILE")]
     pub(crate) count_only: Option<PathBuf>,
-    /// Count in shard K of N of the recording's time (.npz) alone, and write to --out what `betz join` makes the counts of
-    /// the whole of: the episodes of --count-only, or without it every symbol
+    /// Count only in shard K of N of the recording's time (.npz) and write the counts to --out, for
+    /// `betz join`. Counts the episodes of --count-only, else every symbol
     #[arg(
         long,
         value_name = "K/N",
@@ -48,78 +50,78 @@ pub struct Mine {
         conflicts_with_all = ["max_size", "maximal", "csv", "graph", "picture", "replay", "surrogates", "sort"]
     )]
     pub(crate) shard: Option<Shard>,
-    /// With --shard: the file to write
+    /// File that --shard writes
     #[arg(long, value_name = "PART", requires = "shard")]
     pub(crate) out: Option<PathBuf>,
-    /// Read the recording (.npz) in stretches, once for each batch of candidates, so that its events take about this
-    /// much of memory, such as 1GiB, however long it is; candidates come on top. Counts and p-values are the same
+    /// Read the recording (.npz) in chunks, once per batch of candidates, so that its events take
+    /// about SIZE of memory, such as 1GiB. Candidates are not included. Counts and p-values are
+    /// equal
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) memory: Option<u64>,
-    /// How to count (all give the same counts): latest-start, or as published serial, two-pass, hybrid,
-    /// map-concat, local-tracking, local-tracking-atomic
+    /// Counting strategy; all give the same counts: latest-start, or as published serial, two-pass,
+    /// hybrid, map-concat, local-tracking, local-tracking-atomic
     #[arg(long, value_name = "NAME", default_value = "latest-start")]
     pub(crate) strategy: String,
     /// Sort events that are out of order instead of refusing them
     #[arg(long)]
     pub(crate) sort: bool,
-    /// Print at most this many episodes in the table (longest, then most frequent, first)
+    /// Number of episodes in the table; the longest, then the most frequent, come first
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) top: usize,
-    /// List only episodes that are no part of a longer one of the list
+    /// List only episodes that are not part of a longer listed episode
     #[arg(long)]
     pub(crate) maximal: bool,
-    /// Also write all episodes found here, as CSV
+    /// Write all listed episodes to this file (.csv)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Also write the connectivity that the episodes imply (.dot or .graphml)
+    /// Write the connectivity that the episodes imply to this file (.dot or .graphml)
     #[arg(long, value_name = "FILE")]
     pub(crate) graph: Option<PathBuf>,
-    /// Also draw a raster with the strongest chains marked (.svg)
+    /// Draw a raster with the strongest chains marked (.svg)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
-    /// Replay the events at this multiple of real time (above 1 fast-forwards, below 1 plays
-    /// slowly) through the online miner, and show the top episodes as they evolve
+    /// Replay the events through the online miner at this multiple of real time, and show the top
+    /// episodes as they evolve
     #[arg(
         long,
         value_name = "SPEED",
         conflicts_with_all = ["csv", "graph", "picture", "maximal", "surrogates"]
     )]
     pub(crate) replay: Option<f64>,
-    /// With --replay: mine this much of the latest events again, four times a window, and watch
-    /// what is frequent in it. Trials follow each other in it without the silence between
+    /// With --replay: length of the window that is mined, in seconds. It is mined again four times
+    /// per window; silence between trials does not count
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) window: f64,
     #[command(flatten)]
     pub(crate) chance: Chance,
 }
 
-/// Which counts are more than chance.
+/// Tests against surrogates.
 #[derive(Args)]
-#[command(next_help_heading = "Against chance")]
+#[command(next_help_heading = "Significance")]
 pub(crate) struct Chance {
-    /// Count the episodes found in N surrogates too: the expected count, a p-value (at least 1 / (N +
-    /// 1)) and a false discovery rate q for each. Mined and tested on the same events, p is a ranking;
-    /// as a test it is strict only for episodes chosen elsewhere (--count-only). Counted where
-    /// --device says, and made there if dithered; with --memory, on the CPU
+    /// Also count the episodes in N surrogates: gives each its expected count, a p-value (at least
+    /// 1 / (N + 1)) and a false discovery rate q. For episodes mined from the same events p is only
+    /// a ranking (docs/episode-chains.md)
     #[arg(long, value_name = "N")]
     pub(crate) surrogates: Option<u32>,
-    /// Surrogates: every event moved at random by up to this [default: four times the longest
-    /// delay of the episodes tested]
+    /// Move each event of a surrogate at random by up to this many seconds [default: four times the
+    /// longest delay of the tested episodes]
     #[arg(long, value_name = "SECONDS", requires = "surrogates")]
     pub(crate) dither: Option<f64>,
-    /// Surrogates: every symbol's intervals between spikes in random order
+    /// Make surrogates by shuffling each symbol's intervals between spikes, instead of moving
+    /// events
     #[arg(long, requires = "surrogates", conflicts_with = "dither")]
     pub(crate) shuffle: bool,
     /// Seed of the surrogates
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// List only episodes with a q of at most this (0.01: one false in a hundred)
+    /// List only episodes whose q is at most Q (0.01: one false in a hundred)
     #[arg(long, value_name = "Q", requires = "surrogates")]
     pub(crate) fdr: Option<f64>,
-    /// List only chains: episodes of which every part matters as well. They are tested size by size;
-    /// each part in turn is moved against the rest by 20 to 200 times the longest delay of the
-    /// episodes tested, N times (pairs: 4 N), and trials that last less than 60 times that delay are
-    /// left out of this
+    /// List only chains: episodes in which every part is significant, too. Each part is shifted
+    /// against the rest N times by 20 to 200 times the longest delay (pairs: 4 N times). Trials
+    /// shorter than 60 times that delay are left out
     #[arg(long, requires = "fdr")]
     pub(crate) parts: bool,
 }

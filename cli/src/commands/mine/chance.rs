@@ -6,31 +6,32 @@ use betz::episode::significance::{
     ChainOptions, ChainTest, PartOptions, Significance, SignificanceOptions, Surrogate, Workers,
     chains_by, significance_by, significance_in_chunks_by,
 };
-use betz::episode::{Clock, Episode, Events, Mined, Pattern};
+use betz::episode::{Clock, Episode, Events, MiningResult, Pattern};
+use betz::text::count;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
 use std::time::Instant;
 
 use super::args::{Chance, Mine};
 use crate::chunks;
-use crate::report::Bar;
+use crate::report::{self, Bar};
 
 /// Dithering moves events by up to so many times the longest delay, unless told otherwise.
 const DITHER: i64 = 4;
 /// Parts are shifted against the rest by at least, and at most, so many times the longest delay.
 const SHIFTS: (i64, i64) = (20, 200);
 
-/// What surrogates say of a list of episodes.
-pub(super) struct Tested {
+/// Significance of a list of episodes.
+pub(super) struct TestResults {
     /// One entry per episode; `None` for single symbols, which every surrogate keeps, and for those that
     /// cannot be chains because their parts are none.
     pub(super) rows: Vec<Option<ChainTest>>,
-    pub(super) how: How,
+    pub(super) how: TestMethod,
 }
 
-/// How it was tested.
+/// The method of a test.
 #[derive(Serialize, Clone)]
-pub(super) struct How {
+pub(super) struct TestMethod {
     surrogates: u32,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +41,7 @@ pub(super) struct How {
     tested: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     fdr: Option<f64>,
-    /// Whether every part was tested too.
+    /// True if every part was tested, too.
     pub(super) parts: bool,
     /// Where surrogates were counted, wherever the episodes were.
     pub(super) device: String,
@@ -74,6 +75,15 @@ pub(super) fn check(args: &Chance) -> Result<()> {
     {
         return Err(Error::argument(format!(
             "--fdr: expected a rate above 0 and up to 1, got {fdr}"
+        )));
+    }
+    if let (Some(fdr), Some(surrogates)) = (args.fdr, args.surrogates)
+        && fdr * (f64::from(surrogates) + 1.0) < 1.0 - 1e-9
+    {
+        // No p, and so no q, is below 1 / (N + 1).
+        return Err(Error::argument(format!(
+            "--fdr {fdr}: expected --surrogates of at least {:.0}, because q is never below 1 / (surrogates + 1), got {surrogates}",
+            (1.0 / fdr - 1e-9).ceil() - 1.0
         )));
     }
     if let Some(seconds) = args.dither
@@ -139,9 +149,9 @@ pub(super) fn run(
     workers: Workers<'_>,
     args: &Mine,
     source: Source<'_>,
-    mined: &mut Mined,
+    mined: &mut MiningResult,
     bar: &Bar,
-) -> Result<(Option<Tested>, Option<f64>)> {
+) -> Result<(Option<TestResults>, Option<f64>)> {
     let testing = Instant::now();
     if !mined.complete {
         return Ok((None, None));
@@ -162,7 +172,7 @@ fn test(
     source: Source<'_>,
     episodes: &[Episode],
     bar: &Bar,
-) -> Result<Option<Tested>> {
+) -> Result<Option<TestResults>> {
     let Some(surrogates) = args.surrogates else {
         return Ok(None);
     };
@@ -170,6 +180,9 @@ fn test(
         .filter(|e| e.pattern.size() > 1)
         .map(|e| e.pattern.clone())
         .collect();
+    if let Some(fdr) = args.fdr {
+        note_needed(fdr, surrogates, patterns.len());
+    }
     let delays = patterns.iter().flat_map(Pattern::intervals);
     let longest = delays.map(|i| i.high).max().unwrap_or(1);
     let surrogate = surrogate(args, source.clock(), longest)?;
@@ -192,7 +205,8 @@ fn test(
             let left_out = shifts.left_out(events);
             if left_out > 0 && !patterns.is_empty() {
                 eprintln!(
-                    "left out where parts are shifted: {left_out} segments too short for at least {} s",
+                    "left out of the test of parts: {}, too short to shift by {} s",
+                    count(left_out as u128, "segment"),
                     events.clock().seconds(shifts.least)
                 );
             }
@@ -233,9 +247,9 @@ fn test(
         Surrogate::Dither { delta } => ("dither", Some(source.clock().seconds(delta))),
         Surrogate::ShuffleIntervals => ("shuffle", None),
     };
-    Ok(Some(Tested {
+    Ok(Some(TestResults {
         rows,
-        how: How {
+        how: TestMethod {
             surrogates,
             kind,
             dither_seconds,
@@ -248,7 +262,19 @@ fn test(
     }))
 }
 
-impl Tested {
+/// Says, before surrogates are counted, how many of `tested` episodes must reach the smallest p for any to pass.
+fn note_needed(fdr: f64, surrogates: u32, tested: usize) {
+    // q <= fdr for the k smallest of m p-values needs p <= fdr k / m, and p is at least 1 / (N + 1).
+    let needed = (tested as f64 / (fdr * (f64::from(surrogates) + 1.0)) - 1e-9).ceil();
+    if needed > 1.0 {
+        report::note(&format!(
+            "--fdr {fdr}: episodes are listed only if at least {needed:.0} of {tested} occur more often than in all of {surrogates} surrogates; {:.0} surrogates would list a single one",
+            (tested as f64 / fdr - 1e-9).ceil() - 1.0
+        ));
+    }
+}
+
+impl TestResults {
     /// Keeps the episodes that pass at the rate asked for.
     pub(super) fn filter(&mut self, episodes: &mut Vec<Episode>) {
         let Some(fdr) = self.how.fdr else {
@@ -271,7 +297,7 @@ impl Tested {
 
     /// The line below the table.
     pub(super) fn describe(&self) -> String {
-        let How {
+        let TestMethod {
             surrogates,
             tested,
             seed,
@@ -292,7 +318,9 @@ impl Tested {
             ""
         };
         format!(
-            "{tested} episodes against {surrogates} surrogates ({kind}, seed {seed}{pairs}){listed}"
+            "{} against {} ({kind}, seed {seed}{pairs}){listed}",
+            count(tested as u128, "episode"),
+            count(surrogates, "surrogate")
         )
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use betz::device::Device;
-use betz::episode::count::{InMemory, LazyPlacement, Shared, Strategy};
+use betz::device::{DeferredPlacement, Device};
+use betz::episode::count::{InMemory, Strategy, TeamStrategy};
 use betz::episode::significance::Workers;
 use betz::episode::{Events, Order};
 use betz::team::Team;
@@ -11,7 +11,7 @@ use betz::{Error, Result};
 
 use super::args::Mine;
 use super::chance::{self, Source};
-use super::print::{Searched, tell};
+use super::print::{SearchedEvents, tell};
 use super::replay;
 use super::targets::{Targets, count_wanted, parse_intervals};
 use crate::data;
@@ -38,8 +38,10 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     report::stop_on_interrupt();
     let bar = Bar::new();
     let started = Instant::now();
-    let strategy: Box<dyn Strategy> =
-        Box::new(Shared::new(team, strategy_on(&args.strategy, &device)?));
+    let strategy: Box<dyn Strategy> = Box::new(TeamStrategy::new(
+        team,
+        strategy_on(&args.strategy, &device)?,
+    ));
     let counter = InMemory {
         events: &events,
         strategy: &*strategy,
@@ -48,7 +50,7 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
     let source = Source::Held(&events);
-    let placement = LazyPlacement::new(&device);
+    let placement = DeferredPlacement::new(&device);
     let workers = Workers {
         team,
         placement: &placement,
@@ -59,7 +61,7 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     if team.rank() > 0 {
         return Ok(());
     }
-    let seen = Searched {
+    let seen = SearchedEvents {
         alphabet: events.alphabet(),
         number: events.len() as u64,
         held: Some(&events),

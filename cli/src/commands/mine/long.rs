@@ -3,21 +3,20 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use betz::episode::Mined;
-use betz::episode::count::{
-    Counter, LatestStart, LazyPlacement, LongEvents, OverTime, ShardEvents, Strategy,
-};
+use betz::device::DeferredPlacement;
+use betz::episode::MiningResult;
+use betz::episode::count::{Counter, LatestStart, LongEvents, OverTime, ShardEvents, Strategy};
 use betz::episode::significance::Workers;
 use betz::recording::Stretches;
 use betz::team::Team;
 use betz::{Error, Result};
 
+use super::args::Mine;
 use super::chance::{self, Source};
-use super::print::{Searched, tell};
+use super::print::{SearchedEvents, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
 use crate::chunks::{self, expect_npz};
-use crate::commands::mine::args::Mine;
 use crate::device;
 use crate::report::{self, Bar};
 
@@ -40,7 +39,7 @@ pub(super) fn run(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     }
     let path = &args.events;
     expect_npz(path, "--memory")?;
-    device::cpu_for("counting in stretches", &args.common.device)?;
+    device::cpu_for("counting in chunks", &args.common.device)?;
     let at = |e: Error| e.at(path.display());
     let most = (memory / BYTES_AN_EVENT).max(1);
     let open = |most: u64| -> Result<LongEvents> {
@@ -95,8 +94,8 @@ fn of_rank(team: &dyn Team, stretches: &mut Stretches) -> Result<Range<i64>> {
     Ok(cuts[own.start]..cuts[own.end])
 }
 
-/// What is asked for, and the seconds it took.
-fn counted(args: &Mine, counter: &dyn Counter) -> Result<(Mined, f64)> {
+/// Counts the requested episodes; returns them and the seconds taken.
+fn counted(args: &Mine, counter: &dyn Counter) -> Result<(MiningResult, f64)> {
     let alphabet = counter.alphabet();
     let targets = Targets::new(
         args,
@@ -123,14 +122,14 @@ fn tell_of(
     args: &Mine,
     counter: &dyn Counter,
     number: u64,
-    (mut mined, seconds): (Mined, f64),
+    (mut mined, seconds): (MiningResult, f64),
     (open, memory): (impl Fn() -> Result<LongEvents>, u64),
 ) -> Result<()> {
     let (chance, chance_seconds) = match args.chance.surrogates {
         Some(_) => {
             let (events, bar) = (open()?, Bar::new());
             let source = Source::Stretches(&events, memory);
-            let placement = LazyPlacement::cpu();
+            let placement = DeferredPlacement::cpu();
             let workers = Workers {
                 team,
                 placement: &placement,
@@ -142,7 +141,7 @@ fn tell_of(
     if team.rank() > 0 {
         return Ok(());
     }
-    let seen = Searched {
+    let seen = SearchedEvents {
         alphabet: counter.alphabet(),
         number,
         held: None,

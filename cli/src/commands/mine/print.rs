@@ -2,24 +2,25 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use betz::episode::graph::Graph;
 use betz::episode::significance::ChainTest;
-use betz::episode::{
-    Alphabet, Episode, Events, Mined, Pattern, write_chains_csv, write_csv, write_tested_csv,
-};
+use betz::episode::{Alphabet, Episode, Events, MiningResult, Pattern, TableColumns, write_table};
 use betz::file::write_atomically;
 use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::Mine;
-use super::chance::{How, Tested};
-use super::listed::{Chance, Listed, list, print_rest, print_table};
+use super::chance::{TestMethod, TestResults};
+use super::listed::{Chance, EpisodeRow, list, print_rest, print_table};
 use super::raster;
+use crate::files::{self, INCOMPLETE};
 use crate::report;
 
 #[derive(Serialize)]
-struct LevelDone {
+struct LevelRow {
     size: usize,
     candidates: u64,
     counted: u64,
@@ -28,8 +29,8 @@ struct LevelDone {
 }
 
 #[derive(Serialize)]
-struct Found {
-    episodes: Vec<Listed>,
+struct MiningReport {
+    episodes: Vec<EpisodeRow>,
     events: u64,
     symbols: usize,
     /// Of counting.
@@ -42,9 +43,9 @@ struct Found {
     strategy: String,
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    chance: Option<How>,
+    chance: Option<TestMethod>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    levels: Vec<LevelDone>,
+    levels: Vec<LevelRow>,
     /// Up to this size every frequent episode is listed; of longer ones, only when `complete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     complete_size: Option<usize>,
@@ -52,7 +53,7 @@ struct Found {
 }
 
 /// The events that were searched.
-pub(super) struct Searched<'a> {
+pub(super) struct SearchedEvents<'a> {
     pub(super) alphabet: &'a Alphabet,
     pub(super) number: u64,
     /// The events, where they are in memory.
@@ -62,20 +63,20 @@ pub(super) struct Searched<'a> {
 /// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
 pub(super) fn tell(
     args: &Mine,
-    seen: &Searched<'_>,
-    mined: &Mined,
-    tested: Option<&Tested>,
+    searched: &SearchedEvents<'_>,
+    mined: &MiningResult,
+    tested: Option<&TestResults>,
     seconds: f64,
     chance_seconds: Option<f64>,
 ) -> Result<()> {
     say_what_is_missing(args, mined, tested.is_some());
     let list = List::new(args, mined, tested);
-    let found = Found {
+    let found = MiningReport {
         episodes: (list.rows.iter())
-            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), seen.alphabet))
+            .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), searched.alphabet))
             .collect(),
-        events: seen.number,
-        symbols: seen.alphabet.len(),
+        events: searched.number,
+        symbols: searched.alphabet.len(),
         seconds,
         chance_seconds,
         total_seconds: report::total_seconds(),
@@ -85,7 +86,7 @@ pub(super) fn tell(
         levels: mined
             .levels
             .iter()
-            .map(|l| LevelDone {
+            .map(|l| LevelRow {
                 size: l.size,
                 candidates: l.candidates,
                 counted: l.counted,
@@ -96,14 +97,17 @@ pub(super) fn tell(
         complete_size: (args.count_only.is_none()).then(|| mined.complete_size()),
         complete: mined.complete && tested.is_some() == args.chance.surrogates.is_some(),
     };
-    // What was found is told first: a file that cannot be written, or a pipe that is closed, does not
-    // take the other with it.
+    // The list is printed before files are written, so that neither a full disk nor a closed pipe loses both.
     let printed = if args.common.json {
         report::json(&found)
     } else {
-        print(args, seen.alphabet, &list, &found, tested)
+        print(args, searched.alphabet, &list, &found, tested)
     };
-    let written = write_files(args, seen, &mined.episodes, &list);
+    let written = write_files(args, searched, &mined.episodes, &list, found.complete);
+    let written = written.and(match found.complete {
+        true => Ok(()),
+        false => Err(report::interrupted("mining")),
+    });
     match (printed, written) {
         (Err(pipe), Err(file)) => Err(Error::new(file.kind(), format!("{file}; {pipe}"))),
         (printed, written) => printed.and(written),
@@ -111,7 +115,7 @@ pub(super) fn tell(
 }
 
 /// After an interrupt: which part of the list is whole.
-fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
+fn say_what_is_missing(args: &Mine, mined: &MiningResult, tested: bool) {
     if mined.complete {
         if args.chance.surrogates.is_some() && !tested {
             eprintln!(
@@ -145,13 +149,13 @@ fn say_what_is_missing(args: &Mine, mined: &Mined, tested: bool) {
 struct List<'a> {
     rows: Vec<(&'a Episode, Option<&'a ChainTest>)>,
     tested: bool,
-    /// Whether parts were tested, too.
+    /// True if parts were tested, too.
     parts: bool,
 }
 
 impl<'a> List<'a> {
     /// All there are, or those that are no part of a longer one; given ones in their file's order.
-    fn new(args: &Mine, mined: &'a Mined, tested: Option<&'a Tested>) -> Self {
+    fn new(args: &Mine, mined: &'a MiningResult, tested: Option<&'a TestResults>) -> Self {
         let tests: HashMap<&Pattern, &ChainTest> = tested
             .into_iter()
             .flat_map(|t| mined.episodes.iter().zip(&t.rows))
@@ -171,47 +175,58 @@ impl<'a> List<'a> {
     }
 }
 
-fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> Listed {
+fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> EpisodeRow {
     list(&episode.pattern, episode.count, chance, alphabet)
 }
 
 /// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
 fn write_files(
     args: &Mine,
-    seen: &Searched<'_>,
+    searched: &SearchedEvents<'_>,
     episodes: &[Episode],
     list: &List<'_>,
+    complete: bool,
 ) -> Result<()> {
-    let alphabet = seen.alphabet;
-    if let Some(path) = &args.csv {
-        let rows = || list.rows.iter().copied();
+    let alphabet = searched.alphabet;
+    let place = |path: &Option<PathBuf>| {
+        path.as_deref()
+            .map(|path| files::destination(path, complete))
+    };
+    if let Some(path) = &place(&args.csv) {
+        let columns = match (list.parts, list.tested) {
+            (true, _) => TableColumns::Parts,
+            (false, true) => TableColumns::Surrogates,
+            (false, false) => TableColumns::Counts,
+        };
         write_atomically(path, |file| {
-            if list.parts {
-                write_chains_csv(file, rows(), alphabet)
-            } else if list.tested {
-                let tested = rows().map(|(e, test)| (e, test.map(|t| &t.surrogates)));
-                write_tested_csv(file, tested, alphabet)
-            } else {
-                let episodes: Vec<Episode> = rows().map(|(e, _)| e.clone()).collect();
-                write_csv(file, &episodes, alphabet)
+            if !complete {
+                writeln!(file, "# {INCOMPLETE}")?;
             }
+            write_table(file, columns, list.rows.iter().copied(), alphabet)
         })?;
     }
-    if let Some(path) = &args.graph {
+    if let (Some(path), Some(to)) = (&args.graph, place(&args.graph)) {
         let graph = Graph::new(episodes, 2);
-        write_atomically(path, |file| {
+        write_atomically(&to, |file| {
             if path
                 .extension()
                 .is_some_and(|ending| ending.eq_ignore_ascii_case("graphml"))
             {
-                graph.write_graphml(file, alphabet)
+                graph.write_graphml(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "<!-- {INCOMPLETE} -->")?;
+                }
             } else {
-                graph.write_dot(file, alphabet)
+                graph.write_dot(file, alphabet)?;
+                if !complete {
+                    writeln!(file, "// {INCOMPLETE}")?;
+                }
             }
+            Ok(())
         })?;
     }
-    if let (Some(path), Some(events)) = (&args.picture, seen.held) {
-        raster::draw(events, episodes, path)?;
+    if let (Some(path), Some(events)) = (place(&args.picture), searched.held) {
+        raster::draw(events, episodes, &path)?;
     }
     Ok(())
 }
@@ -220,8 +235,8 @@ fn print(
     args: &Mine,
     alphabet: &Alphabet,
     list: &List<'_>,
-    found: &Found,
-    tested: Option<&Tested>,
+    found: &MiningReport,
+    tested: Option<&TestResults>,
 ) -> Result<()> {
     for level in &found.levels {
         let counted = if level.counted < level.candidates {
@@ -230,8 +245,11 @@ fn print(
             String::new()
         };
         report::line(&format!(
-            "size {}: {counted}{} candidates, {} frequent, {:.3} s",
-            level.size, level.candidates, level.frequent, level.seconds
+            "size {}: {counted}{}, {} frequent, {:.3} s",
+            level.size,
+            report::count(level.candidates, "candidate"),
+            level.frequent,
+            level.seconds
         ))?;
     }
     let mut rows = list.rows.clone();

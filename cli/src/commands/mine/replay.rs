@@ -4,15 +4,16 @@ use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 
 use betz::episode::online::{
-    Frame, OnlineMiner, Remining, ReplayOptions, WallClock, Watched, played_seconds, replay,
+    Frame, OnlineMiner, ReminingOptions, ReplayOptions, WallClock, WatchedEpisode, played_seconds,
+    replay,
 };
 use betz::episode::{Events, Interval};
 use betz::{Error, Progress, Result};
 use serde::Serialize;
 
-use super::listed::{Listed, given, list};
-use crate::commands::mine::args::Mine;
-use crate::report::{self, Table, UntilInterrupted};
+use super::args::Mine;
+use super::listed::{EpisodeRow, given, list};
+use crate::report::{self, Outcome, Table, UntilInterrupted};
 
 /// Episodes shown while the replay runs.
 const SHOWN: usize = 12;
@@ -24,12 +25,15 @@ const WATCHED: usize = 1000;
 const LARGEST: usize = 6;
 
 #[derive(Serialize)]
-struct Replayed {
-    episodes: Vec<Listed>,
+struct ReplayReport {
+    episodes: Vec<EpisodeRow>,
     events: u64,
     symbols: usize,
     seconds: f64,
     device: String,
+    /// Text and count of each episode.
+    #[serde(skip)]
+    rows: Vec<(String, u64)>,
 }
 
 pub(super) fn run(
@@ -68,24 +72,31 @@ pub(super) fn run(
         },
     )?;
     let top = miner.top(args.top);
-    if args.common.json {
-        return report::json(&Replayed {
-            episodes: top
-                .iter()
-                .map(|w| list(&w.pattern, w.count, None, events.alphabet()))
-                .collect(),
-            events: miner.stats().events,
-            symbols: events.symbols(),
-            seconds: started.elapsed().as_secs_f64(),
-            device,
-        });
+    let replayed = ReplayReport {
+        episodes: top
+            .iter()
+            .map(|w| list(&w.pattern, w.count, None, events.alphabet()))
+            .collect(),
+        events: miner.stats().events,
+        symbols: events.symbols(),
+        seconds: started.elapsed().as_secs_f64(),
+        device,
+        rows: top
+            .iter()
+            .map(|w| (w.pattern.display(events.alphabet()).to_string(), w.count))
+            .collect(),
+    };
+    report::tell(&replayed, args.common.json)
+}
+
+impl Outcome for ReplayReport {
+    fn print(&self) -> Result<()> {
+        let mut table = Table::new(&["episode", "count"]);
+        for (text, count) in &self.rows {
+            table.row([text.clone(), count.to_string()]);
+        }
+        table.print()
     }
-    let mut table = Table::new(&["episode", "count"]);
-    for w in &top {
-        let text = w.pattern.display(events.alphabet()).to_string();
-        table.row([text, w.count.to_string()]);
-    }
-    table.print()
 }
 
 /// A miner of the given episodes, or one that mines its list from a window again and again.
@@ -93,7 +104,7 @@ fn miner(
     args: &Mine,
     events: &Events,
     intervals: Vec<Interval>,
-) -> Result<(OnlineMiner, Option<Remining>)> {
+) -> Result<(OnlineMiner, Option<ReminingOptions>)> {
     if let Some(path) = &args.count_only {
         let patterns = given(events.alphabet(), &intervals, path)?;
         return Ok((OnlineMiner::new(events.symbols(), &patterns)?, None));
@@ -104,7 +115,7 @@ fn miner(
         ));
     }
     let window_ticks = events.clock().ticks_floor(args.window)?;
-    let remining = Remining {
+    let remining = ReminingOptions {
         window_ticks,
         window_events: events.len(),
         every_ticks: (window_ticks / 4).max(1),
@@ -133,10 +144,11 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, frame: &Frame, top: &[Watched], events: &Events) {
+    fn show(&mut self, frame: &Frame, top: &[WatchedEpisode], events: &Events) {
         let mut text = format!("{:>10.2} s  {:>10} events", frame.seconds, frame.events);
-        let named =
-            |w: &Watched| format!("{:>8}  {}", w.count, w.pattern.display(events.alphabet()));
+        let named = |w: &WatchedEpisode| {
+            format!("{:>8}  {}", w.count, w.pattern.display(events.alphabet()))
+        };
         if self.terminal {
             if self.lines > 0 {
                 text = format!("\x1b[{}A\x1b[J{text}", self.lines);

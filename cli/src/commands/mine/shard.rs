@@ -5,27 +5,27 @@ use std::path::Path;
 use std::time::Instant;
 
 use betz::episode::count::{CountPart, LatestStart, ShardEvents, Strategy};
-use betz::episode::{Alphabet, Pattern, next_candidates, write_csv};
+use betz::episode::{Alphabet, Episode, Pattern, TableColumns, next_candidates, write_table};
 use betz::file::write_atomically;
 use betz::recording::Stretches;
 use betz::team::{Shard, Team};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::listed::{Listed, given, list, print_rest, print_table};
-use super::targets::{BYTES_AN_EVENT, parse_intervals};
+use super::args::Mine;
+use super::listed::{EpisodeRow, given, list, print_rest, print_table};
+use super::targets::parse_intervals;
 use crate::chunks::expect_npz;
-use crate::commands::join::Join;
-use crate::commands::mine::args::Mine;
+use crate::commands::join::args::Join;
 use crate::device;
 use crate::files::{CANDIDATES, Files, Kind};
-use crate::report::{self, Bar, count, number};
+use crate::report::{self, Bar, Outcome, count, number};
 
-/// Bytes of a stretch at work where nothing is said.
+/// Default bytes of the chunk in memory.
 const MEMORY: u64 = 1 << 30;
 
 #[derive(Serialize)]
-struct Counted {
+struct ShardReport {
     kind: &'static str,
     file: String,
     shard: usize,
@@ -40,7 +40,7 @@ struct Counted {
     total_seconds: f64,
 }
 
-impl Counted {
+impl ShardReport {
     fn of(part: &CountPart, path: &Path, seconds: Option<f64>) -> Self {
         let (shard, (from, until)) = (part.shard(), part.seconds());
         Self {
@@ -56,11 +56,10 @@ impl Counted {
             total_seconds: report::total_seconds(),
         }
     }
+}
 
-    fn print(&self, json: bool) -> Result<()> {
-        if json {
-            return report::json(self);
-        }
+impl Outcome for ShardReport {
+    fn print(&self) -> Result<()> {
         let took = match self.seconds {
             Some(seconds) => format!(", {seconds:.3} s of counting"),
             None => String::new(),
@@ -80,7 +79,7 @@ impl Counted {
 
 /// `betz info` of a shard.
 pub(crate) fn describe_part(path: &Path, json: bool) -> Result<()> {
-    Counted::of(&CountPart::load(path)?, path, None).print(json)
+    report::tell(&ShardReport::of(&CountPart::load(path)?, path, None), json)
 }
 
 /// `betz mine --shard`: the files are planned.
@@ -94,14 +93,7 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
     let path = &args.events;
     expect_npz(path, "--shard")?;
     device::cpu_for("counting a shard", &args.common.device)?;
-    let mut stretches = Stretches::open(path)?;
-    let recording = stretches.fingerprint()?;
-    let outline = stretches.outline().clone();
-    let own = shard.among(usize::try_from(outline.ticks).unwrap_or(0));
-    let most = args.memory.unwrap_or(MEMORY) / BYTES_AN_EVENT;
-    let cuts = stretches.cut_between(own.start as i64..own.end as i64, most.max(1))?;
-    let events = ShardEvents::new(&outline, cuts, move |a, b| stretches.spikes(a, b))
-        .map_err(|e| e.at(path.display()))?;
+    let (events, recording) = ShardEvents::open(path, shard, args.memory.unwrap_or(MEMORY))?;
     let alphabet = events.alphabet();
     let patterns = match &args.count_only {
         Some(list) => given(
@@ -123,7 +115,10 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     drop(bar);
     part.save(out)?;
-    Counted::of(&part, out, Some(seconds)).print(args.common.json)
+    report::tell(
+        &ShardReport::of(&part, out, Some(seconds)),
+        args.common.json,
+    )
 }
 
 /// Refuses a team whose processes do not find the same archive as the `stretches` of `path`.
@@ -147,11 +142,11 @@ fn symbols(alphabet: &Alphabet) -> Result<Vec<Pattern>> {
 }
 
 #[derive(Serialize)]
-struct Joined {
+struct JoinReport {
     kind: &'static str,
     out: String,
     shards: usize,
-    episodes: Vec<Listed>,
+    episodes: Vec<EpisodeRow>,
     /// Episodes that were counted, frequent or not.
     counted: usize,
     events: u64,
@@ -160,6 +155,11 @@ struct Joined {
     #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<usize>,
     total_seconds: f64,
+    /// Episodes that the table shows.
+    #[serde(skip)]
+    table: Vec<Episode>,
+    #[serde(skip)]
+    alphabet: Alphabet,
 }
 
 /// `betz join` of shards of counts.
@@ -178,7 +178,10 @@ pub(crate) fn join(mut files: Files, args: &Join) -> Result<()> {
         }
         None => None,
     };
-    write_atomically(&args.out, |file| write_csv(file, &episodes, alphabet))?;
+    let rows = episodes.iter().map(|episode| (episode, None));
+    write_atomically(&args.out, |file| {
+        write_table(file, TableColumns::Counts, rows, alphabet)
+    })?;
     if let (Some(path), Some(candidates)) = (&args.next, &candidates) {
         let size = candidates.first().map_or(0, Pattern::size);
         write_atomically(path, |file| {
@@ -189,7 +192,7 @@ pub(crate) fn join(mut files: Files, args: &Join) -> Result<()> {
             Ok(())
         })?;
     }
-    let joined = Joined {
+    let joined = JoinReport {
         kind: "counts",
         out: args.out.display().to_string(),
         shards: args.inputs.len(),
@@ -201,24 +204,30 @@ pub(crate) fn join(mut files: Files, args: &Join) -> Result<()> {
         symbols: alphabet.len(),
         candidates: candidates.as_ref().map(Vec::len),
         total_seconds: report::total_seconds(),
+        table: episodes[..episodes.len().min(args.top)].to_vec(),
+        alphabet: alphabet.clone(),
     };
-    if args.common.json {
-        return report::json(&joined);
+    report::tell(&joined, args.common.json)
+}
+
+impl Outcome for JoinReport {
+    fn print(&self) -> Result<()> {
+        let shown = self.table.len();
+        let rows: Vec<_> = self.table.iter().map(|e| (e, None)).collect();
+        print_table(&rows, None, &self.alphabet)?;
+        print_rest(shown, self.episodes.len())?;
+        let next = match self.candidates {
+            Some(candidates) => format!("; next {}", count(candidates as u128, "candidate")),
+            None => String::new(),
+        };
+        report::line(&format!(
+            "{}: {} of {} counted, in {} of {}, from {}{next}",
+            self.out,
+            count(self.episodes.len() as u128, "episode"),
+            self.counted,
+            count(self.events, "event"),
+            count(self.symbols as u128, "symbol"),
+            count(self.shards as u128, "shard")
+        ))
     }
-    let shown = episodes.len().min(args.top);
-    let rows: Vec<_> = episodes[..shown].iter().map(|e| (e, None)).collect();
-    print_table(&rows, None, alphabet)?;
-    print_rest(shown, episodes.len())?;
-    let next = match joined.candidates {
-        Some(candidates) => format!("; next {}", count(candidates as u128, "candidate")),
-        None => String::new(),
-    };
-    report::line(&format!(
-        "{}: {} of {counted} counted, in {} of {}, from {}{next}",
-        joined.out,
-        count(episodes.len() as u128, "episode"),
-        count(joined.events, "event"),
-        count(joined.symbols as u128, "symbol"),
-        count(joined.shards as u128, "shard")
-    ))
 }

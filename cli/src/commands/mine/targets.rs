@@ -1,7 +1,9 @@
 //! The episodes that `betz mine` counts: given ones, or all that are frequent.
 
 use betz::episode::count::Counter;
-use betz::episode::{Alphabet, Clock, Episode, Interval, MineOptions, Mined, Pattern, mine_by};
+use betz::episode::{
+    Alphabet, Clock, Episode, Interval, MineOptions, MiningResult, Pattern, mine_by,
+};
 use betz::{Error, Result};
 
 use super::args::Mine;
@@ -52,7 +54,7 @@ pub(super) fn count_wanted(
     counter: &dyn Counter,
     targets: Targets,
     bar: &Bar,
-) -> Result<Mined> {
+) -> Result<MiningResult> {
     let patterns = match targets {
         Targets::Given(patterns) => patterns,
         Targets::Frequent(intervals) => {
@@ -65,7 +67,7 @@ pub(super) fn count_wanted(
     };
     let counts = counter.count(&patterns, None, bar)?;
     let episodes = patterns.into_iter().zip(counts);
-    Ok(Mined {
+    Ok(MiningResult {
         episodes: episodes
             .map(|(pattern, count)| Episode { pattern, count })
             .collect(),

@@ -19,38 +19,40 @@ pub(crate) struct Monitor {
     /// Model file
     #[arg(value_name = "MODEL", required_unless_present_any = ["demo", "simulate"])]
     pub(crate) model: Option<PathBuf>,
-    /// Recording (.npz)
+    /// Recording to run (.npz, .nwb)
     #[arg(value_name = "RECORDING", required_unless_present_any = ["demo", "simulate"])]
     pub(crate) recording: Option<PathBuf>,
-    /// Simulate a population, train a decoder on it, and watch that
+    /// Simulate a population, train a decoder on it, and run that
     #[arg(long, conflicts_with_all = ["model", "recording", "segments", "from", "until", "max_gap"])]
     pub(crate) demo: bool,
-    /// Watch a spiking network: cuba, brunel, pd14, ring:N, full:N, random:N,S (synapses) or a file of JSON; with
-    /// --control the page moves a stimulus and asks for other networks
+    /// Spiking network to run instead: cuba, brunel, pd14, ring:N, full:N, random:N,SYNAPSES or a
+    /// JSON file. With --control the page moves a stimulus and changes the network
     #[arg(long, value_name = "NETWORK", conflicts_with_all = ["model", "recording", "demo", "repeat", "with", "deadline", "segments", "from", "until", "max_gap"])]
     pub(crate) simulate: Option<String>,
-    /// Keep this part of a model's neurons
+    /// Share of a model network's neurons to keep
     #[arg(long, value_name = "PART", requires = "simulate")]
     pub(crate) scale: Option<f64>,
     /// Seed of the network
     #[arg(long, value_name = "N", default_value_t = 1, requires = "simulate")]
     pub(crate) seed: u64,
-    /// Neurons whose membrane potentials are drawn, up to 8, such as 0,7 [default: the first of each population]
+    /// Neurons whose membrane potential is drawn, up to 8, such as 0,7 [default: the first of each
+    /// population]
     #[arg(long, value_name = "LIST", requires = "simulate")]
     pub(crate) trace: Option<String>,
-    /// Multiple of real time
+    /// Speed as a multiple of real time
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     pub(crate) speed: f64,
-    /// Begin again when the recording ends (--demo always does)
+    /// Start again when the recording ends (--demo always does)
     #[arg(long)]
     pub(crate) repeat: bool,
-    /// Deadline of one step in microseconds; steps that take longer are marked, and what lay around them is kept
+    /// Deadline of one step in microseconds; slower steps are marked, and their surroundings are
+    /// kept
     #[arg(long, value_name = "US", default_value_t = 1000.0)]
     pub(crate) deadline: f64,
-    /// Models that may be swapped in from the page, with --control
+    /// Model file that the page may swap in; repeat for several. Needs --control
     #[arg(long, value_name = "MODEL", requires = "control")]
     pub(crate) with: Vec<PathBuf>,
-    /// Episodes to count while the session runs: a list of `betz mine --csv`
+    /// Episodes to count during the session: a list that `betz mine --csv` wrote
     #[arg(long, value_name = "FILE", conflicts_with = "simulate")]
     pub(crate) episodes: Option<PathBuf>,
     #[command(flatten)]

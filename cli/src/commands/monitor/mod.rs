@@ -26,7 +26,7 @@ use args::Monitor as Arguments;
 const DEMO_STEP_SECONDS: f64 = 0.001;
 const DEMO_SEED: u64 = 1;
 
-/// What is run.
+/// The session to run.
 struct Work {
     name: String,
     model: Decoder,
@@ -200,7 +200,7 @@ fn play(
                 let now = next..next + ticks.iter().take_while(|&&t| t == step).count();
                 next = now.end;
                 if let Some(truth) = &mut truth {
-                    // What the output at this step estimates.
+                    // The truth that the output at this step estimates.
                     let meant = step.saturating_sub(delay);
                     let inside = (segment.start..segment.stop).contains(&meant);
                     let row = meant.max(0) as usize * width;

@@ -23,27 +23,27 @@ const MOST_SHOWN: u64 = 16_384;
 const MOST_TRACED: usize = 8;
 /// Steps between two looks at the clock and at what the page wants: a millisecond of the network, at least one.
 const LOOK_SECONDS: f64 = 1e-3;
-/// How far it may lag behind the clock before it no longer tries to catch up.
+/// Lag behind the clock above which it no longer tries to catch up.
 const LAG: Duration = Duration::from_millis(100);
 
-/// What a network is asked for as.
+/// A request for a network.
 #[derive(Clone)]
-struct Asked {
+struct NetworkRequest {
     name: String,
     scale: f64,
     seed: u64,
 }
 
 /// A network that is ready to run, and what of it is shown.
-struct Built {
-    asked: Asked,
+struct ReadyNetwork {
+    asked: NetworkRequest,
     engine: Engine,
     every: u64,
     traced: Vec<u32>,
 }
 
 pub(super) fn run(args: &Arguments, asked: &str) -> Result<()> {
-    let first = Asked {
+    let first = NetworkRequest {
         name: asked.to_owned(),
         scale: args.scale.unwrap_or(1.0),
         seed: args.seed,
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Arguments, asked: &str) -> Result<()> {
         simulate::named_network("--simulate", file, first.scale, first.seed)
     })?;
     report::stop_on_interrupt();
-    let mut built = Built::new(first, &named, args.trace.as_deref())?;
+    let mut built = ReadyNetwork::new(first, &named, args.trace.as_deref())?;
     let mut place = options(&args.page);
     let mut door = None;
     loop {
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Arguments, asked: &str) -> Result<()> {
 }
 
 /// `ring:N`, `full:N`, `random:N,S`, or what `otherwise` makes of the name.
-fn network(asked: &Asked, otherwise: impl Fn(&str) -> Result<Network>) -> Result<Network> {
+fn network(asked: &NetworkRequest, otherwise: impl Fn(&str) -> Result<Network>) -> Result<Network> {
     let place = |e: Error| e.at("--simulate");
     let Some((kind, size)) = asked.name.split_once(':') else {
         return otherwise(&asked.name);
@@ -105,9 +105,9 @@ fn network(asked: &Asked, otherwise: impl Fn(&str) -> Result<Network>) -> Result
     }
 }
 
-impl Built {
+impl ReadyNetwork {
     /// Neurons whose potentials are drawn are those `listed`, or the first of each population.
-    fn new(asked: Asked, network: &Network, listed: Option<&str>) -> Result<Self> {
+    fn new(asked: NetworkRequest, network: &Network, listed: Option<&str>) -> Result<Self> {
         let all = network.neurons();
         let traced = match listed {
             Some(list) => data::parse_ranges("--trace", list, all as usize)?,
@@ -121,7 +121,7 @@ impl Built {
         }
         let traced: Vec<u32> = traced.iter().map(|n| *n as u32).collect();
         let engine = Engine::build(network, &Options::default(), &Bar::new())?;
-        // What has no potential is said before a page is opened.
+        // Neurons without a potential are refused before a page is opened.
         (traced.iter()).try_for_each(|n| engine.potential(*n).map(|_| ()))?;
         Ok(Self {
             asked,
@@ -217,9 +217,9 @@ fn first_with_potential(network: &Network) -> Vec<usize> {
 
 /// A network at work.
 struct Work<'a> {
-    /// What the command line asked for, which a page may ask for again.
+    /// The network of the command line, which a page may request again.
     asked: &'a str,
-    built: Built,
+    built: ReadyNetwork,
     feed: Feed,
     estimates: Vec<f32>,
     shown: Vec<u32>,
@@ -235,7 +235,7 @@ impl Work<'_> {
         speed: f64,
         wishes: &Receiver<Wish>,
         monitor: &Monitor,
-    ) -> Result<Option<Built>> {
+    ) -> Result<Option<ReadyNetwork>> {
         let step_seconds = self.built.engine.network().step_ms * 1e-3;
         let at_once = (LOOK_SECONDS / step_seconds).round().max(1.0) as u64;
         let (mut begun, mut done) = (Instant::now(), 0u64);
@@ -251,7 +251,7 @@ impl Work<'_> {
                         current_pa,
                     } => self.stimulate(population, first..first + count, current_pa)?,
                     Wish::Network { name, scale, seed } => {
-                        match self.another(Asked { name, scale, seed }) {
+                        match self.another(NetworkRequest { name, scale, seed }) {
                             Ok(built) => return Ok(Some(built)),
                             Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(None),
                             Err(e) => monitor.event("refused", json!({"words": e.message()})),
@@ -274,7 +274,7 @@ impl Work<'_> {
                 Some(wait) => {
                     rest(wait);
                 }
-                // What it cannot keep up with is not made up for later.
+                // Time that is lost is not made up for later.
                 None if now - due > LAG => (begun, done) = (Instant::now(), 0),
                 None => {}
             }
@@ -283,7 +283,7 @@ impl Work<'_> {
     }
 
     /// The network that a page asks for: of files only the one that the command line named.
-    fn another(&self, asked: Asked) -> Result<Built> {
+    fn another(&self, asked: NetworkRequest) -> Result<ReadyNetwork> {
         let network = network(&asked, |name| {
             if name != self.asked && !models::NAMES.contains(&name) {
                 return Err(Error::argument(format!(
@@ -293,11 +293,11 @@ impl Work<'_> {
             }
             simulate::named_network("--simulate", name, asked.scale, asked.seed)
         })?;
-        Built::new(asked, &network, None)
+        ReadyNetwork::new(asked, &network, None)
     }
 
     fn step(&mut self) -> Result<()> {
-        let Built {
+        let ReadyNetwork {
             engine,
             every,
             traced,

@@ -11,17 +11,17 @@ use crate::common_args::{Common, memory_size, shard};
 
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {
-    /// Find the edges of every window and write the network (.npz)
+    /// Compute the edges of every window and write the network
     Compute(Box<Compute>),
-    /// Measures of each window's graph, communities, and what becomes of them over time
+    /// Measure each window's graph, find communities and follow them over time
     Graph(Graph),
-    /// Networks against the first of them, window by window: edges in common, degrees, correlation
+    /// Compare networks with the first of them, window by window: common edges, degrees, correlation
     Compare(Compare),
-    /// A network, or one window of it, for other programs
+    /// Export a network, or one window of it, for other programs
     Export(Export),
 }
 
-/// So many samples, or so long.
+/// A length, in samples or seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Span {
     Samples(usize),
@@ -92,33 +92,33 @@ fn measures() -> impl TypedValueParser<Value = Measure> {
         .try_map(|name| Measure::named(&name).ok_or("no measure of this name"))
 }
 
-/// Which values count.
+/// Signs of values that count.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum SignName {
-    /// By magnitude
+    /// Both, by magnitude
     Both,
-    /// Positive ones
+    /// Positive values
     Pos,
-    /// Negative ones, by magnitude
+    /// Negative values, by magnitude
     Neg,
 }
 
-/// How surrogates are made.
+/// Methods that make surrogates.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum SurrogateName {
-    /// Each node's Fourier phases drawn anew
+    /// Randomise each node's Fourier phases
     Phase,
-    /// Each node turned round by a random number of samples
+    /// Shift each node by a random number of samples, cyclically
     Shift,
 }
 
-/// How false discoveries are held down.
+/// Procedures that bound false discoveries.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum FdrName {
-    /// For pairs that do not depend on each other, or do so positively
+    /// For independent or positively dependent pairs
     #[value(alias = "bh")]
     BenjaminiHochberg,
-    /// Whatever the dependence of pairs
+    /// For any dependence of pairs
     #[value(alias = "by")]
     BenjaminiYekutieli,
 }
@@ -127,37 +127,37 @@ pub(crate) enum FdrName {
 #[derive(Args)]
 #[command(
     group = ArgGroup::new("keep").required(true).multiple(false),
-    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and a value for each node on every line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional in the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) works on pearson and gaussian-information with --threshold or --surrogates; surrogates themselves are drawn on the CPU."
+    after_help = "Example: betz network compute video.npz --window 2s --step 100ms --threshold 0.7 --out net.npz\nINPUT is an .npz with `signal` (samples, nodes) or (frames, height, width) and `sample_seconds`, an .npy, a table (.txt, .csv, .tsv) with a time and one value per node on each line, raw frames (--frames), a directory of .pgm images, or a recording of spikes. Optional arrays of the .npz: `segments` (n, 2), `node_name`, `node_xy`.\nA GPU (--device) computes pearson and gaussian-information with --threshold or --surrogates; surrogates are drawn on the CPU."
 )]
 pub struct Compute {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Signal (.npz, .npy) or recording (.npz)
+    /// Signal (.npz, .npy and others, see below) or recording (.npz, .nwb)
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
-    /// Network to write (.npz; .zarr: a directory in chunks, which an .npz of more than 2 GiB becomes by itself)
+    /// Network to write: .npz, or .zarr (a directory in chunks; an .npz above 2 GiB becomes one)
     #[arg(long, value_name = "NET", required_unless_present = "dry_run")]
     pub(crate) out: Option<PathBuf>,
-    /// Say how many windows, pairs and edges, how much memory and time it will take, and stop. Edges are
-    /// counted in a sample of nodes and windows
+    /// Estimate windows, pairs, edges, memory and time, and stop. Edges are counted on a sample of
+    /// nodes and windows
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Use no more than this of each GPU's memory, such as 2GiB or 500MB; what does not fit is
-    /// computed in parts
+    /// Memory to use on each GPU at most, such as 2GiB or 500MB; larger problems are computed in
+    /// parts
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) device_memory: Option<u64>,
-    /// Use no more than this of the machine's memory for signal, work and edges, such as 2GiB or 500MB; fewer
-    /// windows are then worked on at a time
+    /// Memory to use for signal, work and edges at most, such as 2GiB or 500MB; fewer windows are
+    /// then computed at a time
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) memory: Option<u64>,
-    /// Also write the value of every pair, edge or not (`full` in the file), of at most 4000 nodes
+    /// Also write the value of every pair (`full` in the file), for at most 4000 nodes
     #[arg(long)]
     pub(crate) full: bool,
-    /// Write values as whole multiples of 1/32767, in half the bytes (measures within -1 and 1)
+    /// Write values as multiples of 1/32767, in half the bytes; for measures between -1 and 1
     #[arg(long)]
     pub(crate) compact: bool,
-    /// Compute the windows of shard K of N alone and write them to NET as a shard; `betz join` makes the network of all
-    /// N, which has the very bytes that the command without --shard writes (on a GPU: the same edges)
+    /// Compute only shard K of N of the windows and write it to NET. `betz join` makes the network
+    /// from all N; its bytes equal those without --shard (on a GPU: its edges)
     #[arg(long, value_name = "K/N", value_parser = shard, conflicts_with = "dry_run")]
     pub(crate) shard: Option<Shard>,
     #[command(flatten)]
@@ -168,50 +168,53 @@ pub struct Compute {
     pub(crate) chance: Surrogates,
 }
 
-/// What is read.
+/// The input.
 #[derive(Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct From {
-    /// The array of an .npz that holds the signal, time along its first axis
+    /// Array of an .npz that holds the signal, time along its first axis
     #[arg(long, value_name = "NAME", default_value = "signal")]
     pub(crate) signal: String,
-    /// Time from sample to sample, such as 0.1 or 100ms, where the file does not say it
+    /// Time between samples, such as 0.1 or 100ms, if the file does not give it
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) sample_seconds: Option<f64>,
-    /// Count a recording's spikes in bins this long, such as 50ms; bins begin anew with every trial
+    /// Length of the bins in which a recording's spikes are counted, such as 50ms; bins restart
+    /// with every trial
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) bin: Option<f64>,
-    /// INPUT is a file of raw frames, a byte a pixel, H rows of W pixels each
+    /// Read INPUT as raw frames: one byte per pixel, H rows of W pixels
     #[arg(long, value_name = "H,W", value_parser = frame)]
     pub(crate) frames: Option<(usize, usize)>,
-    /// These nodes alone: numbers from 0, ranges such as 3-9, or names, separated by commas
+    /// Nodes to use: numbers from 0, ranges such as 3-9, or names, separated by commas [default:
+    /// all]
     #[arg(long, value_name = "LIST", conflicts_with = "region")]
     pub(crate) nodes: Option<String>,
-    /// The nodes that this file has alone: text as for --nodes, over any number of lines, or an .npy with a
-    /// number for each node (or pixel), 0 outside
+    /// File of nodes to use: text as for --nodes, on any number of lines, or an .npy with one
+    /// number per node (or pixel), 0 outside
     #[arg(long, value_name = "FILE")]
     pub(crate) region: Option<PathBuf>,
 }
 
-/// Which edges there are.
+/// The choice of edges.
 #[derive(Args)]
 #[command(next_help_heading = "Edges")]
 pub(crate) struct Edges {
-    /// How alike two nodes are: pearson, covariance, distance, gaussian-information, spearman, lagged,
-    /// partial; plv, ciplv and ppc take a signal of phases in radians, sttc (spike-time tiling) a recording
+    /// Similarity of two nodes: pearson, covariance, distance, gaussian-information, spearman,
+    /// lagged or partial; plv, ciplv and ppc for a signal of phases in radians; sttc (spike-time
+    /// tiling) for a recording
     #[arg(long, value_name = "NAME", default_value = "pearson", value_parser = measures(), hide_possible_values = true)]
     pub(crate) measure: Measure,
-    /// Length of a window in samples (200) or time (2s, 500ms); windows never cross a segment
+    /// Length of a window in samples (200) or time (2s, 500ms); windows do not cross segments
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) window: Span,
-    /// From one window's start to the next one's, in samples or time
+    /// Time from the start of one window to the next, in samples or time
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) step: Span,
-    /// How much the samples of a window count by their place in it: rectangular (all the same), hann (little
-    /// at the ends; pearson and gaussian-information)
+    /// Weight of samples within a window: rectangular (equal) or hann (pearson and
+    /// gaussian-information only)
     #[arg(long, value_name = "NAME", default_value = "rectangular", value_parser = PossibleValuesParser::new(["rectangular", "hann"]), hide_possible_values = true)]
     pub(crate) taper: String,
-    /// Edges are values that reach this (distances: that do not exceed it)
+    /// Edges are values of at least R (for distance: at most R)
     #[arg(long, value_name = "R", group = "keep")]
     pub(crate) threshold: Option<f64>,
     /// Edges are this share of all pairs, the strongest of each window
@@ -220,38 +223,38 @@ pub(crate) struct Edges {
     /// Edges are the K strongest pairs of each window
     #[arg(long, value_name = "K", group = "keep")]
     pub(crate) top: Option<usize>,
-    /// Edges are pairs among the K strongest of one of their nodes
+    /// Edges are pairs among the K strongest of either of their nodes
     #[arg(long, value_name = "K", group = "keep")]
     pub(crate) top_per_node: Option<usize>,
-    /// Which values count
+    /// Signs that count
     #[arg(long, value_enum, default_value_t = SignName::Both)]
     pub(crate) sign: SignName,
-    /// Values must exceed the threshold instead of reaching it
+    /// Values must exceed the threshold, not only reach it
     #[arg(long, requires = "threshold")]
     pub(crate) strict: bool,
-    /// With --measure lagged: the largest shift either way, in samples or time
+    /// Largest shift in either direction for --measure lagged, in samples or time
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) lags: Option<Span>,
-    /// With --measure sttc: spikes within this time of each other are together, such as 5ms
+    /// Largest time between spikes that count as together for --measure sttc, such as 5ms
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) reach: Option<f64>,
-    /// With --measure distance: near for this many windows running
+    /// Number of consecutive windows that a pair must be near for --measure distance
     #[arg(long, value_name = "N")]
     pub(crate) hold: Option<usize>,
-    /// Stop where there are more edges than this over all windows
+    /// Number of edges over all windows at which the command stops
     #[arg(long, value_name = "N", value_parser = many, default_value = "1e9")]
     pub(crate) max_edges: u64,
 }
 
-/// A threshold that chance seldom reaches.
+/// A threshold from surrogates.
 #[derive(Args)]
-#[command(next_help_heading = "A threshold that chance seldom reaches")]
+#[command(next_help_heading = "Threshold from surrogates")]
 pub(crate) struct Surrogates {
-    /// Find the threshold from N surrogates, in which each node keeps what it has by itself and nothing in
-    /// common with others: none of all edges is false with a probability of 1 - ALPHA
+    /// Find the threshold from N surrogates, in which each node keeps its own structure and shares
+    /// nothing with others. With probability 1 - ALPHA no edge is false
     #[arg(long, value_name = "N", group = "keep")]
     pub(crate) surrogates: Option<usize>,
-    /// The probability of a single false edge in the whole network [default: 0.05]
+    /// Probability of any false edge in the whole network [default: 0.05]
     #[arg(
         long,
         value_name = "ALPHA",
@@ -259,13 +262,13 @@ pub(crate) struct Surrogates {
         conflicts_with = "fdr"
     )]
     pub(crate) alpha: Option<f64>,
-    /// Hold the expected share of false edges below this instead (pearson and spearman)
+    /// Bound the expected share of false edges instead (pearson and spearman)
     #[arg(long, value_name = "Q", requires = "surrogates")]
     pub(crate) fdr: Option<f64>,
-    /// Which false-discovery procedure --fdr follows
+    /// Procedure that --fdr follows
     #[arg(long, value_name = "NAME", value_enum, default_value_t = FdrName::BenjaminiHochberg, requires = "fdr")]
     pub(crate) fdr_procedure: FdrName,
-    /// Refuse surrogates that would take longer than so many hours
+    /// Refuse surrogates that would take longer than this many hours
     #[arg(
         long,
         value_name = "HOURS",
@@ -273,7 +276,7 @@ pub(crate) struct Surrogates {
         requires = "surrogates"
     )]
     pub(crate) max_hours: f64,
-    /// How surrogates are made
+    /// Method that makes surrogates
     #[arg(long, value_name = "HOW", value_enum, default_value_t = SurrogateName::Phase, requires = "surrogates")]
     pub(crate) surrogate: SurrogateName,
     /// Seed of the surrogates
@@ -281,12 +284,12 @@ pub(crate) struct Surrogates {
     pub(crate) seed: u64,
 }
 
-/// What `graph` looks at.
+/// Measures of `betz network graph`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphMeasure {
-    /// Edges of each node
+    /// Number of edges of each node
     Degree,
-    /// Sums of each node's positive and of its negative weights
+    /// Sum of each node's positive weights, and of its negative weights
     Strength,
     /// Clustering, plain and weighted, and transitivity
     Clustering,
@@ -294,15 +297,15 @@ pub(crate) enum GraphMeasure {
     Components,
     /// Global efficiency and mean length of shortest paths
     Efficiency,
-    /// Correlation of degrees at the two ends of edges
+    /// Correlation of the degrees at both ends of edges
     Assortativity,
-    /// Leiden communities of each window, from those of the window before, followed over time
+    /// Leiden communities, followed from window to window
     Communities,
     /// Participation of each node in the communities
     Participation,
-    /// Small-worldness against graphs of the same degrees
+    /// Small-worldness, compared with random graphs of the same degrees
     SmallWorld,
-    /// Correlation of every two windows' edges (functional connectivity dynamics)
+    /// Correlation of the edges of every two windows (functional connectivity dynamics)
     Fcd,
 }
 
@@ -313,10 +316,10 @@ pub(crate) enum GraphMeasure {
 pub(crate) struct Graph {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Network, as `betz network compute` writes it
+    /// Network that `betz network compute` wrote
     #[arg(value_name = "NET")]
     pub(crate) network: PathBuf,
-    /// What to look at, separated by commas
+    /// Measures to compute, separated by commas
     #[arg(
         long,
         value_name = "LIST",
@@ -325,20 +328,22 @@ pub(crate) struct Graph {
         default_value = "degree,clustering,components,efficiency,communities"
     )]
     pub(crate) measures: Vec<GraphMeasure>,
-    /// Also write every window's measures here: .csv, or .npz with those of every node
+    /// Write the measures of every window to this file: .csv, or .npz with the measures of every
+    /// node
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Also draw density and communities over time, windows against windows, and the window with most
-    /// edges on a map (.svg)
+    /// Draw density and communities over time, the similarity of windows, and a map of the window
+    /// with most edges (.svg)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
-    /// Resolution of the communities; larger means smaller ones
+    /// Resolution of the communities; larger values give smaller communities
     #[arg(long, value_name = "GAMMA", default_value_t = 1.0)]
     pub(crate) resolution: f64,
-    /// Shortest paths from this many nodes, drawn by chance [default: all up to 5000 nodes, else 500]
+    /// Number of random nodes from which shortest paths are computed [default: all up to 5000
+    /// nodes, else 500]
     #[arg(long, value_name = "N")]
     pub(crate) sources: Option<usize>,
-    /// Random graphs of the same degrees that small-worldness is held against
+    /// Number of random graphs with the same degrees that small-worldness is compared with
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) rewirings: usize,
     /// Seed of communities, sources and rewirings
@@ -350,26 +355,27 @@ pub(crate) struct Graph {
 pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Networks of the same nodes; windows are compared where they begin at the same sample
+    /// Networks of the same nodes; the first is compared with each of the others, at windows that
+    /// start at the same sample
     #[arg(value_name = "NET", num_args = 2.., required = true)]
     pub(crate) networks: Vec<PathBuf>,
-    /// Also write the comparison of every window here (.csv)
+    /// Write the comparison of every window to this file (.csv)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
 
-/// What `export` writes.
+/// Formats of `betz network export`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// One edge of one window a line
+    /// One line per edge and window
     Csv,
-    /// One life of an edge a line: windows through which it lasted without a break
+    /// One line per spell: consecutive windows in which an edge exists
     Spells,
     /// All windows as spells, for Gephi
     Gexf,
     /// One window
     Graphml,
-    /// One window as nodes and links, for d3 and networkx
+    /// One window as nodes and links, for D3 and NetworkX
     Json,
 }
 
@@ -378,16 +384,16 @@ pub(crate) enum Format {
 pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Network, as `betz network compute` writes it
+    /// Network that `betz network compute` wrote
     #[arg(value_name = "NET")]
     pub(crate) network: PathBuf,
     /// File to write
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// What to write [default: by the file's ending: .csv, .gexf, .graphml, .json]
+    /// Format to write [default: by the file's ending: .csv, .gexf, .graphml, .json]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<Format>,
-    /// One window, counted from 0; graphml and json want one
+    /// Window to write, counted from 0; required for graphml and json
     #[arg(long, value_name = "K")]
     pub(crate) window: Option<usize>,
 }

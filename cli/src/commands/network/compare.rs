@@ -10,15 +10,15 @@ use betz::network::{Network, WindowEdges};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use super::args::Compare;
 use super::{Spread, on_cpu};
-use crate::commands::network::args::Compare;
 use crate::files::{Files, Kind};
-use crate::report::{self, Table};
+use crate::report::{self, Outcome, Table};
 
 const HEADER: &str = "first,second,start,edges_first,edges_second,common,";
 
 /// One window of two networks.
-struct Compared {
+struct WindowComparison {
     start: u64,
     first: usize,
     second: usize,
@@ -50,7 +50,7 @@ struct Pair {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct ComparisonReport {
     nodes: usize,
     comparisons: Vec<Pair>,
     seconds: f64,
@@ -117,53 +117,56 @@ pub(super) fn run(args: &Compare) -> Result<()> {
             Ok(())
         })?;
     }
-    let found = Found {
+    let found = ComparisonReport {
         nodes: first.network.nodes(),
         comparisons,
         seconds: report::total_seconds(),
         device: "cpu",
         out: args.out.as_ref().map(|p| p.display().to_string()),
     };
-    if args.common.json {
-        return report::json(&found);
-    }
-    for pair in &found.comparisons {
-        report::line(&format!(
-            "{} and {}: {} in common ({} and {} by themselves)",
-            pair.first,
-            pair.second,
-            report::count(pair.windows as u128, "window"),
-            pair.windows_only_first,
-            pair.windows_only_second
-        ))?;
-        report::line(&format!(
-            "{} and {} there, {} in common",
-            report::count(pair.edges_first, "edge"),
-            report::count(pair.edges_second, "edge"),
-            pair.edges_common
-        ))?;
-        let mut table = Table::new(&["over windows", "least", "mean", "most"]);
-        for (name, spread) in [
-            ("Jaccard", pair.jaccard),
-            ("correlation", pair.correlation),
-            ("change of degree", pair.degree_change),
-            ("difference of degree", pair.degree_difference),
-        ] {
-            let cell = |of: fn(&Spread) -> f64| {
-                spread
-                    .as_ref()
-                    .map_or_else(|| "-".to_owned(), |s| format!("{:.4}", of(s)))
-            };
-            table.row([
-                name.to_owned(),
-                cell(|s| s.min),
-                cell(|s| s.mean),
-                cell(|s| s.max),
-            ]);
+    report::tell(&found, args.common.json)
+}
+
+impl Outcome for ComparisonReport {
+    fn print(&self) -> Result<()> {
+        for pair in &self.comparisons {
+            report::line(&format!(
+                "{} and {}: {} in common ({} and {} by themselves)",
+                pair.first,
+                pair.second,
+                report::count(pair.windows as u128, "window"),
+                pair.windows_only_first,
+                pair.windows_only_second
+            ))?;
+            report::line(&format!(
+                "{} and {} there, {} in common",
+                report::count(pair.edges_first, "edge"),
+                report::count(pair.edges_second, "edge"),
+                pair.edges_common
+            ))?;
+            let mut table = Table::new(&["over windows", "least", "mean", "most"]);
+            for (name, spread) in [
+                ("Jaccard", pair.jaccard),
+                ("correlation", pair.correlation),
+                ("change of degree", pair.degree_change),
+                ("difference of degree", pair.degree_difference),
+            ] {
+                let cell = |of: fn(&Spread) -> f64| {
+                    spread
+                        .as_ref()
+                        .map_or_else(|| "-".to_owned(), |s| format!("{:.4}", of(s)))
+                };
+                table.row([
+                    name.to_owned(),
+                    cell(|s| s.min),
+                    cell(|s| s.mean),
+                    cell(|s| s.max),
+                ]);
+            }
+            table.print()?;
         }
-        table.print()?;
+        Ok(())
     }
-    Ok(())
 }
 
 fn same_nodes(a: &NetworkFile, a_path: &Path, b: &NetworkFile, b_path: &Path) -> Result<()> {
@@ -189,7 +192,7 @@ fn same_nodes(a: &NetworkFile, a_path: &Path, b: &NetworkFile, b_path: &Path) ->
 }
 
 /// Every window of both that begins at the same sample.
-fn compare(a: &Network, b: &Network) -> Vec<Compared> {
+fn compare(a: &Network, b: &Network) -> Vec<WindowComparison> {
     let mut compared = Vec::new();
     let nodes = a.nodes();
     let (mut k, mut l) = (0, 0);
@@ -206,7 +209,7 @@ fn compare(a: &Network, b: &Network) -> Vec<Compared> {
     compared
 }
 
-fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> Compared {
+fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> WindowComparison {
     let mut degrees = vec![0_i64; nodes];
     for (edges, sign) in [(a, -1), (b, 1)] {
         for (i, j, _) in edges.edges() {
@@ -231,7 +234,7 @@ fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> Compared {
     let ((sa, qa), (sb, qb)) = (sums(a), sums(b));
     let spread = (qa - sa * sa / pairs) * (qb - sb * sb / pairs);
     let mean = |sum: i64| sum as f64 / (nodes as f64).max(1.0);
-    Compared {
+    WindowComparison {
         start: a.start,
         first: a.len(),
         second: b.len(),
@@ -247,9 +250,15 @@ fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> Compared {
     }
 }
 
-fn summary(a_path: &Path, a: &Network, b_path: &Path, b: &Network, compared: &[Compared]) -> Pair {
-    let spread = |of: fn(&Compared) -> f64| Spread::of(compared.iter().map(of));
-    let sum = |of: fn(&Compared) -> usize| compared.iter().map(|c| of(c) as u64).sum();
+fn summary(
+    a_path: &Path,
+    a: &Network,
+    b_path: &Path,
+    b: &Network,
+    compared: &[WindowComparison],
+) -> Pair {
+    let spread = |of: fn(&WindowComparison) -> f64| Spread::of(compared.iter().map(of));
+    let sum = |of: fn(&WindowComparison) -> usize| compared.iter().map(|c| of(c) as u64).sum();
     Pair {
         first: a_path.display().to_string(),
         second: b_path.display().to_string(),

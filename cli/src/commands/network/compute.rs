@@ -8,10 +8,10 @@ use betz::network::{Estimate, Measure, NetworkSpec, Plan, Run, Signal, Threshold
 use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
-use super::asked::{Asked, keeping};
-use super::outcome::{Seconds, finish};
+use super::args::{Compute, FdrName, Span, SurrogateName};
+use super::request::{Request, keeping};
+use super::summary::{Seconds, finish};
 use super::{expected, full, input::Input, part, sttc};
-use crate::commands::network::args::{Compute, FdrName, Span, SurrogateName};
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
@@ -57,7 +57,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     say_what_f32_has_lost(&signal, &input);
     let read = report::total_seconds();
     let spec = spec(args, &signal)?;
-    // Whatever is wrong with it is said before surrogates are drawn.
+    // Errors of the plan are reported before surrogates are drawn.
     let mut plan = within_memory(args, Plan::new(&spec, &signal)?, &signal)?;
     if args.full {
         full::check(&spec, &signal, plan.windows().len())?;
@@ -90,7 +90,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
                 plan.with_threshold(Threshold::Absolute(threshold), spec.strict)
             }
             _ => {
-                eprintln!("no value is more than chance: the network has no edge");
+                eprintln!("no value exceeds chance: the network has no edge");
                 plan.with_threshold(Threshold::Absolute(1.0), true)
             }
         }?;
@@ -121,14 +121,11 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let ran = plan.ran();
     device::note_fallback(&ran, "the network");
     if args.device_memory.is_some() && ran.memory_cap.is_none() {
-        eprintln!("--device-memory made no difference: no GPU is used");
+        eprintln!("--device-memory has no effect: no GPU is used");
     }
     let complete = args.shard.is_some() || network.len() == planned;
     if !complete {
-        eprintln!(
-            "stopped: {} of {planned} windows are done and kept",
-            network.len()
-        );
+        eprintln!("stopped after {} of {planned} windows", network.len());
     }
     let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let file = NetworkFile {
@@ -155,7 +152,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         write: 0.0,
         total: 0.0,
     };
-    finish(args, out, &file, Asked::new(&spec, &signal), seconds)
+    finish(args, out, &file, Request::new(&spec, &signal), seconds)
 }
 
 /// Refuses what is not shared out.

@@ -5,9 +5,9 @@ use betz::network::{Measure, NetworkSpec, Plan, Signal, Threshold, Window};
 use betz::{Result, memory};
 use serde::Serialize;
 
-use super::asked::Asked;
-use crate::commands::network::args::Compute;
-use crate::report;
+use super::args::Compute;
+use super::request::Request;
+use crate::report::{self, Outcome};
 
 /// Nodes, windows and values of the sample that edges are counted in.
 const NODES: usize = 256;
@@ -15,10 +15,10 @@ const WINDOWS: usize = 16;
 const VALUES: usize = 1 << 25;
 
 #[derive(Serialize)]
-struct Expected {
+struct Estimates {
     dry_run: bool,
     #[serde(flatten)]
-    asked: Asked,
+    asked: Request,
     windows: usize,
     pairs: u64,
     pair_windows: f64,
@@ -44,12 +44,12 @@ pub(super) fn run(
         None => (edges(spec, signal, estimate.windows)?, 1.0),
     };
     let lists = edges.map_or(0, |e| (e * 12.0) as u64);
-    let mut asked = Asked::new(spec, signal);
+    let mut asked = Request::new(spec, signal);
     if args.chance.surrogates.is_some() {
-        asked = Asked::new(&spec.threshold(Threshold::Absolute(0.0)), signal);
+        asked = Request::new(&spec.threshold(Threshold::Absolute(0.0)), signal);
         asked.threshold = None;
     }
-    let expected = Expected {
+    let expected = Estimates {
         dry_run: true,
         windows: estimate.windows,
         pairs: estimate.pairs,
@@ -63,46 +63,49 @@ pub(super) fn run(
         device: plan.device(),
         asked,
     };
-    if args.common.json {
-        return report::json(&expected);
-    }
-    report::line(&format!(
-        "{} of {}: {} of {} samples every {}",
-        report::count(expected.asked.samples as u128, "sample"),
-        report::count(expected.asked.nodes as u128, "node"),
-        report::count(expected.windows as u128, "window"),
-        expected.asked.window,
-        expected.asked.step
-    ))?;
-    report::line(&format!(
-        "{}, {:.3e} over all windows",
-        report::count(expected.pairs, "pair"),
-        expected.pair_windows
-    ))?;
-    report::line(&match edges {
-        Some(edges) => format!("about {edges:.0} edges"),
-        None => "how many edges: only the whole work tells".to_owned(),
-    })?;
-    let edge = if expected.asked.nodes <= 1 << 16 {
-        8.0
-    } else {
-        12.0
-    };
-    if edges.is_some_and(|edges| edges * edge > LARGEST as f64) {
-        report::line(&format!(
-            "more than {} to write: a directory (.zarr)",
-            memory::size(LARGEST)
-        ))?;
-    }
-    report::line(&format!(
-        "about {} and {} on {}, edges included",
-        report::duration(expected.expected_seconds),
-        memory::size(expected.memory_bytes),
-        expected.device
-    ))
+    report::tell(&expected, args.common.json)
 }
 
-/// How many edges there will be: by the threshold itself, or from a sample of nodes and windows.
+impl Outcome for Estimates {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{} of {}: {} of {} samples every {}",
+            report::count(self.asked.samples as u128, "sample"),
+            report::count(self.asked.nodes as u128, "node"),
+            report::count(self.windows as u128, "window"),
+            self.asked.window,
+            self.asked.step
+        ))?;
+        report::line(&format!(
+            "{}, {:.3e} over all windows",
+            report::count(self.pairs, "pair"),
+            self.pair_windows
+        ))?;
+        report::line(&match self.expected_edges {
+            Some(edges) => format!("about {edges:.0} edges"),
+            None => "edges: not known before the computation".to_owned(),
+        })?;
+        let edge = if self.asked.nodes <= 1 << 16 {
+            8.0
+        } else {
+            12.0
+        };
+        if (self.expected_edges).is_some_and(|edges| edges * edge > LARGEST as f64) {
+            report::line(&format!(
+                "more than {} to write: a directory (.zarr)",
+                memory::size(LARGEST)
+            ))?;
+        }
+        report::line(&format!(
+            "about {} and {} on {}, edges included",
+            report::duration(self.expected_seconds),
+            memory::size(self.memory_bytes),
+            self.device
+        ))
+    }
+}
+
+/// Estimates number of edges: given by the threshold itself, or estimated on a sample of nodes and windows.
 fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Option<f64>> {
     let nodes = signal.nodes();
     let pairs = |n: usize| n as f64 * (n as f64 - 1.0) / 2.0;
@@ -127,7 +130,7 @@ fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Opti
     let samples = some(signal, few);
     let part = Signal::new(&samples, few)?.with_segments(signal.segments().to_vec())?;
     let skip = match spec.measure {
-        // What lasts is told from window to window.
+        // A hold spans consecutive windows, so none is skipped.
         Measure::Distance { hold } if hold > 1 => 1,
         _ => windows.div_ceil(WINDOWS),
     };

@@ -11,19 +11,21 @@ use betz::{Error, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::args::{Export, Format};
 use super::on_cpu;
-use crate::commands::network::args::{Export, Format};
 use crate::files::{Files, Kind};
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
-struct Exported {
+struct ExportReport {
     out: String,
     format: String,
     window: Option<usize>,
     nodes: usize,
     windows: usize,
     edges: u64,
+    #[serde(skip)]
+    spells: Option<usize>,
 }
 
 pub(super) fn run(args: &Export) -> Result<()> {
@@ -68,25 +70,30 @@ pub(super) fn run(args: &Export) -> Result<()> {
         }
         (Format::Json, _) => node_link(&file, args.window.unwrap_or(0), to),
     })?;
-    let exported = Exported {
+    let exported = ExportReport {
         out: args.out.display().to_string(),
         format: format!("{format:?}").to_ascii_lowercase(),
         window: args.window,
         nodes: network.nodes(),
         windows: if window.is_some() { 1 } else { network.len() },
         edges: window.map_or(network.edges(), |w| w.len() as u64),
+        spells,
     };
-    if args.common.json {
-        return report::json(&exported);
+    report::tell(&exported, args.common.json)
+}
+
+impl Outcome for ExportReport {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: {}, {}, {}{}",
+            self.out,
+            report::count(self.nodes as u128, "node"),
+            report::count(self.windows as u128, "window"),
+            report::count(self.edges, "edge"),
+            self.spells
+                .map_or_else(String::new, |s| format!(" as {s} spells"))
+        ))
     }
-    report::line(&format!(
-        "{}: {}, {}, {}{}",
-        exported.out,
-        report::count(exported.nodes as u128, "node"),
-        report::count(exported.windows as u128, "window"),
-        report::count(exported.edges, "edge"),
-        spells.map_or_else(String::new, |s| format!(" as {s} spells"))
-    ))
 }
 
 fn kind(format: Format) -> Kind {

@@ -6,7 +6,7 @@ use betz::{Error, Progress, Result, memory};
 /// Nodes whose pairs are written at most.
 const MOST_NODES: usize = 4000;
 
-/// Whether the values of all pairs can be had.
+/// Refuses values of all pairs if there are too many.
 ///
 /// # Errors
 /// `--full` for too many nodes or values, or distances.

@@ -13,19 +13,19 @@ use betz::{Error, Progress, Result, memory, progress};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::picture::{self as network_picture, Shown};
-use super::table::{Column, HEADER, Measured, NodeColumn};
+use super::args::{Graph, GraphMeasure};
+use super::picture::{self as network_picture, PictureData};
+use super::table::{Column, GraphMeasures, HEADER, NodeColumn};
 use super::{Spread, on_cpu};
-use crate::commands::network::args::{Graph, GraphMeasure};
 use crate::files::{Files, Kind, is_csv};
-use crate::report::{self, Bar, Table};
+use crate::report::{self, Bar, Outcome, Table};
 
 /// Nodes up to which shortest paths are looked for from all of them, and from how many otherwise.
 const ALL_SOURCES: usize = 5_000;
 const SOURCES: usize = 500;
 
 #[derive(Serialize)]
-struct Followed {
+struct CommunityHistory {
     identities: u32,
     births: usize,
     deaths: usize,
@@ -35,7 +35,7 @@ struct Followed {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct GraphReport {
     network: String,
     nodes: usize,
     windows: usize,
@@ -43,12 +43,15 @@ struct Found {
     /// Over windows; `null` where none has a value.
     measures: BTreeMap<&'static str, Option<Spread>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    communities: Option<Followed>,
+    communities: Option<CommunityHistory>,
     seconds: f64,
     device: &'static str,
     out: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<String>,
+    /// Names of the measures, in the table's order.
+    #[serde(skip)]
+    columns: Vec<&'static str>,
 }
 
 pub(super) fn run(args: &Graph) -> Result<()> {
@@ -86,7 +89,7 @@ pub(super) fn run(args: &Graph) -> Result<()> {
     if let (Some(path), Some(tracked), Some(likeness)) =
         (&args.picture, &measured.tracked, &measured.likeness)
     {
-        let shown = Shown {
+        let shown = PictureData {
             file: &file,
             tracked,
             likeness,
@@ -94,7 +97,7 @@ pub(super) fn run(args: &Graph) -> Result<()> {
         network_picture::draw(&shown, path)?;
     }
     let network = &file.network;
-    let found = Found {
+    let found = GraphReport {
         network: args.network.display().to_string(),
         nodes: network.nodes(),
         windows: network.len(),
@@ -107,44 +110,48 @@ pub(super) fn run(args: &Graph) -> Result<()> {
         device: "cpu",
         out: args.out.as_ref().map(|p| p.display().to_string()),
         picture: args.picture.as_ref().map(|p| p.display().to_string()),
+        columns: measured.columns.iter().map(|c| c.name).collect(),
     };
-    if args.common.json {
-        return report::json(&found);
-    }
-    report::line(&format!(
-        "{}: {}, {}, {}",
-        found.network,
-        report::count(found.nodes as u128, "node"),
-        report::count(found.windows as u128, "window"),
-        report::count(found.edges, "edge")
-    ))?;
-    let mut table = Table::new(&["over windows", "least", "mean", "most"]);
-    for column in &measured.columns {
-        let cells = match found.measures.get(column.name).copied().flatten() {
-            Some(spread) => [spread.min, spread.mean, spread.max].map(number),
-            None => ["-", "-", "-"].map(str::to_owned),
-        };
-        let [least, mean, most] = cells;
-        table.row([column.name.replace('_', " "), least, mean, most]);
-    }
-    table.print()?;
-    if let Some(c) = &found.communities {
+    report::tell(&found, args.common.json)
+}
+
+impl Outcome for GraphReport {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{} of at least {} nodes followed: {} born, {} died, {} split, {} merged; a node changes in {:.1} % of windows",
-            if c.identities == 1 {
-                "1 community".to_owned()
-            } else {
-                format!("{} communities", c.identities)
-            },
-            Matching::default().smallest,
-            c.births,
-            c.deaths,
-            c.splits,
-            c.merges,
-            c.mean_flexibility * 100.0
+            "{}: {}, {}, {}",
+            self.network,
+            report::count(self.nodes as u128, "node"),
+            report::count(self.windows as u128, "window"),
+            report::count(self.edges, "edge")
         ))?;
+        let mut table = Table::new(&["over windows", "least", "mean", "most"]);
+        for column in &self.columns {
+            let cells = match self.measures.get(column).copied().flatten() {
+                Some(spread) => [spread.min, spread.mean, spread.max].map(number),
+                None => ["-", "-", "-"].map(str::to_owned),
+            };
+            let [least, mean, most] = cells;
+            table.row([column.replace('_', " "), least, mean, most]);
+        }
+        table.print()?;
+        if let Some(c) = &self.communities {
+            report::line(&format!(
+                "{} of at least {} nodes followed: {} born, {} died, {} split, {} merged; a node changes in {:.1} % of windows",
+                if c.identities == 1 {
+                    "1 community".to_owned()
+                } else {
+                    format!("{} communities", c.identities)
+                },
+                Matching::default().smallest,
+                c.births,
+                c.deaths,
+                c.splits,
+                c.merges,
+                c.mean_flexibility * 100.0
+            ))?;
+        }
+        report::line(&format!("{:.2} s in all", self.seconds))
     }
-    report::line(&format!("{:.2} s in all", found.seconds))
 }
 
 /// Whole numbers as they are, others to four digits.
@@ -156,10 +163,10 @@ fn number(value: f64) -> String {
     }
 }
 
-fn followed(tracked: &Tracked) -> Followed {
+fn followed(tracked: &Tracked) -> CommunityHistory {
     let of = |which: fn(&Event) -> bool| tracked.events.iter().filter(|(_, e)| which(e)).count();
     let flexibility = tracked.flexibility();
-    Followed {
+    CommunityHistory {
         identities: tracked.count,
         births: of(|e| matches!(e, Event::Birth { .. })),
         deaths: of(|e| matches!(e, Event::Death { .. })),
@@ -169,13 +176,13 @@ fn followed(tracked: &Tracked) -> Followed {
     }
 }
 
-/// What is found in one window: under each name a number, and a number for each node.
+/// Measures of one window: for each name one number, and one number per node.
 struct OfWindow {
     values: Vec<(&'static str, f64)>,
     nodes: Vec<(&'static str, Vec<f32>)>,
 }
 
-fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<Measured> {
+fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<GraphMeasures> {
     let network = &file.network;
     let (windows, nodes) = (network.len(), network.nodes());
     let wants = |m: GraphMeasure| {
@@ -266,7 +273,7 @@ fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<M
     } else {
         None
     };
-    Ok(Measured {
+    Ok(GraphMeasures {
         columns,
         nodes: of_nodes,
         tracked,

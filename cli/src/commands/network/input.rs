@@ -9,8 +9,8 @@ use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
+use super::args::From;
 use super::{frames, lines, nodes};
-use crate::commands::network::args::From;
 use crate::common_args::Behaviors;
 use crate::data;
 use crate::report;
@@ -19,7 +19,7 @@ use crate::report;
 const NAMES: [&str; 3] = ["node_name", "names", "channel_names"];
 const POSITIONS: [&str; 4] = ["node_xy", "xy", "xyz", "electrode_um"];
 
-/// What a network is made of.
+/// The input of a network.
 pub(super) struct Input {
     pub(super) values: Values,
     pub(super) nodes: usize,

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use betz::Result;
+use betz::network::Window;
 use betz::network::file::NetworkFile;
 use serde::Serialize;
 
 use super::Spread;
-use crate::commands::info::args::Info;
-use crate::report::{self, count};
+use crate::report::{self, Outcome, count};
 
 #[derive(Serialize)]
 struct Facts {
@@ -26,26 +26,20 @@ struct Facts {
     undefined_constant: u64,
     undefined_nonfinite: u64,
     meta: serde_json::Value,
+    #[serde(skip)]
+    measure: &'static str,
+    #[serde(skip)]
+    window: Window,
+    #[serde(skip)]
+    complete: bool,
 }
 
-/// Whether the file at `path` is a network.
+/// True if the file at `path` is a network.
 pub(in crate::commands) fn is_network(path: &Path) -> bool {
     NetworkFile::is_one(path)
 }
 
-pub(in crate::commands) fn inside(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    for (option, asked) in [("--weights", &args.weights), ("--picture", &args.picture)] {
-        if asked.is_some() {
-            return Err(betz::Error::argument(format!(
-                "{option}: expected {}, got a network",
-                if option == "--weights" {
-                    "a model"
-                } else {
-                    "a recording"
-                }
-            )));
-        }
-    }
+pub(in crate::commands) fn inside(path: &Path, bytes: u64, json: bool) -> Result<()> {
     let file = NetworkFile::read(path)?;
     let network = &file.network;
     let meta = network.meta();
@@ -69,47 +63,53 @@ pub(in crate::commands) fn inside(args: &Info, path: &Path, bytes: u64) -> Resul
         undefined_constant,
         undefined_nonfinite,
         meta: serde_json::from_str(&file.meta_json()?).unwrap_or_default(),
+        measure: meta.spec.measure.name(),
+        window: meta.spec.window,
+        complete: file.complete,
     };
-    if args.common.json {
-        return report::json(&facts);
-    }
-    report::line(&format!(
-        "{}: a network of {} over {}, {}, {bytes} bytes",
-        facts.file,
-        count(facts.nodes as u128, "node"),
-        count(facts.windows as u128, "window"),
-        count(facts.edges, "edge")
-    ))?;
-    let window = meta.spec.window;
-    report::line(&format!(
-        "{} over windows of {} samples every {}{}",
-        meta.spec.measure.name(),
-        window.length,
-        window.step,
-        match (facts.from_seconds, facts.until_seconds) {
-            (Some(from), Some(until)) => format!(", from {from:.3} to {until:.3} s"),
-            _ => String::new(),
-        }
-    ))?;
-    if let Some(density) = &facts.density {
+    report::tell(&facts, json)
+}
+
+impl Outcome for Facts {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
-            "density {:.4} % (from {:.4} to {:.4} %)",
-            density.mean * 100.0,
-            density.min * 100.0,
-            density.max * 100.0
+            "{}: a network of {} over {}, {}, {} bytes",
+            self.file,
+            count(self.nodes as u128, "node"),
+            count(self.windows as u128, "window"),
+            count(self.edges, "edge"),
+            self.bytes
         ))?;
+        report::line(&format!(
+            "{} over windows of {} samples every {}{}",
+            self.measure,
+            self.window.length,
+            self.window.step,
+            match (self.from_seconds, self.until_seconds) {
+                (Some(from), Some(until)) => format!(", from {from:.3} to {until:.3} s"),
+                _ => String::new(),
+            }
+        ))?;
+        if let Some(density) = &self.density {
+            report::line(&format!(
+                "density {:.4} % (from {:.4} to {:.4} %)",
+                density.mean * 100.0,
+                density.min * 100.0,
+                density.max * 100.0
+            ))?;
+        }
+        report::line(&format!(
+            "undefined, counted in each window: {} constant, {} not finite; names: {}, positions: {}",
+            count(self.undefined_constant, "node"),
+            self.undefined_nonfinite,
+            yes(self.named),
+            yes(self.positions)
+        ))?;
+        if !self.complete {
+            report::line("stopped before its last window")?;
+        }
+        report::line(&format!("meta: {}", self.meta))
     }
-    report::line(&format!(
-        "undefined, counted in each window: {} constant, {} not finite; names: {}, positions: {}",
-        count(undefined_constant, "node"),
-        undefined_nonfinite,
-        yes(facts.named),
-        yes(facts.positions)
-    ))?;
-    if !file.complete {
-        report::line("stopped before its last window")?;
-    }
-    report::line(&format!("meta: {}", facts.meta))
 }
 
 fn yes(is: bool) -> &'static str {

@@ -6,10 +6,10 @@ use betz::Result;
 use betz::network::file::Part;
 use serde::Serialize;
 
-use super::outcome::write_where_it_fits;
-use crate::commands::network::args::Compute;
+use super::args::Compute;
+use super::summary::write_where_it_fits;
 use crate::files::{Files, Kind};
-use crate::report::{self, count};
+use crate::report::{self, Outcome, count};
 
 #[derive(Serialize)]
 struct Shard {
@@ -42,11 +42,10 @@ impl Shard {
             total_seconds: report::total_seconds(),
         }
     }
+}
 
-    fn print(&self, json: bool) -> Result<()> {
-        if json {
-            return report::json(self);
-        }
+impl Outcome for Shard {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: shard {} of {} of a network of {}: {} of {} windows, {} ({})",
             self.file,
@@ -70,16 +69,16 @@ pub(super) fn finish(args: &Compute, out: &Path, part: Part) -> Result<()> {
             part.shard()
         );
     }
-    Shard::of(&part, out).print(args.common.json)
+    report::tell(&Shard::of(&part, out), args.common.json)
 }
 
 /// `betz info` of a shard.
 pub(in crate::commands) fn part_inside(path: &Path, json: bool) -> Result<()> {
-    Shard::of(&Part::load(path)?, path).print(json)
+    report::tell(&Shard::of(&Part::load(path)?, path), json)
 }
 
 #[derive(Serialize)]
-struct Joined {
+struct JoinReport {
     kind: &'static str,
     out: String,
     shards: usize,
@@ -102,7 +101,7 @@ pub(in crate::commands) fn join(
     let file = Part::join(parts.collect::<Result<_>>()?)?;
     let place = write_where_it_fits(&file, out)?;
     let network = &file.network;
-    let joined = Joined {
+    let joined = JoinReport {
         kind: "network",
         out: place.display().to_string(),
         shards: inputs.len(),
@@ -112,16 +111,19 @@ pub(in crate::commands) fn join(
         device: network.meta().device.clone(),
         total_seconds: report::total_seconds(),
     };
-    if json {
-        return report::json(&joined);
+    report::tell(&joined, json)
+}
+
+impl Outcome for JoinReport {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: {} of {}, {}, from {} ({})",
+            self.out,
+            count(self.windows as u128, "window"),
+            count(self.nodes as u128, "node"),
+            count(self.edges, "edge"),
+            count(self.shards as u128, "shard"),
+            self.device
+        ))
     }
-    report::line(&format!(
-        "{}: {} of {}, {}, from {} ({})",
-        joined.out,
-        count(joined.windows as u128, "window"),
-        count(joined.nodes as u128, "node"),
-        count(joined.edges, "edge"),
-        count(joined.shards as u128, "shard"),
-        joined.device
-    ))
 }

@@ -104,7 +104,7 @@ impl Activity {
         (neuron * 4 * HEIGHT as u64 / self.neurons.max(1)) as usize
     }
 
-    /// What a dot stands for.
+    /// Meaning of a dot.
     fn legend(&self) -> String {
         let (rows, columns) = ((4 * HEIGHT) as f64, (2 * WIDTH) as f64);
         format!(

@@ -20,24 +20,25 @@ use crate::common_args::{Common, memory_size};
 pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Recording to write: .npz, or for networks with chains also .csv (label,seconds a line). A spiking
-    /// network and a closed loop need none
+    /// Recording to write: .npz, or .csv (one label,seconds per line) for networks with chains.
+    /// Optional for a spiking network and a closed loop
     #[arg(long, value_name = "FILE", required_unless_present_any = ["spiking", "loop"])]
     pub(crate) out: Option<PathBuf>,
-    /// Seed of everything random
+    /// Seed of all random draws
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Number of neurons [default: 150; networks with chains: 64, --sym26: 26]
     #[arg(long, value_name = "N")]
     pub(crate) neurons: Option<usize>,
-    /// Length of the recording [default: 100; --sym26: 60; the paper's spiking networks: 10, models: 1]
+    /// Length of the recording in seconds [default: 100; --sym26: 60; the paper's spiking networks:
+    /// 10, models: 1]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
-    /// Length of one tick [default: 0.00025; networks with chains: 0.00001]
+    /// Length of one tick in seconds [default: 0.00025; networks with chains: 0.00001]
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["spiking", "loop"])]
     pub(crate) tick: Option<f64>,
-    /// Draw, as SVG, a spiking network's last 250 ms (spikes, rates, potentials of --trace), or of a closed loop's first
-    /// repeat the cursor's last ways and what each trial took
+    /// Draw a spiking network's last 250 ms (spikes, rates, potentials of --trace), or the cursor's
+    /// last paths and the time of each trial of a closed loop's first repeat (.svg)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["net", "dry_run", "calibration"])]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
@@ -61,12 +62,12 @@ pub(crate) enum Change {
 
 /// Options of the tuned population.
 #[derive(Args)]
-#[command(next_help_heading = "A population with behaviour, to decode (the default)")]
+#[command(next_help_heading = "Population with behaviour, to decode (the default)")]
 pub(crate) struct Population {
-    /// A second recording of the same population under a fresh stimulus, to test on
+    /// Second recording to write, of the same population under a new stimulus, for testing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["net", "spiking", "loop"])]
     pub(crate) test_out: Option<PathBuf>,
-    /// Length of the test recording
+    /// Length of the test recording in seconds
     #[arg(
         long,
         value_name = "SECONDS",
@@ -82,44 +83,44 @@ pub(crate) struct Population {
         conflicts_with_all = ["net", "spiking", "loop"]
     )]
     pub(crate) rates: String,
-    /// Combine this many random units into each multi-unit channel (1: single units)
+    /// Number of random units to combine into each multi-unit channel
     #[arg(long, value_name = "K", default_value_t = 1, conflicts_with_all = ["net", "spiking", "loop"])]
     pub(crate) units: usize,
 }
 
 /// Options of the networks with embedded chains.
 #[derive(Args)]
-#[command(next_help_heading = "A network with embedded chains, to mine")]
+#[command(next_help_heading = "Network with embedded chains, to mine")]
 pub(crate) struct Chains {
-    /// Poisson neurons, some of them linked to chains: 64 at 20 Hz, four chains of 9
+    /// Simulate 64 Poisson neurons at 20 Hz, some of them linked into four chains of 9
     #[arg(long, group = "net")]
     pub(crate) network: bool,
-    /// Such a network for the length of the mining papers' data set N, 1 to 8: 4000, 2000, 1000,
-    /// 500, 200, 100, 50 and 20 s
+    /// Simulate the same network for the length of data set N of the mining papers, 1 to 8: 4000,
+    /// 2000, 1000, 500, 200, 100, 50 and 20 s
     #[arg(long, value_name = "N", group = "net", conflicts_with_all = ["seconds", "sym26"])]
     pub(crate) dataset: Option<usize>,
-    /// The mining papers' Sym26: 26 neurons for 60 s, one short and one long chain
+    /// Simulate Sym26 of the mining papers: 26 neurons for 60 s, with one short and one long chain
     #[arg(long, group = "net")]
     pub(crate) sym26: bool,
-    /// Rate at which every neuron fires by itself [default: 20]
+    /// Spontaneous rate of every neuron in Hz [default: 20]
     #[arg(long, value_name = "HZ", requires = "net")]
     pub(crate) rate: Option<f64>,
-    /// Nodes of each chain [default: 9,9,9,9; --sym26: 4,6]
+    /// Number of nodes of each chain [default: 9,9,9,9; --sym26: 4,6]
     #[arg(long, value_name = "N,N,...", requires = "net")]
     pub(crate) chains: Option<String>,
-    /// Probability that a spike of a node makes the next node fire [default: 0.95]
+    /// Probability that a spike of one node makes the next node fire [default: 0.95]
     #[arg(long, value_name = "P", requires = "net")]
     pub(crate) connection: Option<f64>,
-    /// Delay of such a spike, low < delay <= high [default: 0.004,0.006]
+    /// Delay of that spike in seconds: low < delay <= high [default: 0.004,0.006]
     #[arg(long, value_name = "LOW,HIGH", requires = "net")]
     pub(crate) delay: Option<String>,
-    /// Where to write the chains, one per line as `betz mine --count-only` reads them [default: beside
-    /// the recording, .chains.txt]
+    /// File for the chains, one per line, as `betz mine --count-only` reads them [default: --out
+    /// with the ending .chains.txt]
     #[arg(long, value_name = "FILE", requires = "net")]
     pub(crate) truth: Option<PathBuf>,
 }
 
-/// Whose details a network of the paper's topologies keeps.
+/// Papers whose details can be reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compat {
     /// Galbraith 2010, chapter 4: a PSC ends after five time constants
@@ -130,53 +131,55 @@ pub(crate) enum Compat {
 #[derive(Args)]
 #[command(next_help_heading = "A spiking network")]
 pub(crate) struct Spiking {
-    /// The ring of Galbraith 2010, chapter 4: N neurons, each fires the next, the first is driven
+    /// Simulate the ring of Galbraith 2010, chapter 4: N neurons, each excites the next, the first
+    /// is driven
     #[arg(long, value_name = "N", group = "spiking")]
     pub(crate) ring: Option<u32>,
-    /// The same neurons, every one connected with every one
+    /// Simulate N of the same neurons, all connected with all
     #[arg(long, value_name = "N", group = "spiking")]
     pub(crate) full: Option<u32>,
-    /// N of the same neurons with S synapses between pairs drawn at random
+    /// Simulate N of the same neurons with S synapses between random pairs
     #[arg(long, value_name = "N,S", group = "spiking")]
     pub(crate) random: Option<String>,
-    /// A model of the literature: pd14 (Potjans and Diesmann 2014, 77,169 neurons), brunel (Brunel 2000,
-    /// 12,500), cuba (Vogels and Abbott 2005, 4,000)
+    /// Simulate a published model: pd14 (Potjans and Diesmann 2014, 77,169 neurons), brunel (Brunel
+    /// 2000, 12,500) or cuba (Vogels and Abbott 2005, 4,000)
     #[arg(long, value_name = "NAME", group = "spiking")]
     pub(crate) model: Option<String>,
-    /// A network described as JSON (docs/spiking.md)
+    /// Simulate a network described in this JSON file (docs/spiking.md)
     #[arg(long, value_name = "FILE", group = "spiking")]
     pub(crate) spec: Option<PathBuf>,
-    /// The paper's neurons, --neurons of them, with the synapses of its connections.bin (u32 source, u32 target,
-    /// f32 weight, f32 delay, which is not used)
+    /// Simulate --neurons of the paper's neurons with the synapses of this connections.bin (u32
+    /// source, u32 target, f32 weight, f32 delay, which is not used)
     #[arg(long, value_name = "FILE", group = "spiking", requires = "neurons")]
     pub(crate) connections: Option<PathBuf>,
-    /// Keep this part of a model's neurons (and of PD14's synapses onto each)
+    /// Share of a model's neurons to keep (for pd14: and of the synapses of each)
     #[arg(long, value_name = "PART", conflicts_with = "net")]
     pub(crate) scale: Option<f64>,
-    /// Order n of the PSC t^n e^(-t/tau) of the paper's networks: 0 as its GPU has it, 1 as its cluster
+    /// Order n of the PSC t^n e^(-t/tau) of the paper's networks: 0 as on its GPU, 1 as on its
+    /// cluster
     #[arg(long, value_name = "N", requires = "spiking", conflicts_with_all = ["model", "spec"])]
     pub(crate) order: Option<u32>,
-    /// Keep what the paper does: galbraith ends every PSC after five time constants; without, none ends
+    /// Reproduce a paper's details. galbraith: every PSC ends after five time constants [default:
+    /// PSCs do not end]
     #[arg(long, value_name = "WHOSE", requires = "spiking", conflicts_with_all = ["model", "spec"])]
     pub(crate) compat: Option<Compat>,
-    /// Simulate this long before rates are taken, as published rates are [default: 0]
+    /// Time in seconds to simulate before rates are measured [default: 0]
     #[arg(long, value_name = "SECONDS", requires = "spiking")]
     pub(crate) settle: Option<f64>,
-    /// Threads that share the neurons where no GPU is used (--device: auto takes one from 5,000 neurons and a
-    /// million synapses on); the spikes do not depend on it. More than there are free processors
-    /// make every step wait [default: 1, from 5,000 neurons on as many as there are processors]
+    /// Number of threads that share the neurons on the CPU; spikes do not depend on it [default: 1;
+    /// from 5,000 neurons on, all processors]
     #[arg(long, value_name = "N", requires = "spiking")]
     pub(crate) threads: Option<usize>,
-    /// Take no more memory than this, such as 2GiB, of the system or the GPU [default: what there is]
+    /// Memory to use at most, such as 2GiB, of the system or the GPU [default: all that is free]
     #[arg(long, value_name = "SIZE", value_parser = memory_size, requires = "spiking")]
     pub(crate) memory: Option<u64>,
-    /// Say what the network takes, and build nothing
+    /// Report the size of the network, and build nothing
     #[arg(long, requires = "spiking", conflicts_with_all = ["out", "counts", "trace", "raster", "live"])]
     pub(crate) dry_run: bool,
-    /// Write the spikes of each neuron, separated by blanks
+    /// Write the spike count of each neuron to this file, separated by blanks
     #[arg(long, value_name = "FILE", requires = "spiking")]
     pub(crate) counts: Option<PathBuf>,
-    /// Most spikes that --out takes, the first ones; counts and hash take in all
+    /// Number of spikes that --out holds at most (the first ones); counts and hash include all
     #[arg(
         long,
         value_name = "N",
@@ -184,44 +187,44 @@ pub(crate) struct Spiking {
         requires = "spiking"
     )]
     pub(crate) max_spikes: u64,
-    /// Record the membrane potential of these neurons, such as 0,7,100..108
+    /// Neurons whose membrane potential is recorded, such as 0,7,100..108
     #[arg(long, value_name = "LIST", requires = "spiking")]
     pub(crate) trace: Option<String>,
-    /// Where to write them, as CSV: seconds, then mV of each
+    /// File for the potentials (.csv): seconds, then mV of each neuron
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub(crate) traces: Option<PathBuf>,
     /// Measure the parts of a step: update, exchange, deliver
     #[arg(long, requires = "spiking")]
     pub(crate) phases: bool,
-    /// Draw the spikes of the last 250 ms in the terminal, a row for some neurons, a column for some steps
+    /// Draw the spikes of the last 250 ms in the terminal
     #[arg(long, requires = "spiking")]
     pub(crate) raster: bool,
-    /// Draw them while the network runs, on one thread, no faster than real time
+    /// Draw spikes in the terminal while the network runs, on one thread, at most in real time
     #[arg(long, requires = "spiking")]
     pub(crate) live: bool,
-    /// Write the network as JSON
+    /// Write the network as JSON to this file
     #[arg(long, value_name = "FILE", requires = "spiking")]
     pub(crate) write_spec: Option<PathBuf>,
-    /// Write its synapses as connections.bin
+    /// Write the synapses as connections.bin to this file
     #[arg(long, value_name = "FILE", requires = "spiking")]
     pub(crate) write_connections: Option<PathBuf>,
 }
 
-/// What a cursor is to do in the closed loop.
+/// Tasks of the closed loop.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TaskName {
-    /// To eight targets at 8 cm and back, in turn
+    /// Reach eight targets at 8 cm and return, in turn
     CentreOut,
-    /// To targets anywhere in a square of 16 cm
+    /// Reach targets anywhere in a square of 16 cm
     Pinball,
 }
 
-/// What a user is taken to have intended, which a decoder learns from.
+/// Assumptions about the movement that the user intended, from which a decoder learns.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Intention {
-    /// Straight to the target, slower the nearer it is, however slow the decoder was (after Shanechi et al. 2016)
+    /// Straight to the target, slower near it, whatever the decoder did (after Shanechi et al. 2016)
     Straight,
-    /// As fast as the decoder went, turned to the target, none on it (Gilja et al. 2012)
+    /// As fast as decoded, turned to the target; at rest on it (Gilja et al. 2012)
     Turned,
 }
 
@@ -232,9 +235,9 @@ pub(crate) struct ClosedLoop {
     /// Let a simulated user steer a cursor through decoders
     #[arg(long, group = "loop")]
     pub(crate) closed_loop: bool,
-    /// Decoders to compare, each with the same chances: ole or ole:TAU (counts smoothed over TAU seconds, 0.05),
-    /// kalman, refit (a Kalman filter trained again on what the user intended), fit-ole (an OLE so), or a model
-    /// file that `betz train` made of --calibration
+    /// Decoders to compare on the same trials: ole or ole:TAU (counts smoothed over TAU seconds,
+    /// default 0.05), kalman, refit (a Kalman filter retrained on intended movements), fit-ole (the
+    /// same for an OLE), or a model file trained on --calibration
     #[arg(
         long,
         value_name = "LIST",
@@ -242,10 +245,10 @@ pub(crate) struct ClosedLoop {
         requires = "closed_loop"
     )]
     pub(crate) decoder: String,
-    /// What the cursor is to do [default: centre-out]
+    /// Task of the cursor [default: centre-out]
     #[arg(long, value_enum, requires = "closed_loop")]
     pub(crate) task: Option<TaskName>,
-    /// Trials of each decoder and seed
+    /// Number of trials for each decoder and seed
     #[arg(
         long,
         value_name = "N",
@@ -253,11 +256,11 @@ pub(crate) struct ClosedLoop {
         requires = "closed_loop"
     )]
     pub(crate) trials: usize,
-    /// Times to repeat it, with the seeds from --seed on: each its own population, unless there is a model
-    /// file, which knows that of --seed
+    /// Number of repeats, with seeds from --seed on. Each has its own population, unless a model
+    /// file is given, which knows that of --seed
     #[arg(long, value_name = "N", default_value_t = 3, requires = "closed_loop")]
     pub(crate) repeats: u64,
-    /// Reaches that decoders are trained on
+    /// Number of reaches that decoders are trained on
     #[arg(
         long,
         value_name = "N",
@@ -265,26 +268,27 @@ pub(crate) struct ClosedLoop {
         requires = "closed_loop"
     )]
     pub(crate) reaches: usize,
-    /// Seconds from the cursor's movement to what the user makes of it [default: 0.2]
+    /// Delay of the user's visual feedback in seconds [default: 0.2]
     #[arg(long, value_name = "SECONDS", requires = "closed_loop")]
     pub(crate) feedback_delay: Option<f64>,
-    /// Length of a bin of counts, a step of the decoder [default: 0.025]
+    /// Length of one bin of counts and one decoder step, in seconds [default: 0.025]
     #[arg(long, value_name = "SECONDS", requires = "closed_loop")]
     pub(crate) bin: Option<f64>,
-    /// User, units, task and faults as JSON (docs/closed-loop.md); the options above go before what it says
+    /// User, units, task and faults as JSON (docs/closed-loop.md); options override it
     #[arg(long, value_name = "FILE", requires = "closed_loop")]
     pub(crate) setup: Option<PathBuf>,
-    /// What goes wrong and when, as JSON: [{"at_s": 60, "kind": {"lose_units": {"count": 40}}}]
+    /// Faults and their times as JSON: [{"at_s": 60, "kind": {"lose_units": {"count": 40}}}]
     #[arg(long, value_name = "FILE", requires = "closed_loop")]
     pub(crate) events: Option<PathBuf>,
-    /// Units are the first neurons of this network, kept to --scale: brunel, pd14, cuba or a file of JSON
-    /// [default: none, they are by themselves]
+    /// Take the units from this network, reduced to --scale: brunel, pd14, cuba or a JSON file
+    /// [default: independent units]
     #[arg(long, value_name = "NETWORK", requires = "closed_loop")]
     pub(crate) recurrent: Option<String>,
-    /// Write the reaches that decoders are trained on as a recording with the cursor's velocity, and end
+    /// Write the training reaches as a recording with the cursor's velocity, and stop
     #[arg(long, value_name = "FILE", requires = "closed_loop")]
     pub(crate) calibration: Option<PathBuf>,
-    /// A model file that retains its sums learns, while it is used, from what the user is taken to intend
+    /// Let a model file that stores its sums learn during use from the movements that the user is
+    /// assumed to intend
     #[arg(
         long,
         value_enum,

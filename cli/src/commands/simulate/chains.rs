@@ -10,11 +10,11 @@ use betz::simulate::network::{NetworkConfig, NetworkRecording, simulate};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::written::Written;
-use crate::commands::simulate::args::{Chains, Simulate};
+use super::args::{Chains, Simulate};
+use super::recording_file::RecordingFile;
 use crate::data;
 use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
-use crate::report::{self, Bar};
+use crate::report::{self, Bar, Outcome};
 
 /// Length of a network's recording unless told otherwise.
 const SECONDS: f64 = 100.0;
@@ -27,8 +27,8 @@ struct Chain {
 }
 
 #[derive(Serialize)]
-struct Simulated {
-    recordings: [Written; 1],
+struct ChainsReport {
+    recordings: [RecordingFile; 1],
     neurons: usize,
     seed: u64,
     chains: Vec<Chain>,
@@ -37,7 +37,7 @@ struct Simulated {
 }
 
 impl Chains {
-    /// Whether such a network is asked for.
+    /// True if the options request a network with chains.
     pub(super) fn is_asked_for(&self) -> bool {
         self.network || self.sym26 || self.dataset.is_some()
     }
@@ -70,8 +70,8 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     write_truth(&truth, &config, args.seed, told, &made.recording, &patterns)?;
     let alphabet = alphabet(&made.recording)?;
     let clock = alphabet.clock();
-    let simulated = Simulated {
-        recordings: [Written::new(&made.recording, out)],
+    let simulated = ChainsReport {
+        recordings: [RecordingFile::new(&made.recording, out)],
         neurons: config.neurons,
         seed: args.seed,
         chains: (patterns.iter().zip(&made.chains))
@@ -85,21 +85,24 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
         truth: truth.display().to_string(),
         simulation_seconds: bar.seconds(),
     };
-    if args.common.json {
-        return report::json(&simulated);
+    report::tell(&simulated, args.common.json)
+}
+
+impl Outcome for ChainsReport {
+    fn print(&self) -> Result<()> {
+        self.recordings[0].print()?;
+        let count = self.chains.len();
+        let named = if count == 1 { "chain" } else { "chains" };
+        report::line(&format!("{}: {count} {named}", self.truth))?;
+        for chain in &self.chains {
+            let [low, high] = chain.interval;
+            report::line(&format!(
+                "  {}, ({low},{high}] s apart",
+                chain.symbols.join(" ")
+            ))?;
+        }
+        Ok(())
     }
-    simulated.recordings[0].print()?;
-    let count = patterns.len();
-    let named = if count == 1 { "chain" } else { "chains" };
-    report::line(&format!("{}: {count} {named}", simulated.truth))?;
-    for chain in &simulated.chains {
-        let [low, high] = chain.interval;
-        report::line(&format!(
-            "  {}, ({low},{high}] s apart",
-            chain.symbols.join(" ")
-        ))?;
-    }
-    Ok(())
 }
 
 fn config(args: &Simulate) -> Result<NetworkConfig> {

@@ -14,12 +14,12 @@ use betz::{Error, Progress, Result};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::args::{ClosedLoop, Simulate, TaskName};
 use super::loop_picture;
-use super::steered::{Steered, Velocity};
-use super::written::Written;
-use crate::commands::simulate::args::{ClosedLoop, Simulate, TaskName};
+use super::recording_file::RecordingFile;
+use super::steered::{LearningDecoder, Velocity};
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar, Table, count};
+use crate::report::{self, Bar, Outcome, Table, count};
 
 /// Ridge of an OLE, as a part of each channel's spread.
 const RIDGE: f64 = 1e-3;
@@ -38,9 +38,9 @@ enum Candidate {
     Model { path: PathBuf, model: Box<Model> },
 }
 
-/// What one decoder did, over all repeats.
+/// Results of one decoder over all repeats.
 #[derive(Serialize)]
-struct Scored {
+struct DecoderScores {
     decoder: String,
     #[serde(flatten)]
     scores: Scores,
@@ -56,8 +56,8 @@ struct Scored {
 }
 
 #[derive(Serialize)]
-struct Compared {
-    decoders: Vec<Scored>,
+struct LoopReport {
+    decoders: Vec<DecoderScores>,
     units: usize,
     repeats: u64,
     seed: u64,
@@ -96,11 +96,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let world = World::new(args)?;
     if let Some(path) = &asked.calibration {
         let written = world.calibration(asked.reaches, path)?;
-        return if args.common.json {
-            report::json(&written)
-        } else {
-            written.print()
-        };
+        return report::tell(&written, args.common.json);
     }
     let known = candidates
         .iter()
@@ -144,17 +140,14 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
             .collect();
         loop_picture::draw(&sessions, &world.setup, path)?;
     }
-    let compared = Compared {
+    let compared = LoopReport {
         decoders: joined(&candidates, repeats),
         units: world.units()?.len(),
         repeats: asked.repeats,
         seed: args.seed,
         total_seconds: report::total_seconds(),
     };
-    if args.common.json {
-        return report::json(&compared);
-    }
-    compared.print()
+    report::tell(&compared, args.common.json)
 }
 
 /// The decoders that are listed; model files are read.
@@ -307,7 +300,7 @@ impl World {
             Candidate::Model { path, model } => {
                 let channels = self.units()?.len();
                 let velocity = Velocity::of(model, path, channels, self.setup.bin_s)?;
-                let mut steered = Steered::open(model, velocity, asked.adapt)?;
+                let mut steered = LearningDecoder::open(model, velocity, asked.adapt)?;
                 let session = under(&mut steered)?;
                 let accepted = asked.adapt.map(|_| steered.accepted());
                 steered.finish()?;
@@ -317,7 +310,7 @@ impl World {
         Ok((session, None))
     }
 
-    /// What the user intended in a session without faults, of other chances than the one that counts.
+    /// Intended movements from a session without faults, with other random draws than the scored one.
     fn rehearsal(&self, decoder: &mut dyn Decoder, asked: &ClosedLoop) -> Result<TrainingData> {
         let mut setup = self.setup.clone();
         setup.faults.clear();
@@ -327,7 +320,7 @@ impl World {
     }
 
     /// Writes the reaches that decoders are trained on.
-    fn calibration(&self, count: usize, path: &Path) -> Result<Written> {
+    fn calibration(&self, count: usize, path: &Path) -> Result<RecordingFile> {
         let mut units = self.units()?;
         let data = reaches(&self.setup, &mut units, count)?;
         let outputs = ["vx", "vy"].map(|name| OutputInfo {
@@ -366,7 +359,7 @@ impl World {
             )),
         };
         recording.write_npz(path)?;
-        Ok(Written::new(&recording, path))
+        Ok(RecordingFile::new(&recording, path))
     }
 }
 
@@ -376,7 +369,10 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 /// Sessions of each decoder, one after another.
-fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -> Vec<Scored> {
+fn joined(
+    candidates: &[Candidate],
+    repeats: Vec<Vec<(Session, Option<u64>)>>,
+) -> Vec<DecoderScores> {
     let mut all: Vec<Option<(Session, Option<u64>)>> = candidates.iter().map(|_| None).collect();
     for repeat in repeats {
         for (slot, (session, accepted)) in all.iter_mut().zip(repeat) {
@@ -396,7 +392,7 @@ fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -
     (candidates.iter().zip(all))
         .filter_map(|(candidate, joined)| {
             let (session, models_accepted) = joined?;
-            Some(Scored {
+            Some(DecoderScores {
                 decoder: candidate.name(),
                 scores: session.scores(BOOTSTRAP_SEED),
                 trials: session.trials.len(),
@@ -410,7 +406,7 @@ fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -
         .collect()
 }
 
-impl Compared {
+impl Outcome for LoopReport {
     fn print(&self) -> Result<()> {
         let mut table = Table::new(&[
             "decoder",

@@ -8,11 +8,11 @@ use betz::simulate::population::{self, PopulationConfig};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::written::Written;
-use crate::commands::simulate::args::Simulate;
+use super::args::Simulate;
+use super::recording_file::RecordingFile;
 use crate::data;
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar};
+use crate::report::{self, Bar, Outcome};
 
 /// Length of a recording and number of neurons unless told otherwise.
 const SECONDS: f64 = 100.0;
@@ -20,8 +20,8 @@ const NEURONS: usize = 150;
 const TICK_SECONDS: f64 = 0.000_25;
 
 #[derive(Serialize)]
-struct Simulated {
-    recordings: Vec<Written>,
+struct PopulationReport {
+    recordings: Vec<RecordingFile>,
     neurons: usize,
     seed: u64,
     simulation_seconds: f64,
@@ -66,19 +66,22 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     if let Some(path) = &asked.test_out {
         recordings.push(write(&heard(made.test)?, path)?);
     }
-    let simulated = Simulated {
+    let simulated = PopulationReport {
         recordings,
         neurons,
         seed: args.seed,
         simulation_seconds: bar.seconds(),
     };
-    if args.common.json {
-        return report::json(&simulated);
-    }
-    simulated.recordings.iter().try_for_each(Written::print)
+    report::tell(&simulated, args.common.json)
 }
 
-fn write(recording: &Recording, path: &Path) -> Result<Written> {
+impl Outcome for PopulationReport {
+    fn print(&self) -> Result<()> {
+        self.recordings.iter().try_for_each(RecordingFile::print)
+    }
+}
+
+fn write(recording: &Recording, path: &Path) -> Result<RecordingFile> {
     recording.write_npz(path)?;
-    Ok(Written::new(recording, path))
+    Ok(RecordingFile::new(recording, path))
 }

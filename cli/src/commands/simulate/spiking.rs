@@ -1,7 +1,7 @@
 //! A spiking network: the paper's, a model's or one's own; what it takes, what it does.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use betz::file::write_atomically;
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
@@ -11,13 +11,13 @@ use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
 use super::activity::Activity;
+use super::args::{Compat, Simulate, Spiking};
+use super::recording_file::RecordingFile;
 use super::spiking_picture::{self, Moments};
-use super::written::Written;
-use crate::commands::simulate::args::{Compat, Simulate, Spiking};
 use crate::data;
 use crate::device;
-use crate::files::{Files, Kind};
-use crate::report::{self, Bar, Table, count, number};
+use crate::files::{self, Files, Kind};
+use crate::report::{self, Bar, Outcome, Table, count, number};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
 const PAPER_SECONDS: f64 = 10.0;
@@ -28,7 +28,7 @@ const SHARED_FROM: u64 = 5_000;
 const SHOWN_MS: f64 = 250.0;
 
 impl Spiking {
-    /// Whether such a network is asked for.
+    /// True if the options request a spiking network.
     pub(super) fn is_asked_for(&self) -> bool {
         self.ring.is_some()
             || self.full.is_some()
@@ -39,9 +39,11 @@ impl Spiking {
     }
 }
 
-/// What the network takes, said before anything is built.
+/// Size of the network, known before anything is built.
 #[derive(Serialize)]
-struct Planned {
+struct PlanReport {
+    #[serde(skip)]
+    text: String,
     device: String,
     neurons: u64,
     synapses: f64,
@@ -54,9 +56,9 @@ struct Planned {
     steps: u64,
 }
 
-/// What the simulation did.
+/// Results of a simulation.
 #[derive(Serialize)]
-struct Simulated {
+struct SpikingReport {
     neurons: u64,
     synapses: u64,
     /// A hash of all synapses, and one of all spikes, in hexadecimal.
@@ -71,18 +73,18 @@ struct Simulated {
     build_seconds: f64,
     us_per_step: f64,
     synaptic_events: u64,
-    /// What it ran on, and how neurons lay there.
+    /// Device and layout of the neurons.
     device: String,
     path: &'static str,
     threads: usize,
     bytes: u64,
-    /// Of what the fixed point holds, the largest sum of inputs that a step can have.
+    /// Largest sum of inputs of a step, as a share of the fixed-point range.
     fixed_point_use: f64,
     rates_hz: Vec<Rate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Phases>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    recording: Option<Written>,
+    recording: Option<RecordingFile>,
     spikes_left_out: u64,
     interrupted: bool,
 }
@@ -150,7 +152,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         time_phases: asked.phases,
     };
     if asked.dry_run {
-        return planned(&network, &options, steps, args.common.json);
+        return report::tell(&plan(&network, &options, steps)?, args.common.json);
     }
     report::stop_on_interrupt();
     let bar = Bar::new();
@@ -163,7 +165,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         connections::write(path, &network)?;
     }
     let mut activity = Activity::new(&network, SHOWN_MS);
-    let mut ran = Ran::default();
+    let mut ran = RunTotals::default();
     ran.steps(&mut engine, settle, &bar)?;
     let before = engine.counts();
     // The raster hears the last steps one by one, a live one all of them.
@@ -179,21 +181,24 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     drop(bar);
     ran.heard(&mut engine, heard, &mut activity, asked.live)?;
     let report = engine.run(0, &())?;
-    let recording = match &args.out {
-        Some(path) => Some(write_recording(&engine, args, path)?),
+    let place = |path: &Option<PathBuf>| {
+        (path.as_deref()).map(|path| files::destination(path, !ran.interrupted))
+    };
+    let recording = match place(&args.out) {
+        Some(path) => Some(write_recording(&engine, args, &path, ran.interrupted)?),
         None => None,
     };
-    if let Some(path) = &asked.counts {
-        write_counts(path, &engine.counts())?;
+    if let Some(path) = place(&asked.counts) {
+        write_counts(&path, &engine.counts())?;
     }
-    if let Some(path) = &asked.traces {
-        write_traces(path, &engine)?;
+    if let Some(path) = place(&asked.traces) {
+        write_traces(&path, &engine)?;
     }
-    if let Some(path) = &args.picture {
-        draw(&engine, &activity, path)?;
+    if let Some(path) = place(&args.picture) {
+        draw(&engine, &activity, &path)?;
     }
     device::note_fallback(engine.ran(), "the simulation");
-    let simulated = Simulated {
+    let simulated = SpikingReport {
         device: report.device,
         path: engine.ran().path,
         neurons: report.neurons,
@@ -219,10 +224,11 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     if drawn {
         activity.print()?;
     }
-    if args.common.json {
-        return report::json(&simulated);
+    report::tell(&simulated, args.common.json)?;
+    match simulated.interrupted {
+        true => Err(report::interrupted("the simulation")),
+        false => Ok(()),
     }
-    simulated.print()
 }
 
 /// The network that was asked for.
@@ -287,39 +293,43 @@ fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
     Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))
 }
 
-fn planned(network: &Network, options: &Options, steps: u64, json: bool) -> Result<()> {
+fn plan(network: &Network, options: &Options, steps: u64) -> Result<PlanReport> {
     let (plan, ran) = Engine::plan_for(network, options)?;
-    if json {
-        return report::json(&Planned {
-            device: ran.device,
-            neurons: plan.neurons,
-            synapses: plan.synapses,
-            threads: plan.threads,
-            bytes: plan.bytes(),
-            building_bytes: plan.building_bytes,
-            shortest_delay_steps: plan.shortest_delay,
-            longest_delay_steps: plan.longest_delay,
-            weight_unit: plan.weight_unit,
-            steps,
-        });
-    }
-    report::line(&format!("{}: {plan}", ran.device))?;
-    report::line(&format!(
-        "{} of {} ms",
-        count(steps, "step"),
-        network.step_ms
-    ))
+    Ok(PlanReport {
+        text: format!(
+            "{}: {plan}\n{} of {} ms",
+            ran.device,
+            count(steps, "step"),
+            network.step_ms
+        ),
+        device: ran.device,
+        neurons: plan.neurons,
+        synapses: plan.synapses,
+        threads: plan.threads,
+        bytes: plan.bytes(),
+        building_bytes: plan.building_bytes,
+        shortest_delay_steps: plan.shortest_delay,
+        longest_delay_steps: plan.longest_delay,
+        weight_unit: plan.weight_unit,
+        steps,
+    })
 }
 
-/// What runs took, added up.
+impl Outcome for PlanReport {
+    fn print(&self) -> Result<()> {
+        report::line(&self.text)
+    }
+}
+
+/// Total time of the runs.
 #[derive(Default)]
-struct Ran {
+struct RunTotals {
     seconds: f64,
     phases: Phases,
     interrupted: bool,
 }
 
-impl Ran {
+impl RunTotals {
     /// So many steps on the engine's threads; fewer after Ctrl-C.
     fn steps(&mut self, engine: &mut Engine, steps: u64, bar: &Bar) -> Result<()> {
         if steps == 0 || self.interrupted {
@@ -394,7 +404,12 @@ fn rates(engine: &Engine, before: &[u32], settled: u64) -> Vec<Rate> {
 }
 
 /// Spikes as a recording: a channel for each neuron, a tick for each step.
-fn write_recording(engine: &Engine, args: &Simulate, path: &Path) -> Result<Written> {
+fn write_recording(
+    engine: &Engine,
+    args: &Simulate,
+    path: &Path,
+    interrupted: bool,
+) -> Result<RecordingFile> {
     let network = engine.network();
     let spikes = engine.spikes();
     let names = network
@@ -418,17 +433,22 @@ fn write_recording(engine: &Engine, args: &Simulate, path: &Path) -> Result<Writ
         electrode_um: None,
         form: SpikeForm::Events,
         meta: Some(format!(
-            "{{\"source\": \"betz simulate\", \"seed\": {}, \"synapse_hash\": \"{:016x}\", \"hash\": \"{:016x}\"}}",
+            "{{\"source\": \"betz simulate\", \"seed\": {}, \"synapse_hash\": \"{:016x}\", \"hash\": \"{:016x}\"{}}}",
             args.seed,
             engine.synapse_hash(),
-            engine.hash()
+            engine.hash(),
+            if interrupted {
+                ", \"interrupted\": true"
+            } else {
+                ""
+            }
         )),
     };
     recording.write_npz(path)?;
-    Ok(Written::new(&recording, path))
+    Ok(RecordingFile::new(&recording, path))
 }
 
-/// How a file of potentials begins.
+/// First words of a file of potentials.
 const TRACES: Kind = Kind::Table(&["seconds,mV of neuron "]);
 
 fn write_traces(path: &Path, engine: &Engine) -> Result<()> {
@@ -483,7 +503,7 @@ fn draw(engine: &Engine, activity: &Activity, path: &Path) -> Result<()> {
     )
 }
 
-impl Simulated {
+impl Outcome for SpikingReport {
     fn print(&self) -> Result<()> {
         if let Some(recording) = &self.recording {
             recording.print()?;
@@ -495,7 +515,7 @@ impl Simulated {
             );
         }
         if self.interrupted {
-            eprintln!("stopped on request: what follows is of the steps until then");
+            eprintln!("stopped on request: the report covers the steps until then");
         }
         let mut table = Table::new(&["population", "neurons", "Hz"]);
         for rate in &self.rates_hz {

@@ -14,33 +14,33 @@ use crate::common_args::{Common, memory_size};
 pub(crate) struct Solve {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Files of sums, which are merged, or one model that retains its sums, of any kind: its linear
-    /// part is solved again, what is behind latents stays
+    /// Files of sums, which are merged, or one model that stores its sums. Of a model the linear
+    /// part is solved again; the readout behind its latents stays
     #[arg(value_name = "SUMS|MODEL", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Model file to write
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
-    /// Ridge added to the diagonal of the centred Γ, which is a sum over steps, not a mean; default: as
-    /// by --noise 0.1
+    /// Ridge added to the diagonal of the centred Γ (a sum over steps, not a mean) [default:
+    /// cross-validated over the files; of a single file: as --noise 0.1]
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
     pub(crate) ridge: Option<f64>,
-    /// Neural noise: standard deviation on each feature as a fraction of the largest response
+    /// Neural noise: standard deviation on each feature, as a fraction of the largest response
     #[arg(long, value_name = "FRACTION")]
     pub(crate) noise: Option<f64>,
-    /// Sums that are not trained on: the ridge that decodes them best is taken, and what it scores
-    /// there is said; repeat for several
+    /// File of sums to hold back: the ridge that decodes it best is used, and the scores there are
+    /// reported; repeat for several
     #[arg(long, value_name = "SUMS", conflicts_with_all = ["ridge", "noise"])]
     pub(crate) hold_back: Vec<PathBuf>,
-    /// Take the ridge that decodes each file's recordings best from all the others', and say what it scores there:
-    /// cross-validation, a file a fold
+    /// Cross-validate over files: use the ridge that decodes each file best from all others, and
+    /// report the scores (the default for two files or more)
     #[arg(long, conflicts_with_all = ["ridge", "noise", "hold_back"])]
     pub(crate) validate: bool,
-    /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
+    /// Refuse channels that make Γ singular (silent channels, or copies) instead of masking them
     #[arg(long)]
     pub(crate) refuse_dead: bool,
-    /// Keep the sums in the model file, so that `betz drop` can take channels away exactly; at most SIZE,
-    /// such as 64MiB. A model that retains its sums keeps them in any case
+    /// Store the sums in the model file, in at most SIZE such as 64MiB [without SIZE: 256MiB]. A
+    /// model that stores its sums keeps them in any case
     #[arg(
         long,
         value_name = "SIZE",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use betz::model::{Decoder, OutputScore};
-use betz::train::retained::{Refit, Retained};
+use betz::train::retained::{Refit, StoredStatistics};
 use betz::train::sums::{SolveOptions, Sums};
 use betz::train::{MaskPolicy, RidgeChoice};
 use betz::{Error, Result};
@@ -14,14 +14,14 @@ use serde::Serialize;
 
 use crate::device;
 use crate::files::{Files, Kind, first_bytes};
-use crate::report::{self, Table, count};
+use crate::report::{self, Outcome, Table, count};
 use args::Solve;
 
-/// Neural noise where nothing is said, as of `betz train --folds 0`.
+/// Default neural noise for a single file of sums, as of `betz train --folds 0`.
 const NOISE: f64 = 0.1;
 
 #[derive(Serialize)]
-struct Solved {
+struct SolveReport {
     model: String,
     decoder: &'static str,
     /// Recordings behind the sums; absent of a model's.
@@ -32,10 +32,10 @@ struct Solved {
     features: usize,
     ridge: f64,
     steps: u64,
-    /// What the decoder scores on the sums held back.
+    /// Scores on the sums held back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     held_back: Vec<HeldBack>,
-    /// What decoders score on each file that they were not solved from.
+    /// Cross-validated scores: each file decoded from the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     validated: Vec<HeldBack>,
     device: String,
@@ -88,12 +88,12 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
             rmse: o.rmse,
         })
         .collect();
-    let (held_back, validated) = if args.validate {
+    let (held_back, validated) = if validates(args) {
         (Vec::new(), scores)
     } else {
         (scores, Vec::new())
     };
-    let solved = Solved {
+    let solved = SolveReport {
         model: args.out.display().to_string(),
         decoder: model.kind(),
         parts,
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
         seconds,
         total_seconds: report::total_seconds(),
     };
-    print(args, &solved)
+    report::tell(&solved, args.common.json)
 }
 
 /// The model at `path`, solved again from the sums that it retains.
@@ -133,7 +133,7 @@ fn again(args: &Solve, path: &Path) -> Result<(Decoder, f64)> {
     };
     let at = |e: Error| e.at(path.display());
     let model = Decoder::load(path)?;
-    let retained = Retained::of(&model).map_err(at)?;
+    let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
     let refit = Refit::new(&model, &retained).map_err(at)?;
     let model = refit.solve(&retained.sums, ridge).map_err(at)?;
@@ -156,6 +156,12 @@ fn merged(paths: &[PathBuf]) -> Result<Sums> {
     all.ok_or_else(|| Error::argument("expected files of sums, got none"))
 }
 
+/// True if the ridge is cross-validated over the files: on request, and by default for two files or more.
+fn validates(args: &Solve) -> bool {
+    let given = args.ridge.is_some() || args.noise.is_some() || !args.hold_back.is_empty();
+    args.validate || (!given && args.inputs.len() > 1)
+}
+
 /// The model, how many recordings it is of, what it scores elsewhere, and seconds to solve.
 fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
     let mut options = SolveOptions::with(match args.ridge {
@@ -166,7 +172,7 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
         options.mask = MaskPolicy::Refuse;
     }
     options.retain = (args.retain).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    if args.validate {
+    if validates(args) {
         let parts = loaded(&args.inputs)?;
         let started = Instant::now();
         let (model, score) = Sums::cross_validate(&parts, &options)?;
@@ -176,6 +182,11 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
             recordings,
             score.outputs,
             started.elapsed().as_secs_f64(),
+        ));
+    }
+    if args.ridge.is_none() && args.noise.is_none() && args.hold_back.is_empty() {
+        report::note(&format!(
+            "ridge by --noise {NOISE}: a single file of sums leaves nothing to validate on; give the recordings' files apart, or --hold-back or --ridge"
         ));
     }
     let sums = merged(&args.inputs)?;
@@ -194,46 +205,42 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
     Ok((model, sums.parts(), scores, started.elapsed().as_secs_f64()))
 }
 
-fn print(args: &Solve, solved: &Solved) -> Result<()> {
-    if args.common.json {
-        return report::json(solved);
-    }
-    for (scores, of) in [
-        (&solved.held_back, "on the sums held back:"),
-        (
-            &solved.validated,
-            "each file's, decoded by what the others say:",
-        ),
-    ] {
-        if scores.is_empty() {
-            continue;
+impl Outcome for SolveReport {
+    fn print(&self) -> Result<()> {
+        for (scores, of) in [
+            (&self.held_back, "on the sums held back:"),
+            (&self.validated, "each file, decoded from the others:"),
+        ] {
+            if scores.is_empty() {
+                continue;
+            }
+            report::line(of)?;
+            let mut table = Table::new(&["output", "R²", "RMSE", "unit"]);
+            for o in scores {
+                let (r2, rmse) = (format!("{:.4}", o.r2), format!("{:.4}", o.rmse));
+                table.row([o.name.clone(), r2, rmse, o.unit.clone()]);
+            }
+            table.print()?;
         }
-        report::line(of)?;
-        let mut table = Table::new(&["output", "R²", "RMSE", "unit"]);
-        for o in scores {
-            let (r2, rmse) = (format!("{:.4}", o.r2), format!("{:.4}", o.rmse));
-            table.row([o.name.clone(), r2, rmse, o.unit.clone()]);
+        if self.masked_channels > 0 {
+            report::line(&format!(
+                "{} of {} masked (silent, or copies of others)",
+                self.masked_channels,
+                count(self.channels as u128, "channel")
+            ))?;
         }
-        table.print()?;
-    }
-    if solved.masked_channels > 0 {
+        let from = match self.parts {
+            Some(parts) => format!("the sums of {}", count(parts as u128, "recording")),
+            None => "the sums that the model retains".to_owned(),
+        };
         report::line(&format!(
-            "{} of {} masked (silent, or copies of others)",
-            solved.masked_channels,
-            count(solved.channels as u128, "channel")
-        ))?;
+            "{}: {}, ridge {:.4e}, from {from} over {}, solved in {:.2} s on {}",
+            self.model,
+            self.decoder,
+            self.ridge,
+            count(self.steps, "step"),
+            self.seconds,
+            self.device
+        ))
     }
-    let from = match solved.parts {
-        Some(parts) => format!("the sums of {}", count(parts as u128, "recording")),
-        None => "the sums that the model retains".to_owned(),
-    };
-    report::line(&format!(
-        "{}: {}, ridge {:.4e}, from {from} over {}, solved in {:.2} s on {}",
-        solved.model,
-        solved.decoder,
-        solved.ridge,
-        count(solved.steps, "step"),
-        solved.seconds,
-        solved.device
-    ))
 }

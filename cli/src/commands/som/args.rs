@@ -7,29 +7,29 @@ use clap::{Args, ValueEnum};
 use crate::common_args::Common;
 use crate::page::Page;
 
-/// How far a sample teaches the nodes around its winner.
+/// Neighbourhoods of the online rule: how far a sample moves the nodes around its winner.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NeighbourhoodName {
-    /// All nodes within the radius: the step function of Galbraith 2010
+    /// All nodes within the radius equally: the step function of Galbraith 2010
     Disc,
-    /// All nodes of the square around the winner: the paper's rectangular window (its width 5 is radius 2)
+    /// All nodes of a square equally: the paper's rectangular window (its width 5 is radius 2)
     Window,
-    /// Less and less, as a Gaussian
+    /// Gaussian decay
     Gaussian,
-    /// Less and less, in a straight line
+    /// Linear decay
     Triangle,
-    /// As a Gaussian, but nodes beyond the radius are repelled
+    /// Gaussian decay; nodes beyond the radius are repelled
     MexicanHat,
 }
 
-/// How rate and radius go from their first value to their last.
+/// Schedules of rate and radius from their first value to their last.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FadeName {
     /// In equal differences
     Linear,
     /// In equal ratios
     Geometric,
-    /// One node (or one) less each pass: the paper's viewer
+    /// Radius less one node per pass: the paper's viewer
     OnePerPass,
 }
 
@@ -42,8 +42,8 @@ pub(crate) enum FadeName {
 pub(crate) struct Som {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Data: .npz with an array of (samples, numbers), or a picture (.png, or .bmp of 24 bits), whose pixels are
-    /// samples of red, green and blue from 0 to 1
+    /// Data: an .npz with an array (samples, numbers), or a picture (.png, 24-bit .bmp) whose
+    /// pixels are samples of red, green and blue from 0 to 1
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
     /// Rows and columns of the map
@@ -52,25 +52,27 @@ pub(crate) struct Som {
     /// Map to write (.npz): `weights`, `heights` (the U-matrix) and `hits`
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Name of the array, where an .npz has several
+    /// Name of the array, if an .npz has several
     #[arg(long, value_name = "NAME")]
     pub(crate) array: Option<String>,
-    /// Rounds over all samples [default: 30; --online: 16]
+    /// Number of passes over all samples [default: 30; --online: 16]
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<usize>,
-    /// First and last radius, in nodes [default: a third of the longer side to 0.6; --online: 16 to 1]
+    /// First and last radius in nodes [default: a third of the longer side to 0.6; --online: 16 to
+    /// 1]
     #[arg(long, value_name = "FIRST,LAST")]
     pub(crate) radius: Option<String>,
-    /// Nodes are hexagons
+    /// Use a hexagonal grid
     #[arg(long)]
     pub(crate) hex: bool,
-    /// The first row follows the last, and the first column the last
+    /// Join opposite edges of the map
     #[arg(long)]
     pub(crate) torus: bool,
-    /// Decide in f64 what f32 cannot tell apart
+    /// Decide in f64 where f32 cannot tell nodes apart
     #[arg(long, conflicts_with = "online")]
     pub(crate) exact: bool,
-    /// Kohonen's online rule, a sample at a time, from random weights, as Galbraith 2010, chapter 3
+    /// Use Kohonen's online rule, one sample at a time from random weights (Galbraith 2010, chapter
+    /// 3)
     #[arg(long)]
     pub(crate) online: bool,
     /// First and last learning rate of the online rule
@@ -79,20 +81,21 @@ pub(crate) struct Som {
     /// Neighbourhood of the online rule [default: disc]
     #[arg(long, value_name = "NAME", requires = "online")]
     pub(crate) neighbourhood: Option<NeighbourhoodName>,
-    /// How the online rule's radius changes from pass to pass [default: one-per-pass]
+    /// Change of the online rule's radius from pass to pass [default: one-per-pass]
     #[arg(long, value_name = "NAME", requires = "online")]
     pub(crate) fade: Option<FadeName>,
     /// Seed of the online rule's first weights
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Also draw the map (.png): colours of three numbers as they are, else the U-matrix
+    /// Draw the map (.png): samples of three numbers as colours, others as the U-matrix
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
-    /// Also draw it at so many stages of training, beside --picture: NAME-00.png before training, and on
+    /// Number of further pictures to draw during training, as NAME-00.png (before training),
+    /// NAME-01.png and so on
     #[arg(long, value_name = "N", requires = "picture")]
     pub(crate) stages: Option<usize>,
-    /// Watch the training in a browser; the page stays when it is done, until Ctrl-C. With --json its address is an
-    /// object of its own, before the result
+    /// Show the training on a page, which stays until Ctrl-C. With --json, its address is an object
+    /// of its own before the result
     #[arg(long)]
     pub(crate) live: bool,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use crate::files::DRAWN_PNG;
 /// Pixels of the longer side, about.
 const SIDE: usize = 720;
 
-/// What becomes black and white.
+/// Values that become black and white.
 pub(super) struct Ranges {
     low: f32,
     high: f32,

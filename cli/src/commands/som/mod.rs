@@ -20,10 +20,10 @@ use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
 use self::live::Live;
-use crate::commands::som::args::{FadeName, NeighbourhoodName, Som};
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar};
+use crate::report::{self, Bar, Outcome};
+use args::{FadeName, NeighbourhoodName, Som};
 
 /// Samples presented between two looks at the clock.
 const AT_ONCE: usize = 1 << 10;
@@ -33,7 +33,7 @@ const QUALITY_PRODUCTS: usize = 1 << 30;
 const MOST_STAGES: usize = 1000;
 
 #[derive(Serialize)]
-struct Trained {
+struct MapReport {
     file: String,
     rows: usize,
     columns: usize,
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         Map::on_plane(grid, samples)?
     };
     let mut live = Live::open(args, &start, samples)?;
-    let mut shown = Shown {
+    let mut shown = Display {
         pictures: &mut pictures,
         live: &mut live,
     };
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         image::draw(&map, &pictures.ranges, path)?;
         drawn.push(path.display().to_string());
     }
-    let trained = Trained {
+    let trained = MapReport {
         file: args.out.display().to_string(),
         rows,
         columns,
@@ -163,38 +163,37 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         device: ran.ran.device,
         pictures: drawn,
     };
-    told(args, &trained)?;
+    report::tell(&trained, args.common.json)?;
     live.stay();
     Ok(())
 }
 
-fn told(args: &Som, trained: &Trained) -> Result<()> {
-    if args.common.json {
-        return report::json(trained);
+impl Outcome for MapReport {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
+            self.file,
+            self.rows,
+            self.columns,
+            count(self.dims as u128, "number"),
+            count(self.samples as u128, "sample"),
+            self.quantisation_error,
+            self.topographic_error,
+            count(self.quality_samples as u128, "sample")
+        ))?;
+        report::line(&format!(
+            "{} in {:.3} s, {:.4} s each, on {}",
+            count(self.epochs as u128, "epoch"),
+            self.seconds,
+            self.seconds_per_epoch,
+            self.device
+        ))
     }
-    report::line(&format!(
-        "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
-        trained.file,
-        trained.rows,
-        trained.columns,
-        count(trained.dims as u128, "number"),
-        count(trained.samples as u128, "sample"),
-        trained.quantisation_error,
-        trained.topographic_error,
-        count(trained.quality_samples as u128, "sample")
-    ))?;
-    report::line(&format!(
-        "{} in {:.3} s, {:.4} s each, on {}",
-        count(trained.epochs as u128, "epoch"),
-        trained.seconds,
-        trained.seconds_per_epoch,
-        trained.device
-    ))
 }
 
-/// What training took.
+/// Cost of the training.
 #[derive(Default)]
-struct Took {
+struct TrainingCost {
     epochs: usize,
     seconds: f64,
     rechecked: usize,
@@ -202,7 +201,7 @@ struct Took {
 }
 
 /// Where training is shown while it goes on.
-struct Shown<'a> {
+struct Display<'a> {
     pictures: &'a mut Pictures,
     live: &'a mut Live,
 }
@@ -230,9 +229,9 @@ fn batch(
     args: &Som,
     map: Map,
     samples: Samples<'_>,
-    shown: &mut Shown<'_>,
+    shown: &mut Display<'_>,
     bar: &Bar,
-) -> Result<(Map, Took)> {
+) -> Result<(Map, TrainingCost)> {
     let (first_radius, last_radius) = pair("--radius", args.radius.as_deref(), (0.0, 0.6))?;
     let options = BatchOptions {
         epochs: args.epochs.unwrap_or(30),
@@ -243,7 +242,7 @@ fn batch(
     let device = device::open(&args.common.device).map_err(|e| e.at("--device"))?;
     let mut batch = Batch::new(&map, samples, &options, &device)?;
     let total = options.epochs as u64;
-    let mut took = Took::default();
+    let mut took = TrainingCost::default();
     for done in 0..total {
         shown.pictures.draw(done, total, &mut || batch.map())?;
         shown.live.show(done as f64, total as f64, &mut || {
@@ -276,9 +275,9 @@ fn online(
     args: &Som,
     mut map: Map,
     samples: Samples<'_>,
-    shown: &mut Shown<'_>,
+    shown: &mut Display<'_>,
     bar: &Bar,
-) -> Result<(Map, Took)> {
+) -> Result<(Map, TrainingCost)> {
     device::cpu_for("the online rule", &args.common.device)?;
     let usual = OnlineOptions::default();
     let shape = match args.fade {
@@ -314,7 +313,7 @@ fn online(
     };
     let mut online = Online::new(&map, samples, &options)?;
     let total = options.passes as u64 * samples.count() as u64;
-    let (mut done, mut took) = (0, Took::default());
+    let (mut done, mut took) = (0, TrainingCost::default());
     loop {
         shown.pictures.draw(done, total, &mut || {
             online.write(&mut map);

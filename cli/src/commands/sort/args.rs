@@ -8,49 +8,50 @@ use crate::common_args::Common;
 
 #[derive(Subcommand)]
 pub(crate) enum SortCommand {
-    /// Learn the units of a recording of raw voltage, and write a sorter
+    /// Train a sorter on raw voltage
     Train(Box<SortTrain>),
-    /// Send a recording through a sorter, as a controller would; writes its spikes, a channel for each unit
+    /// Run a sorter on raw voltage and write the spikes, one channel per unit
     Run(SortRun),
-    /// Compare sorted spikes with a known truth
+    /// Score sorted spikes against known ones
     Score(SortScore),
     /// Show the units of a sorter
     Show(SortShow),
-    /// Merge or split units by hand; the sorter keeps the list of what was done
+    /// Merge or split units by hand; the sorter stores the list of edits
     Edit(SortEdit),
 }
 
 /// A recording of raw voltage.
 #[derive(Args)]
 pub(crate) struct Raw {
-    /// Samples: 16-bit little-endian, channels interleaved; a SpikeGLX .bin or .meta; an Open Ephys
-    /// structure.oebin or its folder; an NWB file with an ElectricalSeries of int16 or uint16
+    /// Raw voltage: 16-bit little-endian samples with interleaved channels; a SpikeGLX .bin or
+    /// .meta; an Open Ephys structure.oebin or its folder; an NWB file with an ElectricalSeries of
+    /// int16 or uint16
     #[arg(value_name = "RAW")]
     pub(crate) raw: PathBuf,
-    /// Series of voltage in an NWB file, by its name or its path in the file; where acquisition has several, or none
+    /// Voltage series of an NWB file, by name or path; needed unless acquisition has exactly one
     #[arg(long, value_name = "NAME")]
     pub(crate) series: Option<String>,
-    /// Samples of a channel a second; where there is no header beside the samples
+    /// Sampling rate in Hz, if the data have no header
     #[arg(long, value_name = "HZ")]
     pub(crate) rate: Option<f64>,
-    /// Channels; where there is no header
+    /// Number of channels, if the data have no header
     #[arg(long, value_name = "N")]
     pub(crate) channels: Option<usize>,
-    /// Microvolts a bit; where there is no header
+    /// Microvolts per bit, if the data have no header
     #[arg(long, value_name = "UV")]
     pub(crate) gain: Option<f64>,
-    /// Use only what lies at or after this time
+    /// Start of the part to use, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(crate) from: f64,
-    /// Use only what lies before this time
+    /// End of the part to use, in seconds [default: the end]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) until: Option<f64>,
 }
 
-/// What is subtracted from every channel.
+/// References that are subtracted from every channel.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReferenceName {
-    /// The median from 16 channels on, else nothing
+    /// The median with 16 or more channels, else nothing
     Auto,
     /// Nothing
     None,
@@ -58,7 +59,7 @@ pub(crate) enum ReferenceName {
     Car,
     /// The median of all channels
     Median,
-    /// A ridge regression on the channels further off than a spike reaches
+    /// Local ridge regression on the channels beyond a spike's reach
     Lrr,
 }
 
@@ -75,48 +76,49 @@ pub(crate) struct SortTrain {
     /// Sorter to write
     #[arg(long, value_name = "SORTER")]
     pub(crate) out: PathBuf,
-    /// Places of the contacts (probeinterface JSON); without it, and without places in the header or the NWB file, every channel is
-    /// an electrode of its own
+    /// Contact positions (probeinterface JSON) [default: from the header or the NWB file; without
+    /// any, each channel is an electrode of its own]
     #[arg(long, value_name = "FILE")]
     pub(crate) probe: Option<PathBuf>,
-    /// What is subtracted from every channel
+    /// Reference to subtract from every channel
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(crate) reference: ReferenceName,
-    /// Band of the filter
+    /// Pass band of the filter in Hz
     #[arg(long, value_name = "LOW,HIGH", default_value = "300,6000")]
     pub(crate) band: String,
-    /// A crossing is a minimum below minus this many standard deviations of the noise
+    /// Detection threshold: a minimum below minus this many standard deviations of the noise
     #[arg(long, value_name = "SIGMA", default_value_t = 4.5)]
     pub(crate) threshold: f64,
-    /// Crossings are looked for in what the channels around each see together, weighted by a Gaussian of this standard
-    /// deviation, in micrometres; 0: in each channel alone
+    /// Standard deviation in micrometres of the Gaussian that combines nearby channels for
+    /// detection. 0: each channel alone
     #[arg(long, value_name = "UM", default_value_t = 20.0)]
     pub(crate) focus: f64,
-    /// Voltage beyond this is an artefact, in microvolts
+    /// Voltage above which a sample is an artefact, in microvolts
     #[arg(long, value_name = "UV", default_value_t = 500.0)]
     pub(crate) artefact: f64,
-    /// Nodes along a side of each map [default: by the number of spikes, 4 to 32]
+    /// Number of nodes along each side of a map [default: by the number of spikes, 4 to 32]
     #[arg(long, value_name = "N")]
     pub(crate) side: Option<usize>,
-    /// Rounds of training of a map
+    /// Number of training passes of a map
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) epochs: usize,
-    /// Two heaps of spikes are one unit where their d' is below this
+    /// Clusters with a d' below this are merged into one unit
     #[arg(long, value_name = "D", default_value_t = 3.0)]
     pub(crate) d_prime: f64,
-    /// Units follow their spikes with this time constant when the sorter runs; 0: not at all
+    /// Time constant in seconds with which units follow drifting spikes while the sorter runs. 0:
+    /// they stay
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) forget: f64,
 }
 
-/// What is made of the voltage.
+/// Features of the voltage.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Feature {
     /// Spikes of units
     Sorted,
-    /// Threshold crossings of channels, not sorted
+    /// Unsorted threshold crossings of each channel
     Crossings,
-    /// Spike-band power: mean |voltage| of 300 to 1000 Hz, a number a channel and --bin
+    /// Spike-band power: mean |voltage| from 300 to 1000 Hz, per channel and bin
     Sbp,
 }
 
@@ -127,24 +129,25 @@ pub(crate) enum Feature {
 pub(crate) struct SortRun {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Sorter of `betz sort train`
+    /// Sorter that `betz sort train` wrote
     #[arg(value_name = "SORTER")]
     pub(crate) sorter: PathBuf,
     #[command(flatten)]
     pub(crate) raw: Raw,
-    /// Recording to write (.npz): a channel for each unit, or for each electrode
+    /// Recording to write (.npz), with one channel per unit or per electrode
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// What to make of the voltage
+    /// Feature to extract from the voltage
     #[arg(long, value_name = "NAME", default_value = "sorted")]
     pub(crate) feature: Feature,
-    /// Length of a bin of spike-band power
+    /// Length of a bin of spike-band power in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.02)]
     pub(crate) bin: f64,
-    /// Also write spike_times.npy, spike_clusters.npy and what else Phy reads to this folder; not of an NWB file
+    /// Write spike_times.npy, spike_clusters.npy and the other files of Phy to this folder; not for
+    /// NWB
     #[arg(long, value_name = "FOLDER")]
     pub(crate) phy: Option<PathBuf>,
-    /// Samples handed over at once; what comes out does not depend on it
+    /// Number of samples handed over at once; does not change the result
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) block: usize,
 }
@@ -153,13 +156,13 @@ pub(crate) struct SortRun {
 pub(crate) struct SortScore {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Recording of `betz sort run`
+    /// Recording that `betz sort run` wrote
     #[arg(value_name = "SPIKES")]
     pub(crate) spikes: PathBuf,
-    /// The truth: a recording whose channels are units, or an .npz with `samples` and `units`
+    /// True spikes: a recording whose channels are units, or an .npz with `samples` and `units`
     #[arg(value_name = "TRUTH")]
     pub(crate) truth: PathBuf,
-    /// Spikes this close are the same
+    /// Largest time between spikes that match, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0004)]
     pub(crate) window: f64,
 }
@@ -168,10 +171,10 @@ pub(crate) struct SortScore {
 pub(crate) struct SortShow {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Sorter of `betz sort train`
+    /// Sorter that `betz sort train` wrote
     #[arg(value_name = "SORTER")]
     pub(crate) sorter: PathBuf,
-    /// Draw maps and waveforms to this file (.svg)
+    /// Draw maps and waveforms (.svg)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
 }
@@ -184,13 +187,13 @@ pub(crate) struct SortShow {
 pub(crate) struct SortEdit {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Sorter of `betz sort train`
+    /// Sorter that `betz sort train` wrote
     #[arg(value_name = "SORTER")]
     pub(crate) sorter: PathBuf,
-    /// Units that are one; all get the first one's number
+    /// Units to merge; the first number stays
     #[arg(long, value_name = "UNIT,UNIT", group = "edit")]
     pub(crate) merge: Option<String>,
-    /// Nodes of a unit that are another (`betz sort show` numbers them, row by row)
+    /// Nodes of a unit to make a unit of their own (`betz sort show` numbers them row by row)
     #[arg(long, value_name = "UNIT:NODE,NODE", group = "edit")]
     pub(crate) split: Option<String>,
     /// Sorter to write

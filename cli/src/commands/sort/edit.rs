@@ -3,8 +3,8 @@
 use betz::sort::{Edit, Sorter};
 use betz::{Error, Result};
 
+use super::args::SortEdit;
 use super::show;
-use crate::commands::sort::args::SortEdit;
 use crate::files::{Files, Kind};
 use crate::report;
 
@@ -31,10 +31,7 @@ pub(super) fn run(args: &SortEdit) -> Result<()> {
             .map_err(|e| e.at("--split"))?;
     }
     sorter.save(&args.out)?;
-    if args.common.json {
-        return report::json(&show::facts(&sorter, &args.out));
-    }
-    show::table(&sorter)
+    report::tell(&show::facts(&sorter, &args.out), args.common.json)
 }
 
 fn numbers(option: &str, text: &str) -> Result<Vec<u32>> {

@@ -9,9 +9,9 @@ use betz::{Error, ErrorKind, Result};
 use betz_interop::is_hdf5;
 use betz_interop::nwb::ElectricalSeries;
 
-use crate::commands::sort::args::Raw;
+use super::args::Raw;
 
-/// What is known of voltage before a sample of it is read.
+/// Facts about the voltage that are known before a sample is read.
 pub(super) struct Info {
     /// File of the samples.
     pub(super) path: PathBuf,
@@ -44,16 +44,16 @@ fn series(args: &Raw) -> Result<ElectricalSeries> {
     })
 }
 
-/// What a file says of its samples.
+/// Facts that a file gives about its samples.
 #[derive(Default)]
-struct Said {
+struct Header {
     rate_hz: Option<f64>,
     channels: Option<usize>,
     microvolts: Option<f64>,
 }
 
 impl Info {
-    /// What is known of the recording that was asked for, and where it is; `sorter` knows what is not said.
+    /// Facts about the recording, and its location; `sorter` supplies those that are not given.
     pub(super) fn of(args: &Raw, sorter: Option<&Sorter>) -> Result<(Self, Source)> {
         let series = match is_hdf5(&args.raw) {
             true => Some(series(args)?),
@@ -70,17 +70,17 @@ impl Info {
             None => RawInfo::of(&args.raw)?,
         };
         let said = match (&series, &header) {
-            (Some(series), _) => Said {
+            (Some(series), _) => Header {
                 rate_hz: Some(series.rate_hz()),
                 channels: Some(series.channels()),
                 microvolts: series.microvolts(),
             },
-            (None, Some(header)) => Said {
+            (None, Some(header)) => Header {
                 rate_hz: Some(header.rate_hz),
                 channels: Some(header.channels),
                 microvolts: Some(header.microvolts),
             },
-            (None, None) => Said::default(),
+            (None, None) => Header::default(),
         };
         let (who, what) = match series {
             Some(_) => ("the file", "does not say"),
@@ -165,7 +165,7 @@ impl Info {
             return Ok(());
         }
         Err(Error::mismatch(format!(
-            "{}: the sorter expects {} channels at {} Hz and {} µV a bit, got {} at {} Hz and {} µV",
+            "{}: the sorter expects {} channels at {} Hz and {} µV per bit, got {} at {} Hz and {} µV",
             self.path.display(),
             sorter.layout().row_channels,
             expected.rate_hz,

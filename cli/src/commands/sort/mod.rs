@@ -11,7 +11,7 @@ mod train;
 
 use betz::Result;
 
-use crate::commands::sort::args::SortCommand;
+use args::SortCommand;
 
 pub(crate) use show::inside;
 

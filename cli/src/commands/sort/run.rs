@@ -1,6 +1,5 @@
 //! `betz sort run`: a recording through the sorter, as a controller would send it.
 
-use std::path::Path;
 use std::time::Instant;
 
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
@@ -9,11 +8,11 @@ use betz::text::count;
 use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
 
+use super::args::{Feature, SortRun};
 use super::input::{Info, Source};
 use super::phy;
-use crate::commands::sort::args::{Feature, SortRun};
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar, Table};
+use crate::report::{self, Bar, Outcome, Table};
 
 /// Rows read from the file at once; they are handed on in blocks of `--block`.
 const READ_ROWS: usize = 1 << 13;
@@ -21,7 +20,7 @@ const READ_ROWS: usize = 1 << 13;
 const MOST_VALUES: usize = 1 << 28;
 
 #[derive(Serialize)]
-struct Ran {
+struct SortReport {
     file: String,
     feature: &'static str,
     channels: usize,
@@ -44,14 +43,14 @@ struct Ran {
 #[derive(Serialize)]
 struct UnitMoved {
     unit: u32,
-    /// How far its mean spike is from that of training, and how large that was, in standard deviations of the noise.
+    /// Distance of its mean spike from that of training, and size of the latter, in standard deviations of the noise.
     distance: f32,
     size: f32,
     rate_hz: f64,
     trained_hz: f64,
 }
 
-/// What comes out of the voltage.
+/// Features extracted from the voltage.
 #[derive(Default)]
 struct Out {
     ticks: Vec<i64>,
@@ -102,7 +101,7 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         bar: &bar,
     };
     let mut out = Out::default();
-    let mut ran = Ran {
+    let mut ran = SortReport {
         file: args.out.display().to_string(),
         feature: "sorted",
         channels: 0,
@@ -129,39 +128,13 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         meta: Some(meta.to_string()),
     };
     match args.feature {
-        Feature::Sorted => {
-            let mut sorting = Sorting::open(&sorter)?;
-            sorted(&mut blocks, &mut sorting, &mut out)?;
-            ran.unlabelled = sorting.unlabelled();
-            told(&mut ran, sorting.blanked());
-            let units = sorter.units();
-            ran.moved = (sorting.moves().filter(|m| m.reported))
-                .map(|m: Moved| UnitMoved {
-                    unit: units[m.unit as usize].id,
-                    distance: m.distance,
-                    size: m.size,
-                    rate_hz: m.rate_hz,
-                    trained_hz: units[m.unit as usize].rate_hz,
-                })
-                .collect();
-            recording.channel_names = units.iter().map(|u| format!("unit{}", u.id)).collect();
-            let place = |channel: u32| {
-                let used = sorter.layout().used.iter().position(|c| *c == channel);
-                used.map_or([f32::NAN; 2], |at| sorter.layout().places[at])
-            };
-            recording.electrode_um = Some(units.iter().map(|u| place(u.channel)).collect());
-            if units.is_empty() {
-                return Err(Error::mismatch(format!(
-                    "{}: expected a sorter with units, got none",
-                    args.sorter.display()
-                )));
-            }
-        }
+        Feature::Sorted => sort_units(&sorter, &mut blocks, &mut out, &mut ran, &mut recording)
+            .map_err(|e| e.at(args.sorter.display()))?,
         Feature::Crossings => {
             ran.feature = "crossings";
             let mut front = FrontEnd::new(sorter.settings(), sorter.layout())?;
             crossings(&mut blocks, &mut front, &mut out)?;
-            told(&mut ran, front.blanked());
+            ran.count_blanked(front.blanked());
             recording.channel_names = names(&sorter.layout().used);
             recording.electrode_um = Some(sorter.layout().places.clone());
         }
@@ -195,16 +168,41 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         weights: out.weights,
     };
     recording.write_npz(&args.out)?;
-    if args.common.json {
-        return report::json(&ran);
-    }
-    ran.print(&args.out)
+    report::tell(&ran, args.common.json)
 }
 
-fn told(ran: &mut Ran, blanked: betz::sort::Blanked) {
-    ran.artefacts = blanked.artefacts;
-    ran.blanked = blanked.crossings;
-    ran.saturated_samples = blanked.saturated;
+/// Sorts all blocks into units; fills in what `ran` and `recording` hold of them.
+fn sort_units(
+    sorter: &Sorter,
+    blocks: &mut Blocks<'_>,
+    out: &mut Out,
+    ran: &mut SortReport,
+    recording: &mut Recording,
+) -> Result<()> {
+    let units = sorter.units();
+    if units.is_empty() {
+        return Err(Error::mismatch("expected a sorter with units, got none"));
+    }
+    let mut sorting = Sorting::open(sorter)?;
+    sorted(blocks, &mut sorting, out)?;
+    ran.unlabelled = sorting.unlabelled();
+    ran.count_blanked(sorting.blanked());
+    ran.moved = (sorting.moves().filter(|m| m.reported))
+        .map(|m: Moved| UnitMoved {
+            unit: units[m.unit as usize].id,
+            distance: m.distance,
+            size: m.size,
+            rate_hz: m.rate_hz,
+            trained_hz: units[m.unit as usize].rate_hz,
+        })
+        .collect();
+    recording.channel_names = units.iter().map(|u| format!("unit{}", u.id)).collect();
+    let position = |channel: u32| {
+        let used = sorter.layout().used.iter().position(|c| *c == channel);
+        used.map_or([f32::NAN; 2], |at| sorter.layout().places[at])
+    };
+    recording.electrode_um = Some(units.iter().map(|u| position(u.channel)).collect());
+    Ok(())
 }
 
 fn names(channels: &[u32]) -> Vec<String> {
@@ -325,8 +323,16 @@ fn sbp(blocks: &mut Blocks<'_>, power: &mut BandPower, out: &mut Out) -> Result<
     Ok(bins)
 }
 
-impl Ran {
-    fn print(&self, path: &Path) -> Result<()> {
+impl SortReport {
+    fn count_blanked(&mut self, blanked: betz::sort::Blanked) {
+        self.artefacts = blanked.artefacts;
+        self.blanked = blanked.crossings;
+        self.saturated_samples = blanked.saturated;
+    }
+}
+
+impl Outcome for SortReport {
+    fn print(&self) -> Result<()> {
         if !self.moved.is_empty() {
             let mut table = Table::new(&["moved unit", "of its size", "Hz", "trained Hz"]);
             for moved in &self.moved {
@@ -339,15 +345,15 @@ impl Ran {
             }
             table.print()?;
         }
-        let what = if self.feature == "sbp" {
+        let entry = if self.feature == "sbp" {
             "value"
         } else {
             "spike"
         };
         report::line(&format!(
             "{}: {} on {}, {} unlabelled, {} ({} blanked)",
-            path.display(),
-            count(self.spikes, what),
+            self.file,
+            count(self.spikes, entry),
             count(self.channels as u128, "channel"),
             self.unlabelled,
             count(self.artefacts, "artefact"),

@@ -8,11 +8,11 @@ use betz::sort::score::{Score, Train, score};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use crate::commands::sort::args::SortScore;
-use crate::report::{self, Table};
+use super::args::SortScore;
+use crate::report::{self, Outcome, Table};
 
 #[derive(Serialize)]
-struct Scored {
+struct ScoreReport {
     units: Vec<One>,
     true_units: usize,
     found_units: usize,
@@ -58,43 +58,46 @@ pub(super) fn run(args: &SortScore) -> Result<()> {
         },
         window as i64,
     )?;
-    let scored = Scored::new(&score);
-    if args.common.json {
-        return report::json(&scored);
-    }
-    let mut table = Table::new(&[
-        "true unit",
-        "spikes",
-        "found as",
-        "accuracy",
-        "recall",
-        "precision",
-    ]);
-    for unit in &scored.units {
-        table.row([
-            unit.unit.to_string(),
-            unit.spikes.to_string(),
-            unit.found.map_or("–".to_owned(), |f| f.to_string()),
-            format!("{:.3}", unit.accuracy),
-            format!("{:.3}", unit.recall),
-            format!("{:.3}", unit.precision),
-        ]);
-    }
-    table.print()?;
-    report::line(&format!(
-        "accuracy {:.3}, recall {:.3}, precision {:.3}; {} of {} true units at 0.8 or more; {} units found, {:.2} a true one; {:.1} % of the true spikes detected",
-        scored.accuracy,
-        scored.recall,
-        scored.precision,
-        scored.well_found,
-        scored.true_units,
-        scored.found_units,
-        scored.found_per_true_unit,
-        100.0 * scored.detected
-    ))
+    let scored = ScoreReport::new(&score);
+    report::tell(&scored, args.common.json)
 }
 
-impl Scored {
+impl Outcome for ScoreReport {
+    fn print(&self) -> Result<()> {
+        let mut table = Table::new(&[
+            "true unit",
+            "spikes",
+            "found as",
+            "accuracy",
+            "recall",
+            "precision",
+        ]);
+        for unit in &self.units {
+            table.row([
+                unit.unit.to_string(),
+                unit.spikes.to_string(),
+                unit.found.map_or("–".to_owned(), |f| f.to_string()),
+                format!("{:.3}", unit.accuracy),
+                format!("{:.3}", unit.recall),
+                format!("{:.3}", unit.precision),
+            ]);
+        }
+        table.print()?;
+        report::line(&format!(
+            "accuracy {:.3}, recall {:.3}, precision {:.3}; {} of {} true units at 0.8 or more; {} units found, {:.2} a true one; {:.1} % of the true spikes detected",
+            self.accuracy,
+            self.recall,
+            self.precision,
+            self.well_found,
+            self.true_units,
+            self.found_units,
+            self.found_per_true_unit,
+            100.0 * self.detected
+        ))
+    }
+}
+
+impl ScoreReport {
     fn new(score: &Score) -> Self {
         Self {
             units: (score.units.iter())

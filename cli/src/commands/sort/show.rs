@@ -8,10 +8,10 @@ use betz::{Error, Result};
 use plotters::prelude::*;
 use serde::Serialize;
 
+use super::args::SortShow;
 use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, ORANGE, PURPLE};
-use crate::commands::sort::args::SortShow;
 use crate::files::{Files, Kind};
-use crate::report::{self, Table};
+use crate::report::{self, Outcome, Table};
 
 #[derive(Serialize)]
 pub(super) struct SorterFacts {
@@ -47,38 +47,31 @@ pub(super) fn run(args: &SortShow) -> Result<()> {
     if let Some(path) = &args.picture {
         draw(&sorter, &args.sorter, path)?;
     }
-    said(&sorter, &args.sorter, args.common.json)
+    report::tell(&facts(&sorter, &args.sorter), args.common.json)
 }
 
-/// What `betz info` says of a sorter.
-pub(crate) fn inside(path: &Path, json: bool, picture: bool) -> Result<()> {
-    if picture {
-        return Err(Error::argument(
-            "--picture: expected a recording, got a sorter (betz sort show --picture draws it)",
-        ));
-    }
-    said(&Sorter::load(path)?, path, json)
+/// `betz info` of a sorter.
+pub(crate) fn inside(path: &Path, json: bool) -> Result<()> {
+    report::tell(&facts(&Sorter::load(path)?, path), json)
 }
 
-fn said(sorter: &Sorter, path: &Path, json: bool) -> Result<()> {
-    let facts = facts(sorter, path);
-    if json {
-        return report::json(&facts);
+impl Outcome for SorterFacts {
+    fn print(&self) -> Result<()> {
+        self.table()?;
+        report::line(&format!(
+            "{}: {} of {} at {} Hz, {} in {}, reference {}, threshold −{} σ, forgets in {} s, {} by hand",
+            self.file,
+            count(self.channels as u128, "channel"),
+            self.row_channels,
+            self.rate_hz,
+            count(self.nodes as u128, "node"),
+            count(self.groups as u128, "map"),
+            self.reference,
+            self.threshold,
+            self.forget_seconds,
+            count(self.edits as u128, "change")
+        ))
     }
-    table(sorter)?;
-    report::line(&format!(
-        "{}: {} of {} at {} Hz, {} in {}, reference {}, threshold −{} σ, forgets in {} s, {} by hand",
-        facts.file,
-        count(facts.channels as u128, "channel"),
-        facts.row_channels,
-        facts.rate_hz,
-        count(facts.nodes as u128, "node"),
-        count(facts.groups as u128, "map"),
-        facts.reference,
-        facts.threshold,
-        facts.forget_seconds,
-        count(facts.edits as u128, "change")
-    ))
 }
 
 pub(super) fn facts(sorter: &Sorter, path: &Path) -> SorterFacts {
@@ -118,25 +111,23 @@ pub(super) fn facts(sorter: &Sorter, path: &Path) -> SorterFacts {
     }
 }
 
-pub(super) fn table(sorter: &Sorter) -> Result<()> {
-    let mut table = Table::new(&["unit", "channel", "spikes", "Hz", "µV", "map", "nodes"]);
-    for (place, unit) in sorter.units().iter().enumerate() {
-        let labels = &sorter.groups()[unit.group as usize].labels;
-        table.row([
-            unit.id.to_string(),
-            unit.channel.to_string(),
-            unit.spikes.to_string(),
-            format!("{:.2}", unit.rate_hz),
-            format!("{:.0}", unit.microvolts),
-            unit.group.to_string(),
-            labels
-                .iter()
-                .filter(|l| **l == place as u32)
-                .count()
-                .to_string(),
-        ]);
+impl SorterFacts {
+    /// One row per unit.
+    pub(super) fn table(&self) -> Result<()> {
+        let mut table = Table::new(&["unit", "channel", "spikes", "Hz", "µV", "map", "nodes"]);
+        for unit in &self.units {
+            table.row([
+                unit.unit.to_string(),
+                unit.channel.to_string(),
+                unit.spikes.to_string(),
+                format!("{:.2}", unit.rate_hz),
+                format!("{:.0}", unit.microvolts),
+                unit.group.to_string(),
+                unit.nodes.len().to_string(),
+            ]);
+        }
+        table.print()
     }
-    table.print()
 }
 
 const COLORS: [RGBColor; 8] = [

@@ -6,11 +6,11 @@ use betz::sort::{Apart, Reference, Settings, TrainOptions, train};
 use betz::{Error, text::count};
 use serde::Serialize;
 
+use super::args::{ReferenceName, SortTrain};
 use super::input::Info;
 use super::show;
-use crate::commands::sort::args::{ReferenceName, SortTrain};
 use crate::files::{Files, Kind};
-use crate::report::{self, Bar};
+use crate::report::{self, Bar, Outcome};
 
 /// Channels from which on the median of all is taken off, unless said otherwise.
 const MEDIAN_FROM: usize = 16;
@@ -18,7 +18,7 @@ const MEDIAN_FROM: usize = 16;
 const APART_UM: f32 = 1000.0;
 
 #[derive(Serialize)]
-struct Learned {
+struct SorterReport {
     file: String,
     units: usize,
     groups: usize,
@@ -36,6 +36,8 @@ struct Learned {
     noise_microvolts: Vec<f32>,
     quantisation_error: Vec<f64>,
     seconds: f64,
+    #[serde(skip)]
+    sorter: show::SorterFacts,
 }
 
 pub(super) fn run(args: &SortTrain) -> Result<()> {
@@ -85,7 +87,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
     drop(bar);
     trained.sorter.save(&args.out)?;
     let sorter = &trained.sorter;
-    let learned = Learned {
+    let learned = SorterReport {
         file: args.out.display().to_string(),
         units: sorter.units().len(),
         groups: sorter.groups().len(),
@@ -101,6 +103,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
         noise_microvolts: sorter.layout().noise.clone(),
         quantisation_error: trained.quantisation_error,
         seconds,
+        sorter: show::facts(sorter, &args.out),
     };
     for (what, which) in [
         ("silent", &learned.silent_channels),
@@ -110,25 +113,28 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
             eprintln!("left out, {what}: channels {which:?}");
         }
     }
-    if args.common.json {
-        return report::json(&learned);
+    report::tell(&learned, args.common.json)
+}
+
+impl Outcome for SorterReport {
+    fn print(&self) -> Result<()> {
+        self.sorter.table()?;
+        report::line(&format!(
+            "{}: {} of {} in {:.1} s, {} unlabelled, {} of larger units left out, {}; {:.2} s",
+            self.file,
+            count(self.units as u128, "unit"),
+            count(self.spikes, "spike"),
+            self.recorded_seconds,
+            self.unlabelled,
+            if self.echoes == 1 {
+                "1 echo".to_owned()
+            } else {
+                format!("{} echoes", self.echoes)
+            },
+            count(self.artefacts, "artefact"),
+            self.seconds
+        ))
     }
-    show::table(sorter)?;
-    report::line(&format!(
-        "{}: {} of {} in {:.1} s, {} unlabelled, {} of larger units left out, {}; {:.2} s",
-        learned.file,
-        count(learned.units as u128, "unit"),
-        count(learned.spikes, "spike"),
-        learned.recorded_seconds,
-        learned.unlabelled,
-        if learned.echoes == 1 {
-            "1 echo".to_owned()
-        } else {
-            format!("{} echoes", learned.echoes)
-        },
-        count(learned.artefacts, "artefact"),
-        learned.seconds
-    ))
 }
 
 /// `300,6000`.

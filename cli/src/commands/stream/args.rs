@@ -16,22 +16,22 @@ pub(crate) struct Stream {
     /// Model file
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Recording (.npz, .nwb); or --in
+    /// Recording to decode (.npz, .nwb), unless --in is given
     #[arg(value_name = "RECORDING", required_unless_present = "source")]
     pub(crate) recording: Option<PathBuf>,
-    /// Take steps from here instead of a recording: udp://HOST:PORT, cerebus://HOST:PORT?version=4.1, lsl://NAME,
-    /// brand://HOST:PORT?nickname=NAME, zmq://HOST:PORT
+    /// Live source instead of a recording: udp://HOST:PORT, cerebus://HOST:PORT?version=4.1,
+    /// lsl://NAME, brand://HOST:PORT?nickname=NAME or zmq://HOST:PORT
     #[arg(long = "in", value_name = "URI", conflicts_with_all = ["recording", "counts", "speed", "watch"])]
     pub(crate) source: Option<String>,
-    /// Also write the decoded outputs here (.csv: step, start_seconds, end_seconds, each output; they
-    /// belong to the step's end), or as .nwb beside the recording; with --in send them here: udp://HOST:PORT, lsl://NAME, brand://HOST:PORT?nickname=NAME,
-    /// zmq://HOST:PORT?topic=NAME (bound here)
+    /// Write decoded outputs to this file: .csv (step, start_seconds, end_seconds, each output at
+    /// the step's end) or .nwb. With --in, send them to udp://HOST:PORT, lsl://NAME,
+    /// brand://HOST:PORT?nickname=NAME or zmq://HOST:PORT?topic=NAME (bound on this machine)
     #[arg(long, value_name = "FILE|URI")]
     pub(crate) out: Option<PathBuf>,
-    /// With --in: end after so many steps
+    /// Number of steps after which --in ends [default: no limit]
     #[arg(long, value_name = "N", conflicts_with = "recording")]
     pub(crate) steps: Option<u64>,
-    /// With --in: end when nothing has come for so long
+    /// Seconds without input after which --in ends [default: no limit]
     #[arg(long, value_name = "SECONDS", conflicts_with = "recording")]
     pub(crate) silence: Option<f64>,
     /// Deadline of one step in microseconds; steps that take longer are counted
@@ -40,13 +40,14 @@ pub(crate) struct Stream {
     /// Feed binned counts instead of spike lists
     #[arg(long)]
     pub(crate) counts: bool,
-    /// Insist on a model that knows how many spikes of each channel are usual
+    /// Require a model that stores the usual spike counts of each channel, to detect dead and
+    /// screaming channels
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Do not watch for channels that die or scream; otherwise steps say so
+    /// Do not detect dead or screaming channels
     #[arg(long, conflicts_with = "watch")]
     pub(crate) no_watch: bool,
-    /// Replay at this multiple of real time instead of as fast as it goes
+    /// Replay speed as a multiple of real time [default: as fast as possible]
     #[arg(long, value_name = "TIMES")]
     pub(crate) speed: Option<f64>,
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use betz::model::Decoder;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
-use betz_interop::bus::{Counts, Pumped, Sink, Stream, Until, open_sink, open_source, pump};
+use betz_interop::bus::{Counts, PumpReport, Sink, Stream, Until, open_sink, open_source, pump};
 use serde::Serialize;
 
 use super::args::Stream as Arguments;
 use crate::device;
 use crate::replay::{LatencyUs, deadline};
-use crate::report::{self, UntilInterrupted};
+use crate::report::{self, Outcome, UntilInterrupted};
 
-/// How often Ctrl-C is looked at while nothing comes.
+/// Time between checks for Ctrl-C while no input arrives.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ struct Through {
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn give(&mut self, _: &betz_interop::bus::Decoded<'_>) -> Result<()> {
+    fn give(&mut self, _: &betz_interop::bus::Estimate<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
     tell(args, &session, &pumped)
 }
 
-fn tell(args: &Arguments, session: &Session, pumped: &Pumped) -> Result<()> {
+fn tell(args: &Arguments, session: &Session, pumped: &PumpReport) -> Result<()> {
     let stats = session.stats();
     let named = |counts: &Counts| counts.named().filter(|(_, n)| *n > 0).collect();
     let live = Live {
@@ -112,24 +112,29 @@ fn tell(args: &Arguments, session: &Session, pumped: &Pumped) -> Result<()> {
         source: named(&pumped.source),
         sink: named(&pumped.sink),
     };
-    if args.common.json {
-        return report::json(&live);
+    report::tell(&live, args.common.json)
+}
+
+impl Outcome for Live {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{}, {} skipped, {}",
+            report::count(self.steps, "step"),
+            self.skipped,
+            report::count(self.restarts, "restart")
+        ))?;
+        report::line(&self.latency_us.sentence())?;
+        report::line(&format!(
+            "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs",
+            self.through_us.p50, self.through_us.p99, self.through_us.max
+        ))?;
+        for (name, counts) in [("in", &self.source), ("out", &self.sink)] {
+            let counts: Vec<String> = counts.iter().map(|(n, c)| format!("{n}: {c}")).collect();
+            report::line(&format!("{name}: {}", counts.join(", ")))?;
+        }
+        report::line(&format!(
+            "spikes: {}, of unknown channels: {}",
+            self.spikes, self.unknown_channel_spikes
+        ))
     }
-    report::line(&format!(
-        "{} steps, {} passed over, {} restarts",
-        live.steps, live.skipped, live.restarts
-    ))?;
-    report::line(&live.latency_us.sentence())?;
-    report::line(&format!(
-        "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs",
-        live.through_us.p50, live.through_us.p99, live.through_us.max
-    ))?;
-    for (name, counts) in [("in", &live.source), ("out", &live.sink)] {
-        let counts: Vec<String> = counts.iter().map(|(n, c)| format!("{n}: {c}")).collect();
-        report::line(&format!("{name}: {}", counts.join(", ")))?;
-    }
-    report::line(&format!(
-        "spikes: {}, of unknown channels: {}",
-        live.spikes, live.unknown_channel_spikes
-    ))
 }

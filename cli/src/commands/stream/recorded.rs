@@ -17,10 +17,10 @@ use crate::device;
 use crate::files::Files;
 use crate::rates::Rates;
 use crate::replay::{Feed, LatencyUs, deadline, replay_each};
-use crate::report::{self, Bar, Scores};
+use crate::report::{self, Bar, Outcome, Scores};
 
 #[derive(Serialize)]
-struct Streamed {
+struct StreamReport {
     #[serde(flatten)]
     scores: Scores,
     latency_us: LatencyUs,
@@ -31,6 +31,8 @@ struct Streamed {
     flags: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_misses: Option<u64>,
+    #[serde(skip)]
+    spikes: u64,
 }
 
 pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
@@ -114,34 +116,38 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         device,
         total_seconds: report::total_seconds(),
     };
-    let streamed = Streamed {
+    let streamed = StreamReport {
         scores,
         latency_us: LatencyUs::of(&stats),
         dropped: stats.dropped,
         flagged,
         flags,
         deadline_misses: deadline.map(|_| stats.deadline_misses),
+        spikes: stats.spikes,
     };
-    if args.common.json {
-        return report::json(&streamed);
-    }
-    streamed.scores.print()?;
-    report::line(&streamed.latency_us.sentence())?;
-    if let Some(misses) = streamed.deadline_misses {
-        report::line(&format!("deadline misses: {misses}"))?;
-    }
-    let flags: Vec<String> = (streamed.flags.iter())
-        .map(|(name, steps)| format!("{name}: {steps}"))
-        .collect();
-    if !flags.is_empty() {
+    report::tell(&streamed, args.common.json)
+}
+
+impl Outcome for StreamReport {
+    fn print(&self) -> Result<()> {
+        self.scores.print()?;
+        report::line(&self.latency_us.sentence())?;
+        if let Some(misses) = self.deadline_misses {
+            report::line(&format!("deadline misses: {misses}"))?;
+        }
+        let flags: Vec<String> = (self.flags.iter())
+            .map(|(name, steps)| format!("{name}: {steps}"))
+            .collect();
+        if !flags.is_empty() {
+            report::line(&format!(
+                "steps flagged: {} ({})",
+                self.flagged,
+                flags.join(", ")
+            ))?;
+        }
         report::line(&format!(
-            "steps flagged: {} ({})",
-            streamed.flagged,
-            flags.join(", ")
-        ))?;
+            "spikes: {}, dropped: {}",
+            self.spikes, self.dropped
+        ))
     }
-    report::line(&format!(
-        "spikes: {}, dropped: {}",
-        stats.spikes, stats.dropped
-    ))
 }

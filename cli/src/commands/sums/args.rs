@@ -16,28 +16,27 @@ pub(crate) struct Sums {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Recordings (.npz) with behaviour, to sum, and files of sums, to merge: of the same channels,
-    /// outputs, bank, step, delay and low-pass. No order makes a difference, to the last bit
+    /// Recordings with behaviour to sum, and files of sums to merge. All need the same channels,
+    /// outputs, bank, step, delay and low-pass. Their order does not change a bit of the result
     #[arg(value_name = "RECORDING|SUMS", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// File of sums to write
     #[arg(long, value_name = "SUMS")]
     pub(crate) out: PathBuf,
-    /// Read recordings (.npz) in stretches, so that one and what is made of it take about this much of memory, such
-    /// as 1GiB, however long it is; the sums come on top. The results are the same, to rounding
+    /// Read recordings (.npz) in chunks, so that each takes about SIZE of memory, such as 1GiB,
+    /// whatever its length. Sums are not included. Results are equal up to rounding
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) memory: Option<u64>,
-    /// Filter bank of recordings: single (10 ms), slow (0.1 to 10 s), reach (10 to 800 ms), wide (10
-    /// ms to 3 s)
+    /// Filter bank: single (10 ms), slow (0.1 to 10 s), reach (10 to 800 ms) or wide (10 ms to 3 s)
     #[arg(long, value_name = "NAME", conflicts_with = "filters")]
     pub(crate) bank: Option<String>,
     /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
     #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
-    /// Length of one step; default: the bin of a binned recording, else 5 ms
+    /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) step: Option<f64>,
-    /// Delay of the output behind the behaviour in seconds, rounded to whole steps (negative looks
+    /// Delay of the output behind the behaviour, in seconds, rounded to whole steps (negative:
     /// ahead)
     #[arg(
         long,
@@ -46,7 +45,8 @@ pub(crate) struct Sums {
         allow_hyphen_values = true
     )]
     pub(crate) delay: String,
-    /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2)
+    /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2) [default:
+    /// none]
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
 }

@@ -16,14 +16,13 @@ use serde::Serialize;
 
 use crate::bank::{self, FilterShape};
 use crate::chunks;
-use crate::commands::info::args::Info;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind, first_bytes};
-use crate::report::{self, Bar, count, number};
+use crate::report::{self, Bar, Outcome, count, number};
 use args::Sums as Arguments;
 
-/// What a file of sums holds.
+/// Content of a file of sums.
 #[derive(Serialize)]
 struct Facts {
     kind: &'static str,
@@ -72,11 +71,10 @@ impl Facts {
             total_seconds: report::total_seconds(),
         }
     }
+}
 
-    fn print(&self, sums: &Sums, json: bool) -> Result<()> {
-        if json {
-            return report::json(self);
-        }
+impl Outcome for Facts {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: sums over {} of {}, {} into {}, {} bytes",
             self.file,
@@ -86,8 +84,10 @@ impl Facts {
             count(self.outputs.len() as u128, "output"),
             self.bytes
         ))?;
-        let form = sums.form();
-        report::line(&format!("bank (tau s:order): {}", bank::text(&form.bank)))?;
+        report::line(&format!(
+            "bank (tau s:order): {}",
+            bank::text(&self.filters)
+        ))?;
         report::line(&format!(
             "step {} s, delay {} s, low-pass {}",
             number(self.step_seconds),
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     let bytes = args.out.metadata().map_or(0, |m| m.len());
     let mut facts = Facts::of(&sums, &args.out, bytes);
     facts.device = ran_on;
-    facts.print(&sums, args.common.json)
+    report::tell(&facts, args.common.json)
 }
 
 /// Refuses options that would change nothing, and such as would mean one recording of several.
@@ -210,7 +210,7 @@ fn in_chunks(
     })
 }
 
-/// What is summed, on a clock of `step_seconds`.
+/// Training options of the sums, on a clock of `step_seconds`.
 pub(super) fn options(
     args: &Arguments,
     bank: FilterBank,
@@ -223,20 +223,7 @@ pub(super) fn options(
 }
 
 /// `betz info` of a file of sums.
-pub(super) fn inside(args: &Info, path: &Path, bytes: u64) -> Result<()> {
-    for (option, given) in [("--weights", &args.weights), ("--picture", &args.picture)] {
-        if given.is_some() {
-            let (model, recording) = ("a model", "a recording");
-            let expected = if option == "--weights" {
-                model
-            } else {
-                recording
-            };
-            return Err(Error::argument(format!(
-                "{option}: expected {expected}, got sums"
-            )));
-        }
-    }
+pub(super) fn inside(path: &Path, bytes: u64, json: bool) -> Result<()> {
     let sums = Sums::load(path)?;
-    Facts::of(&sums, path, bytes).print(&sums, args.common.json)
+    report::tell(&Facts::of(&sums, path, bytes), json)
 }

@@ -14,29 +14,30 @@ pub struct Train {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Use no more than this of each GPU's memory, such as 2GiB or 500MB; what does not fit is
-    /// computed in parts
+    /// Memory to use on each GPU at most, such as 2GiB or 500MB; larger problems are computed in
+    /// parts
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) device_memory: Option<u64>,
-    /// Read the recording (.npz) in stretches, so that it and what is made of it take about this much of memory, such
-    /// as 1GiB, however long it is; sums and systems come on top. The results are the same, to rounding
+    /// Read the recording (.npz) in chunks, so that it takes about SIZE of memory, such as 1GiB,
+    /// whatever its length. Sums and linear systems are not included. Results are equal up to
+    /// rounding
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]
     pub(crate) memory: Option<u64>,
-    /// Multiply in TF32 where a GPU computes Γ by the dense path: faster for many channels, less exact;
-    /// the error is measured on a sample and reported
+    /// Multiply in TF32 when a GPU computes Γ by the dense path: faster with many channels, less
+    /// exact. The error is measured on a sample and reported
     #[arg(long)]
     pub(crate) tf32: bool,
-    /// Recording (.npz) with behaviour
+    /// Recording with behaviour (.npz, .nwb)
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
     /// Model file to write
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
-    /// Length of one step; default: the bin of a binned recording, else 5 ms
+    /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) step: Option<f64>,
-    /// Filter bank: auto (the best by cross-validation), or a preset: single (10 ms), slow (0.1 to
-    /// 10 s), reach (10 to 800 ms), wide (10 ms to 3 s)
+    /// Filter bank: auto (chosen by cross-validation), single (10 ms), slow (0.1 to 10 s), reach
+    /// (10 to 800 ms) or wide (10 ms to 3 s)
     #[arg(
         long,
         value_name = "NAME",
@@ -47,25 +48,25 @@ pub struct Train {
     /// One PSC filter t^n e^(-t/tau) as TAU:ORDER, tau in seconds; repeat for a bank
     #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
-    /// Ridge added to the diagonal of the centred Γ, which is a sum over steps, not a mean; default: chosen by cross-validation, or with
-    /// --folds 0 as by --noise 0.1
+    /// Ridge added to the diagonal of the centred Γ (a sum over steps, not a mean) [default: chosen
+    /// by cross-validation; with --folds 0: as --noise 0.1]
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
     pub(crate) ridge: Option<f64>,
-    /// Neural noise: standard deviation on each feature as a fraction of the largest response
+    /// Neural noise: standard deviation on each feature, as a fraction of the largest response
     #[arg(long, value_name = "FRACTION")]
     pub(crate) noise: Option<f64>,
-    /// Folds of the cross-validation (over segments, or contiguous blocks of a single one), up to
-    /// 1000; 0: none
+    /// Number of cross-validation folds, up to 1000: over segments, or over contiguous blocks of a
+    /// single segment. 0: none
     #[arg(long, default_value_t = 5)]
     pub(crate) folds: u32,
-    /// How Γ is computed
+    /// Method that computes Γ
     #[arg(long, value_enum, default_value_t = Gram::Auto)]
     pub(crate) gram: Gram,
-    /// How the system is solved
+    /// Method that solves the linear system
     #[arg(long, value_enum, default_value_t = SolverName::Cholesky)]
     pub(crate) solver: SolverName,
-    /// Delay of the output behind the behaviour in seconds, rounded to whole steps (negative looks
-    /// ahead), or auto: by cross-correlation
+    /// Delay of the output behind the behaviour, in seconds, rounded to whole steps (negative:
+    /// ahead), or auto: estimated by cross-correlation
     #[arg(
         long,
         value_name = "SECONDS|auto",
@@ -73,36 +74,49 @@ pub struct Train {
         allow_hyphen_values = true
     )]
     pub(crate) delay: String,
-    /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2)
+    /// Butterworth low-pass on the responses, as HZ or HZ:ORDER (order 1 to 8, default 2) [default:
+    /// none]
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
-    /// Kind of decoder, or auto: the linear one unless another decodes better, by more than two standard
-    /// errors, what it was not trained on
+    /// Decoder kind. auto: the linear one, unless another is better in cross-validation by more
+    /// than two standard errors
     #[arg(long, value_enum, default_value_t = DecoderKind::Linear)]
     pub(crate) decoder: DecoderKind,
-    /// Latents of a lift or of experts; default: by cross-validation, up to 12
+    /// Number of latents of a lift or of experts [default: by cross-validation, up to 12]
     #[arg(long, value_name = "N")]
     pub(crate) latents: Option<usize>,
-    /// Experts; default: by cross-validation
+    /// Number of experts [default: by cross-validation]
     #[arg(long, value_name = "N")]
     pub(crate) experts: Option<usize>,
-    /// Random features of a lift; default: by cross-validation, up to 256
+    /// Number of random features of a lift [default: by cross-validation, up to 256]
     #[arg(long, value_name = "N")]
     pub(crate) lift_units: Option<usize>,
-    /// Cells of a decoder of place along the longest axis; default: 28
+    /// Number of cells of a place decoder along the longest axis [default: 28]
     #[arg(long, value_name = "N")]
     pub(crate) cells: Option<usize>,
-    /// Combine this many random units into each multi-unit channel
+    /// Units of each layer of a recurrent decoder, multiples of 16, separated by commas [default: 64,64 for
+    /// trials, 64 for continuous recordings]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) layers: Option<Vec<usize>>,
+    /// Number of networks that a recurrent decoder averages [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) members: Option<usize>,
+    /// Number of passes over the recording that train a recurrent decoder [default: 140 over trials, 150
+    /// over continuous recordings]
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<usize>,
+    /// Number of random units to combine into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,
-    /// Combine units by a list: one channel per line, names or numbers separated by spaces
+    /// File that lists the units to combine: one channel per line, names or numbers separated by
+    /// spaces
     #[arg(long, value_name = "FILE")]
     pub(crate) groups: Option<PathBuf>,
-    /// Refuse channels that make Γ singular (silent, or copies) instead of masking them
+    /// Refuse channels that make Γ singular (silent channels, or copies) instead of masking them
     #[arg(long)]
     pub(crate) refuse_dead: bool,
-    /// Keep the sums in the model file, so that `betz drop` can take channels away exactly; at most SIZE,
-    /// such as 64MiB
+    /// Store the sufficient statistics in the model file, in at most SIZE such as 64MiB, for `betz
+    /// drop`, `betz adapt` and `betz solve` [without SIZE: 256MiB]
     #[arg(
         long,
         value_name = "SIZE",
@@ -112,34 +126,40 @@ pub struct Train {
         value_parser = memory_size
     )]
     pub(crate) retain: Option<u64>,
-    /// Tell the variance of every estimate as well: a lift's or experts' step then costs as much more as its
-    /// readout
+    /// Also estimate the variance of every output. Adds the cost of one more readout to each step.
+    /// Lift and experts only
     #[arg(long)]
     pub(crate) variance: bool,
-    /// Seed of random multi-unit groups, of a lift's projections and of the search for experts
+    /// Seed of random multi-unit groups, of a lift's projections, of the search for experts and of networks
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// What `--decoder` takes.
+/// The decoder kinds of `--decoder`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DecoderKind {
+    /// Linear readout of filtered spikes
     Linear,
+    /// Linear readout of random features of a few latents
     Lift,
+    /// Several linear readouts of a few latents, mixed by where the latents are
     Experts,
-    /// A steady-state Kalman filter: for labs that expect one
+    /// Steady-state Kalman filter
     Kalman,
-    /// That filter taught what was intended: velocities turned to where each trial ends
+    /// Kalman filter trained on intended movement: velocities turned towards the end of each trial
     Refit,
-    /// Bayes' rule on a grid of places, for place cells: outputs are coordinates
+    /// Bayes' rule on a grid of places, for place cells; outputs are coordinates
     Place,
+    /// Layers of gated recurrent units on the counts of a bin
+    Recurrent,
+    /// The best by cross-validation; the linear one if no other is clearly better
     Auto,
 }
 
-/// How Γ is computed.
+/// Methods that compute Γ.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Gram {
-    /// Whichever costs less
+    /// The cheaper one
     Auto,
     /// Filter, then multiply
     Dense,
@@ -147,7 +167,7 @@ pub(crate) enum Gram {
     Event,
 }
 
-/// How Γφ = Υ is solved.
+/// Methods that solve Γφ = Υ.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum SolverName {
     /// Cholesky factorisation

@@ -10,55 +10,47 @@ use betz::{Error, Result};
 
 use super::args::{DecoderKind, Gram, SolverName, Train};
 use crate::bank;
+use clap::ValueEnum;
 
-/// How far `--delay auto` looks, before and after.
+/// Longest delay that `--delay auto` tries, in both directions.
 const LONGEST_DELAY_SECONDS: f64 = 0.5;
 
 /// The kinds that `--decoder` asks for.
 fn kinds(args: &Train) -> Result<KindOptions> {
-    let latents = ("--latents", args.latents);
-    let units = ("--lift-units", args.lift_units);
-    let experts = ("--experts", args.experts);
-    let cells = ("--cells", args.cells);
-    let refuse = |decoder: &str, options: &[(&str, Option<usize>)]| {
-        let given = options
-            .iter()
-            .find_map(|(name, given)| Some((name, (*given)?)));
-        given.map_or(Ok(()), |(name, given)| {
-            Err(Error::argument(format!(
-                "{name}: expected a --decoder that has such, which {decoder} does not, got {given}"
-            )))
-        })
+    use DecoderKind::{Auto, Experts, Kalman, Lift, Linear, Place, Recurrent, Refit};
+    let layers = args.layers.as_ref().map(Vec::len);
+    let sizes: [(&str, Option<usize>, &[DecoderKind]); 7] = [
+        ("--latents", args.latents, &[Lift, Experts, Auto]),
+        ("--lift-units", args.lift_units, &[Lift, Auto]),
+        ("--experts", args.experts, &[Experts, Auto]),
+        ("--cells", args.cells, &[Place]),
+        ("--layers", layers, &[Recurrent]),
+        ("--members", args.members, &[Recurrent]),
+        ("--epochs", args.epochs, &[Recurrent]),
+    ];
+    let name = |kind: DecoderKind| {
+        kind.to_possible_value()
+            .map_or_else(String::new, |v| v.get_name().to_owned())
     };
+    for (option, given, kinds) in sizes {
+        if given.is_some() && !kinds.contains(&args.decoder) {
+            let kinds: Vec<String> = kinds.iter().copied().map(name).collect();
+            return Err(Error::argument(format!(
+                "{option}: expected --decoder {}, got {}",
+                kinds.join(" or "),
+                name(args.decoder)
+            )));
+        }
+    }
     let kinds = match args.decoder {
-        DecoderKind::Linear => {
-            refuse("linear", &[latents, units, experts, cells])?;
-            return Ok(KindOptions::linear());
-        }
-        DecoderKind::Lift => {
-            refuse("lift", &[experts, cells])?;
-            KindOptions::among(&[train::Kind::Lift])
-        }
-        DecoderKind::Experts => {
-            refuse("experts", &[units, cells])?;
-            KindOptions::among(&[train::Kind::Experts])
-        }
-        DecoderKind::Kalman => {
-            refuse("kalman", &[latents, units, experts, cells])?;
-            KindOptions::among(&[train::Kind::Kalman])
-        }
-        DecoderKind::Refit => {
-            refuse("refit", &[latents, units, experts, cells])?;
-            KindOptions::among(&[train::Kind::Refit])
-        }
-        DecoderKind::Place => {
-            refuse("place", &[latents, units, experts])?;
-            KindOptions::among(&[train::Kind::Place])
-        }
-        DecoderKind::Auto => {
-            refuse("auto", &[cells])?;
-            KindOptions::auto()
-        }
+        Linear => return Ok(KindOptions::linear()),
+        Lift => KindOptions::among(&[train::Kind::Lift]),
+        Experts => KindOptions::among(&[train::Kind::Experts]),
+        Kalman => KindOptions::among(&[train::Kind::Kalman]),
+        Refit => KindOptions::among(&[train::Kind::Refit]),
+        Place => KindOptions::among(&[train::Kind::Place]),
+        Recurrent => KindOptions::among(&[train::Kind::Recurrent]),
+        Auto => KindOptions::auto(),
     };
     if args.folds == 0 {
         return Err(Error::argument(
@@ -70,6 +62,9 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         units: args.lift_units,
         experts: args.experts,
         cells: args.cells,
+        layers: args.layers.clone(),
+        members: args.members,
+        epochs: args.epochs,
         seed: args.seed,
         ..kinds
     })

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::args::Train;
 use crate::bank::{self, FilterShape};
-use crate::report;
+use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
-struct Trained {
+struct TrainingReport {
     model: String,
     decoder: &'static str,
-    /// How the kinds compare; empty when only the linear one was asked for.
+    /// Comparison of the kinds; empty if only the linear one was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kinds: Vec<KindRow>,
     /// Steps whose spikes were taken for artefacts.
@@ -41,9 +41,13 @@ struct Trained {
     /// Of a lower precision against full precision, on a sample of Γ, relative to √(Γ_ii Γ_jj).
     #[serde(skip_serializing_if = "Option::is_none")]
     gram_error: Option<GramError>,
+    #[serde(skip)]
+    model_outputs: usize,
+    #[serde(skip)]
+    of_signal: bool,
 }
 
-/// How a kind did in cross-validation.
+/// Cross-validated scores of one kind.
 #[derive(Serialize)]
 struct KindRow {
     decoder: &'static str,
@@ -82,7 +86,7 @@ fn row(score: train::KindScore) -> KindRow {
 }
 
 /// One row a kind that was compared.
-fn kind_table(trained: &Trained) -> Result<()> {
+fn kind_table(trained: &TrainingReport) -> Result<()> {
     if trained.kinds.is_empty() {
         return Ok(());
     }
@@ -91,7 +95,7 @@ fn kind_table(trained: &Trained) -> Result<()> {
         "R²",
         "gain",
         "median distance",
-        "multiply-adds a step",
+        "multiply-adds per step",
         "configuration",
     ]);
     for kind in &trained.kinds {
@@ -110,11 +114,12 @@ fn kind_table(trained: &Trained) -> Result<()> {
         ]);
     }
     table.print()?;
-    report::line(&format!("taken: {}", trained.decoder))?;
+    report::line(&format!("selected: {}", trained.decoder))?;
     match trained.artefacts {
         None | Some(0) => Ok(()),
         Some(steps) => report::line(&format!(
-            "{steps} steps hold far more spikes than usual and were taken for artefacts"
+            "artefacts left out: {} with far more spikes than usual",
+            report::count(steps as u128, "step")
         )),
     }
 }
@@ -128,7 +133,7 @@ pub(super) fn print(
     gram_error: Option<GramError>,
 ) -> Result<()> {
     let record = model.training();
-    let trained = Trained {
+    let trained = TrainingReport {
         model: args.out.display().to_string(),
         decoder: (comparison.as_ref()).map_or(model.kind(), |c| c.taken.name()),
         artefacts: comparison.as_ref().map(|c| c.artefacts),
@@ -151,61 +156,66 @@ pub(super) fn print(
         total_seconds: report::total_seconds(),
         device,
         gram_error,
+        model_outputs: model.outputs().len(),
+        of_signal: input_form::is_of_signal(model),
     };
-    if args.common.json {
-        return report::json(&trained);
-    }
-    kind_table(&trained)?;
-    if trained.outputs.is_empty() {
-        report::line("no cross-validation (--folds 0): no scores")?;
-    } else {
-        report::line(&format!(
-            "scores by {}-fold cross-validation:",
-            trained.folds
-        ))?;
-        report::score_table(&trained.outputs)?;
-        report::remarks(&trained.outputs);
-    }
-    report::line(&format!("bank (tau s:order): {}", bank::text(model.bank())))?;
-    let clock = format!(
-        "delay {} s, step {} s",
-        report::number(trained.delay_seconds),
-        report::number(trained.step_seconds)
-    );
-    // A decoder of place has neither Γ nor ridge.
-    report::line(&match trained.gram.as_str() {
-        "" => clock,
-        gram => format!(
-            "ridge {:.4e}, {clock}, Γ {gram}, {}",
-            trained.ridge, trained.solver
-        ),
-    })?;
-    if let Some(error) = &trained.gram_error {
-        report::line(&format!(
-            "Γ in {}: on a sample off by {:.1e} at most, {:.1e} root mean square, of √(Γ_ii Γ_jj)",
-            error.precision, error.largest, error.rms
-        ))?;
-    }
-    if trained.masked_channels > 0 {
-        report::line(&format!(
-            "{} of {} masked (silent, or copies of others)",
-            trained.masked_channels,
-            report::count(trained.channels as u128, "channel")
-        ))?;
-    }
-    report::line(&format!(
-        "{}: {}, {}, trained on {} and {} in {:.2} s ({:.2} s in all) on {}",
-        trained.model,
-        report::count(trained.channels as u128, "channel"),
-        report::count(model.outputs().len() as u128, "output"),
-        report::count(trained.steps, "step"),
-        if input_form::is_of_signal(model) {
-            "a signal".to_owned()
+    report::tell(&trained, args.common.json)
+}
+
+impl Outcome for TrainingReport {
+    fn print(&self) -> Result<()> {
+        kind_table(self)?;
+        if self.outputs.is_empty() {
+            report::line("no scores: --folds 0 turns cross-validation off")?;
         } else {
-            report::count(trained.spikes, "spike")
-        },
-        seconds,
-        trained.total_seconds,
-        trained.device
-    ))
+            report::line(&format!("scores by {}-fold cross-validation:", self.folds))?;
+            report::score_table(&self.outputs)?;
+            report::remarks(&self.outputs);
+        }
+        report::line(&format!(
+            "bank (tau s:order): {}",
+            bank::text(&self.filters)
+        ))?;
+        let clock = format!(
+            "delay {} s, step {} s",
+            report::number(self.delay_seconds),
+            report::number(self.step_seconds)
+        );
+        // A decoder of place has neither Γ nor ridge.
+        report::line(&match self.gram.as_str() {
+            "" => clock,
+            gram => format!(
+                "ridge {:.4e}, {clock}, Γ {gram}, {}",
+                self.ridge, self.solver
+            ),
+        })?;
+        if let Some(error) = &self.gram_error {
+            report::line(&format!(
+                "Γ in {}: on a sample off by {:.1e} at most, {:.1e} root mean square, of √(Γ_ii Γ_jj)",
+                error.precision, error.largest, error.rms
+            ))?;
+        }
+        if self.masked_channels > 0 {
+            report::line(&format!(
+                "{} of {} masked (silent, or copies of others)",
+                self.masked_channels,
+                report::count(self.channels as u128, "channel")
+            ))?;
+        }
+        report::line(&format!(
+            "{}: {}, {}, trained on {} and {} in {:.2} s ({:.2} s in all) on {}",
+            self.model,
+            report::count(self.channels as u128, "channel"),
+            report::count(self.model_outputs as u128, "output"),
+            report::count(self.steps, "step"),
+            if self.of_signal {
+                "a signal".to_owned()
+            } else {
+                report::count(self.spikes, "spike")
+            },
+            self.seconds,
+            self.total_seconds,
+            self.device
+        ))
+    }
 }

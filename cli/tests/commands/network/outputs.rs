@@ -1,4 +1,4 @@
-//! What `betz network` writes for others, and says beforehand.
+//! Exports of `betz network`, and its estimates beforehand.
 
 use super::*;
 

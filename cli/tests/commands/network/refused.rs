@@ -1,4 +1,4 @@
-//! What `betz network` refuses, with what it says and with what code.
+//! Refusals of `betz network`, with their messages and exit codes.
 
 use std::fs;
 

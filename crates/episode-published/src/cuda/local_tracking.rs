@@ -25,7 +25,7 @@ use betz_kernels::{Arguments, Tally, Tick};
 
 const THREADS: u32 = 256;
 
-/// How long lists may get.
+/// The largest sizes of lists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Entries of a list, 12 bytes each.
@@ -139,14 +139,14 @@ impl<T> Step<T> {
     }
 }
 
-/// What a look-up of all entries found.
+/// The number of events that a look-up of all entries found.
 struct Finds {
     total: usize,
     /// The most of one entry.
     most: usize,
 }
 
-/// The kernels and where they look.
+/// The kernels and the events that they search.
 struct Tracker<'a, T> {
     context: &'a Context,
     events: &'a DeviceEvents,
@@ -186,7 +186,7 @@ impl<'a, T: Tick> Tracker<'a, T> {
         })
     }
 
-    /// Cuts `group` where the first lists would fill a quarter of the room.
+    /// Cuts `group` so that the first lists fill a quarter of the room.
     fn batches<'o>(
         &self,
         patterns: &'o [Pattern],

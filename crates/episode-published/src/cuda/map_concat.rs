@@ -18,7 +18,7 @@ use betz_kernels::episode::{EpisodeConcat, EpisodeMap};
 /// Threads for each multiprocessor that segments should give work to.
 const THREADS_PER_MULTIPROCESSOR: usize = 1024;
 
-/// Fewest segments, where time is long enough.
+/// Fewest segments, if time is long enough.
 const FEWEST: usize = 8;
 
 /// Most segments: joining them is one warp's work, so more take longer than they save.
@@ -30,10 +30,10 @@ const SPANS: i64 = 2;
 /// Bytes of what an automaton saw.
 const TUPLE_BYTES: usize = size_of::<Tuple>();
 
-/// How the time is cut, and how long lists are at first.
+/// The cut of the time, and the first length of lists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SegmentCut {
-    /// How many segments; `None` for as many as keep the device busy.
+    /// Number of segments; `None` for enough to keep the device busy.
     pub(super) segments: Option<usize>,
     /// Ticks that a list holds at first, a power of two.
     pub(super) capacity: usize,
@@ -48,8 +48,8 @@ impl Default for SegmentCut {
     }
 }
 
-/// What a run found.
-pub(super) struct Done {
+/// Counts by segments.
+pub(super) struct SegmentCounts {
     pub(super) counts: Vec<u64>,
     /// Segments that no automaton fitted, of all episodes.
     pub(super) recounted: u64,
@@ -59,9 +59,13 @@ pub(super) struct Done {
 ///
 /// Allocates lists and results for the threads of a launch, at most about a gigabyte or a quarter of
 /// what is free unless one episode needs more. Asks the progress between launches.
-pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>, shape: SegmentCut) -> Result<Done> {
+pub(super) fn count(
+    stream: &DeviceStream,
+    job: &CountJob<'_>,
+    shape: SegmentCut,
+) -> Result<SegmentCounts> {
     check_sizes(job.patterns)?;
-    let mut done = Done {
+    let mut done = SegmentCounts {
         counts: vec![0; job.patterns.len()],
         recounted: 0,
     };
@@ -82,17 +86,15 @@ pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>, shape: SegmentCut
         let bytes = segments.count() * places * (TUPLE_BYTES + (places - 1) * capacity * 8);
         let fitting = (list_memory(&stream.context)? / bytes as u64).max(1) as usize;
         let mut overflown = Vec::new();
+        let round = Round {
+            stream,
+            job,
+            segments,
+            capacity,
+        };
         for batch in left.chunks(fitting) {
             progress::check(job.progress, "counting")?;
-            done.recounted += launch(
-                stream,
-                job,
-                batch,
-                &segments,
-                capacity,
-                &mut done.counts,
-                &mut overflown,
-            )?;
+            round.count(batch, &mut done, &mut overflown)?;
         }
         let finished = done.counts.len() - overflown.len();
         let total = done.counts.len() as u64;
@@ -136,91 +138,128 @@ impl Segments {
     }
 }
 
-/// Counts the patterns of `batch`; returns how many segments were counted again, and lists the
-/// patterns whose lists were too short.
-fn launch(
-    stream: &DeviceStream,
-    job: &CountJob<'_>,
-    batch: &[usize],
-    segments: &Segments,
+/// One pass over patterns: the segments, and the length of lists.
+struct Round<'a> {
+    stream: &'a DeviceStream,
+    job: &'a CountJob<'a>,
+    segments: Segments,
     capacity: usize,
-    counts: &mut [u64],
-    overflown: &mut Vec<usize>,
-) -> Result<u64> {
-    let context = &stream.context;
-    let episodes = Episodes::upload(context, batch.iter().map(|&i| &job.patterns[i]))?;
-    let places = episodes.places as usize;
-    let bytes = places * AUTOMATON_BYTES;
-    let items = batch.len() * places;
-    let threads = fitting_threads(context, items.next_multiple_of(32).min(128), bytes);
-    let blocks = items.div_ceil(threads);
-    let width = blocks * threads;
-    let cuts = context.upload(&segments.cuts)?;
-    let entries = context.upload(&segments.entries)?;
-    let exits = context.upload(&segments.exits)?;
-    let segment_count = segments.count() as u32;
-    let list_capacity = capacity as u32;
-    let mut lists: Buffer<i64> =
-        context.alloc(segments.count() * width * (places - 1) * capacity)?;
-    let mut tuples: Buffer<Tuple> = context.alloc(segments.count() * items)?;
-    // Counts, whether lists were too short, and how many segments were counted again.
-    let mut results: Buffer<u32> = context.zeros(2 * batch.len() + 1)?;
-    let map = EpisodeMap {
-        events: stream.events.read(),
-        event_count: stream.count,
-        symbol_bits: stream.symbol_bits,
-        sizes: episodes.sizes.read(),
-        symbols: episodes.symbols.read(),
-        lows: episodes.lows.read(),
-        highs: episodes.highs.read(),
-        episodes: episodes.count,
-        places: episodes.places,
-        cuts: cuts.read(),
-        entries: entries.read(),
-        exits: exits.read(),
-        capacity: list_capacity,
-        lists: lists.update(),
-        tuples: tuples.write(),
-        overflown: results.update().skip(batch.len()),
-    };
-    context.load::<EpisodeMap>(&[], threads * bytes)?.launch(
-        (blocks as u32, segment_count, 1),
-        threads as u32,
-        map,
-    )?;
-    let (counted, others) = results.update().split_at(batch.len());
-    let (overflown_there, recounted) = others.split_at(batch.len());
-    let concat = EpisodeConcat {
-        events: stream.events.read(),
-        event_count: stream.count,
-        symbol_bits: stream.symbol_bits,
-        sizes: episodes.sizes.read(),
-        symbols: episodes.symbols.read(),
-        lows: episodes.lows.read(),
-        highs: episodes.highs.read(),
-        episodes: episodes.count,
-        places: episodes.places,
-        cuts: cuts.read(),
-        exits: exits.read(),
-        segments: segment_count,
-        capacity: list_capacity,
-        // The map's lists serve again: it had at least a thread an episode.
-        lists: lists.update(),
-        tuples: tuples.read(),
-        counts: counted,
-        overflown: overflown_there,
-        recounted,
-    };
-    context
-        .load::<EpisodeConcat>(&[], bytes)?
-        .launch((batch.len() as u32, 1, 1), 32, concat)?;
-    let results = context.download(&results, 2 * batch.len() + 1)?;
-    for (k, &i) in batch.iter().enumerate() {
-        if results[batch.len() + k] != 0 {
-            overflown.push(i);
-        } else {
-            counts[i] = u64::from(results[k]);
+}
+
+/// A batch of episodes on the device, with the memory that both kernels share.
+struct Batch {
+    episodes: Episodes,
+    cuts: Buffer<i64>,
+    exits: Buffer<u32>,
+    lists: Buffer<i64>,
+    tuples: Buffer<Tuple>,
+    /// Counts, flags of lists that were too short, and the number of segments counted again.
+    results: Buffer<u32>,
+    threads: usize,
+    blocks: usize,
+}
+
+impl Round<'_> {
+    /// Counts the patterns of `batch`; lists those whose lists were too short.
+    fn count(
+        &self,
+        batch: &[usize],
+        done: &mut SegmentCounts,
+        overflown: &mut Vec<usize>,
+    ) -> Result<()> {
+        let context = &self.stream.context;
+        let episodes = Episodes::upload(context, batch.iter().map(|&i| &self.job.patterns[i]))?;
+        let places = episodes.places as usize;
+        let items = batch.len() * places;
+        let wanted = items.next_multiple_of(32).min(128);
+        let threads = fitting_threads(context, wanted, places * AUTOMATON_BYTES);
+        let blocks = items.div_ceil(threads);
+        let segments = self.segments.count();
+        let lists = segments * blocks * threads * (places - 1) * self.capacity;
+        let mut there = Batch {
+            episodes,
+            cuts: context.upload(&self.segments.cuts)?,
+            exits: context.upload(&self.segments.exits)?,
+            lists: context.alloc(lists)?,
+            tuples: context.alloc(segments * items)?,
+            results: context.zeros(2 * batch.len() + 1)?,
+            threads,
+            blocks,
+        };
+        self.map(&mut there)?;
+        self.concat(&mut there)?;
+        let results = context.download(&there.results, 2 * batch.len() + 1)?;
+        for (k, &i) in batch.iter().enumerate() {
+            if results[batch.len() + k] != 0 {
+                overflown.push(i);
+            } else {
+                done.counts[i] = u64::from(results[k]);
+            }
         }
+        done.recounted += u64::from(results[2 * batch.len()]);
+        Ok(())
     }
-    Ok(u64::from(results[2 * batch.len()]))
+
+    /// Runs an automaton for every segment and split.
+    fn map(&self, batch: &mut Batch) -> Result<()> {
+        let (stream, context) = (self.stream, &self.stream.context);
+        let entries = context.upload(&self.segments.entries)?;
+        let episodes = &batch.episodes;
+        let map = EpisodeMap {
+            events: stream.events.read(),
+            event_count: stream.count,
+            symbol_bits: stream.symbol_bits,
+            sizes: episodes.sizes.read(),
+            symbols: episodes.symbols.read(),
+            lows: episodes.lows.read(),
+            highs: episodes.highs.read(),
+            episodes: episodes.count,
+            places: episodes.places,
+            cuts: batch.cuts.read(),
+            entries: entries.read(),
+            exits: batch.exits.read(),
+            capacity: self.capacity as u32,
+            lists: batch.lists.update(),
+            tuples: batch.tuples.write(),
+            overflown: batch.results.update().skip(episodes.count as usize),
+        };
+        let bytes = batch.threads * episodes.places as usize * AUTOMATON_BYTES;
+        context.load::<EpisodeMap>(&[], bytes)?.launch(
+            (batch.blocks as u32, self.segments.count() as u32, 1),
+            batch.threads as u32,
+            map,
+        )
+    }
+
+    /// Joins the segments of each episode.
+    fn concat(&self, batch: &mut Batch) -> Result<()> {
+        let (stream, context) = (self.stream, &self.stream.context);
+        let episodes = &batch.episodes;
+        let (counts, others) = batch.results.update().split_at(episodes.count as usize);
+        let (overflown, recounted) = others.split_at(episodes.count as usize);
+        let concat = EpisodeConcat {
+            events: stream.events.read(),
+            event_count: stream.count,
+            symbol_bits: stream.symbol_bits,
+            sizes: episodes.sizes.read(),
+            symbols: episodes.symbols.read(),
+            lows: episodes.lows.read(),
+            highs: episodes.highs.read(),
+            episodes: episodes.count,
+            places: episodes.places,
+            cuts: batch.cuts.read(),
+            exits: batch.exits.read(),
+            segments: self.segments.count() as u32,
+            capacity: self.capacity as u32,
+            // The map's lists serve again: it had at least one thread per episode.
+            lists: batch.lists.update(),
+            tuples: batch.tuples.read(),
+            counts,
+            overflown,
+            recounted,
+        };
+        context
+            .load::<EpisodeConcat>(&[], episodes.places as usize * AUTOMATON_BYTES)?
+            .launch((episodes.count, 1, 1), 32, concat)
+    }
 }

@@ -1,7 +1,7 @@
-//! Algorithm 1, a thread an episode (*PTPE*): kernels/episode_serial.cu.
+//! Algorithm 1, one thread per episode (*PTPE*): kernels/episode_serial.cu.
 //!
 //! The papers' baseline mapped to a device as Cao et al., §5.1 do. Mended as the CPU's version is;
-//! and where an episode's lists, which have a fixed length on a device, are too short, it is counted
+//! and if an episode's lists, which have a fixed length on a device, are too short, it is counted
 //! again with longer ones.
 
 use super::episodes::{AUTOMATON_BYTES, Episodes, OVERFLOWN, block_threads};
@@ -15,7 +15,7 @@ use betz_kernels::episode::EpisodeSerial;
 /// Ticks that a list holds at first.
 pub(super) const CAPACITY: usize = 8;
 
-/// How much longer lists are the next time.
+/// Factor by which lists are longer the next time.
 pub(super) const GROWTH: usize = 4;
 
 /// One count for each pattern of `job`; lists hold `capacity` ticks at first, a power of two.

@@ -24,11 +24,7 @@ fn cuda_strategies_agree_with_the_oracle_on_random_cases() {
     assert_eq!(names.len(), 8);
     for seed in 0..cuda_cases(3_000) {
         let case = random_case(seed, 14, 12);
-        let expected: Vec<u64> = case
-            .patterns
-            .iter()
-            .map(|p| oracle::count(&case.events, p))
-            .collect();
+        let expected = case.oracle_counts();
         for name in &names {
             let strategy = strategy_on(name, &device).unwrap();
             let counts = strategy

@@ -1,13 +1,15 @@
-//! What the levelwise search needs of events, wherever they are.
+//! The interface through which the levelwise search counts, in memory or from a file.
 
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Ran;
 
 use super::{CountJob, Strategy};
-use crate::{Alphabet, Events, Pattern};
+use crate::alphabet::Alphabet;
+use crate::events::Events;
+use crate::pattern::Pattern;
 
-/// Events that episodes can be counted in: held in memory ([`InMemory`]) or read in stretches
+/// Events that episodes can be counted in: held in memory ([`InMemory`]) or read in chunks
 /// ([`LongEvents`](super::LongEvents)).
 pub trait Counter {
     /// Labels and clock.
@@ -28,12 +30,12 @@ pub trait Counter {
     fn ran(&self) -> Ran;
 }
 
-/// Events that are held, and a strategy.
+/// Events in memory, and a strategy.
 #[derive(Clone, Copy)]
 pub struct InMemory<'a> {
-    /// Where to count.
+    /// The events to count in.
     pub events: &'a Events,
-    /// How.
+    /// The strategy that counts.
     pub strategy: &'a dyn Strategy,
 }
 

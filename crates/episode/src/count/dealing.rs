@@ -21,7 +21,7 @@ pub(crate) struct PieceSizes {
 
 /// Units that nobody has taken yet.
 #[derive(Debug, Clone)]
-struct Left {
+struct PieceQueue {
     next: usize,
     total: usize,
     takers: usize,
@@ -30,7 +30,7 @@ struct Left {
     most: usize,
 }
 
-impl Left {
+impl PieceQueue {
     /// Units 0..`total` for `takers`, in pieces of `sizes`; with fewer than the least per taker, one piece per taker.
     fn new(total: usize, takers: usize, sizes: PieceSizes) -> Self {
         let takers = takers.max(1);
@@ -77,7 +77,7 @@ pub(crate) fn deal<D: Sync, T: Send>(
     sizes: PieceSizes,
     work: impl Fn(&D, Range<usize>) -> Result<T> + Sync,
 ) -> Result<Vec<(Range<usize>, T)>> {
-    let left = Mutex::new(Left::new(total, devices.len(), sizes));
+    let left = Mutex::new(PieceQueue::new(total, devices.len(), sizes));
     let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
     let serve = |device: &D| {
         let mut done = Vec::new();
@@ -126,7 +126,7 @@ mod tests {
     /// `cost(i)`, a piece `start` beside its units.
     fn simulated(
         speeds: &[f64],
-        mut left: Left,
+        mut left: PieceQueue,
         start: f64,
         cost: impl Fn(usize) -> f64,
     ) -> Vec<f64> {
@@ -162,7 +162,7 @@ mod tests {
             &[1.0; 4],
         ] {
             for (k, cost) in costs.iter().enumerate() {
-                let left = Left::new(43_656, speeds.len(), sizes(512, usize::MAX));
+                let left = PieceQueue::new(43_656, speeds.len(), sizes(512, usize::MAX));
                 let ends = simulated(speeds, left, 20.0, cost);
                 let last = ends.iter().copied().fold(0.0, f64::max);
                 let work: f64 = (0..43_656).map(cost).sum();
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn few_units_are_one_piece_a_device() {
         for (total, takers, pieces) in [(10, 2, 2), (7, 3, 3), (2, 4, 2), (1, 1, 1), (0, 2, 0)] {
-            let mut left = Left::new(total, takers, sizes(512, 9_000));
+            let mut left = PieceQueue::new(total, takers, sizes(512, 9_000));
             let dealt: Vec<_> = std::iter::from_fn(|| left.take()).collect();
             assert_eq!(dealt.len(), pieces, "{total} for {takers}");
             assert_eq!(dealt.iter().map(Range::len).sum::<usize>(), total);

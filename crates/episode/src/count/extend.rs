@@ -1,7 +1,7 @@
 //! One step of the latest-start algorithm: from the valid ends of a prefix to those of the prefix
 //! and one symbol more.
 
-use crate::Interval;
+use crate::pattern::Interval;
 use crate::time_table::SymbolIndex;
 
 /// Valid ends of a chain in ascending order, each with the latest start of such a chain.
@@ -36,7 +36,7 @@ pub(crate) struct Chains<'a> {
     pub(crate) ends: &'a [i64],
     pub(crate) starts: &'a [i64],
     pub(crate) fresh: usize,
-    /// For chains of one symbol: its index, and where `ends` begins in it.
+    /// For chains of one symbol: its index, and the position of `ends` in it.
     pub(crate) root: Option<(SymbolIndex<'a>, usize)>,
 }
 

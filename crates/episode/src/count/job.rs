@@ -6,19 +6,20 @@ use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Ran;
 
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
-/// What to count, and how much of the answer is wanted.
+/// Patterns to count in events, and the precision that the caller needs.
 #[derive(Clone, Copy)]
 pub struct CountJob<'a> {
-    /// Where to count.
+    /// The events to count in.
     pub events: &'a Events,
-    /// What to count. Fastest when patterns that share a prefix are near each other.
+    /// The patterns to count. Fastest if patterns that share a prefix are near each other.
     pub patterns: &'a [Pattern],
-    /// When given, only counts of at least this much must be right; a pattern that is below may be
-    /// answered by any number below.
+    /// If given, only counts of at least this much must be right; for a pattern that occurs less often, any smaller
+    /// number will do.
     pub threshold: Option<u64>,
-    /// Told how many patterns are done; asked whether to go on.
+    /// Receives the number of patterns done; can stop the count.
     pub progress: &'a dyn Progress,
 }
 
@@ -58,11 +59,10 @@ pub trait Strategy: Send + Sync {
     /// One count for each pattern, in order. Runs in rayon's current threads.
     ///
     /// # Errors
-    /// `Mismatch` for a pattern that does not fit the events, `Interrupted` when the progress says
-    /// so.
+    /// `Mismatch` for a pattern that does not fit the events, `Interrupted` if the progress cancels.
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
 
-    /// Where the counts so far were made: on the CPU, the device, or both (`cpu and cuda:0`) when some
+    /// Where the counts so far were made: on the CPU, the device, or both (`cpu and cuda:0`) if some
     /// calls were too small to gain on the device.
     fn ran(&self) -> Ran {
         Ran::on_cpu(self.name())

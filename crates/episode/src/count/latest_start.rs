@@ -21,7 +21,8 @@ use super::greedy::GreedyChoice;
 use super::trie::common_prefix;
 use super::walk::{TILE, Walk, WalkOutput};
 use super::{CountJob, PatternProgress, Strategy};
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 
@@ -69,7 +70,7 @@ impl Strategy for LatestStart {
     }
 }
 
-/// Cuts the sorted patterns into runs for the threads, where neighbours share the least.
+/// Cuts the sorted patterns into runs for the threads, between neighbours that share the least.
 pub(super) fn runs<'a>(
     patterns: &[Pattern],
     order: &'a [usize],

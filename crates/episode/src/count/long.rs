@@ -1,7 +1,7 @@
-//! Counting in a recording that need not fit in memory, a stretch of time at a time.
+//! Counting in a recording that need not fit in memory, one chunk of time after another.
 //!
-//! A stretch [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
-//! ends in the stretch lies in what was read, latest start included. The greedy choice goes on from the stretch
+//! A chunk [a, b) is read with a halo before it, as long as the longest episode can last: every occurrence that
+//! ends in the chunk lies in what was read, latest start included. The greedy choice goes on from the chunk
 //! before (count and last end, 16 bytes an episode). Occurrences that end in the halo come again, and are not taken
 //! again: after the greedy choice has gone through all that end before a, none of them starts after the last one
 //! taken ended. So the counts are those of the whole.
@@ -15,8 +15,11 @@ use super::greedy::GreedyChoice;
 use super::latest_start::{LatestStart, runs};
 use super::walk::{TILE, Walk, WalkOutput};
 use super::{Counter, Strategy};
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
+use crate::events::Events;
 use crate::events::{gap_ticks, is_whole, one_each};
-use crate::{Alphabet, Clock, Events, Pattern};
+use crate::pattern::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::Ran;
@@ -25,28 +28,28 @@ use betz_recording::{Recording, Segment, SpikeForm, Spikes};
 /// Reads the spikes of [start, stop), in the recording's ticks.
 type Read = dyn FnMut(i64, i64) -> Result<Spikes> + Send;
 
-/// The events of a recording, of which a stretch is held at a time. They are those of
-/// [`Events::from_recording`], segments moved apart likewise.
+/// The events of a recording that is read in chunks. They are those of [`Events::from_recording`], with segments moved
+/// apart in the same way.
 pub struct LongEvents {
     pub(super) alphabet: Alphabet,
-    /// The recording's segments and where each begins here; none where one covers everything.
+    /// The recording's segments and the tick at which each begins here; empty if one covers everything.
     segments: Vec<(Segment, i64)>,
     /// Ticks of the recording at which it is cut.
     pub(super) cuts: Vec<i64>,
     read: Mutex<Box<Read>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<PassStats>,
 }
 
-/// What the last pass saw.
+/// The events of one pass.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct PassStats {
     events: u64,
     /// Ticks here of the first event and of the last one.
     ends: Option<(i64, i64)>,
 }
 
-impl Seen {
-    /// Takes in the `events` of a stretch, `fresh` of which lie in it and any others before it.
+impl PassStats {
+    /// Takes in the `events` of a chunk, `fresh` of which lie in it and any others before it.
     fn take(&mut self, events: &Events, fresh: u64) {
         self.events += fresh;
         let first = self.ends.map_or(events.first_tick(), |ends| ends.0);
@@ -54,18 +57,18 @@ impl Seen {
     }
 }
 
-/// Patterns as they are counted in stretches: cut into runs that threads share out.
-pub(crate) struct Counting<'a> {
+/// Patterns as they are counted in chunks: cut into runs that threads share out.
+pub(crate) struct ChunkedCount<'a> {
     patterns: &'a [Pattern],
     order: Vec<usize>,
     /// Where in the order each run begins, and its end.
     runs: Vec<Range<usize>>,
 }
 
-/// How far the count of each pattern has come, run by run.
-pub(crate) type Counted = Vec<Vec<GreedyChoice>>;
+/// The greedy choice so far for each pattern, run by run.
+pub(crate) type ChunkedState = Vec<Vec<GreedyChoice>>;
 
-impl<'a> Counting<'a> {
+impl<'a> ChunkedCount<'a> {
     pub(crate) fn new(patterns: &'a [Pattern]) -> Self {
         let order = Pattern::prefix_order(patterns);
         let mut at = 0;
@@ -86,16 +89,16 @@ impl<'a> Counting<'a> {
         self.patterns.iter().map(Pattern::span).max().unwrap_or(0)
     }
 
-    /// Before the first stretch.
-    pub(crate) fn begin(&self) -> Counted {
+    /// Before the first chunk.
+    pub(crate) fn begin(&self) -> ChunkedState {
         let nothing = |run: &Range<usize>| vec![GreedyChoice::default(); run.len()];
         self.runs.iter().map(nothing).collect()
     }
 
-    /// Counts on in `events`: a stretch, and as much before it as an occurrence lasts.
+    /// Continues the count in `events`: a chunk, and as much before it as an occurrence lasts.
     pub(crate) fn go_on(
         &self,
-        counted: &mut Counted,
+        counted: &mut ChunkedState,
         events: &Events,
         progress: &dyn Progress,
     ) -> Result<()> {
@@ -114,7 +117,7 @@ impl<'a> Counting<'a> {
     }
 
     /// The counts, in the patterns' order.
-    pub(crate) fn counts(&self, counted: Counted) -> Vec<u64> {
+    pub(crate) fn counts(&self, counted: ChunkedState) -> Vec<u64> {
         let mut counts = vec![0; self.patterns.len()];
         for (&i, greedy) in self.order.iter().zip(counted.into_iter().flatten()) {
             counts[i] = greedy.count;
@@ -180,17 +183,17 @@ impl LongEvents {
         })
     }
 
-    /// How many events the last count went through: all that there are.
+    /// Number of events in the last count, which goes through all of them.
     pub fn len(&self) -> u64 {
         self.seen().events
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> PassStats {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stretches in ticks of the recording.
-    pub(crate) fn stretches(&self) -> Vec<Range<i64>> {
+    /// Chunks in ticks of the recording.
+    pub(crate) fn chunks(&self) -> Vec<Range<i64>> {
         self.cuts.windows(2).map(|w| w[0]..w[1]).collect()
     }
 
@@ -203,24 +206,23 @@ impl LongEvents {
         self.segments.iter().map(bounds).collect()
     }
 
-    /// The events of a stretch, of `before` ticks before it and of `behind` behind it; none where there are none.
+    /// The events of a chunk, of `before` ticks before it and of `behind` after it; `None` if there are none.
     pub(crate) fn around(
         &self,
-        stretch: Range<i64>,
+        chunk: Range<i64>,
         before: i64,
         behind: i64,
     ) -> Result<Option<Events>> {
         let (Some(&first), Some(&last)) = (self.cuts.first(), self.cuts.last()) else {
             return Ok(None);
         };
-        let start = stretch.start.saturating_sub(before).max(first);
-        let stop = stretch.end.saturating_add(behind).min(last);
+        let start = chunk.start.saturating_sub(before).max(first);
+        let stop = chunk.end.saturating_add(behind).min(last);
         Ok(self.events(start, start, stop)?.0)
     }
 
-    /// Where the tick of the recording that a stretch begins or ends at is here; between segments, where the next one
-    /// begins.
-    pub(crate) fn place(&self, tick: i64) -> i64 {
+    /// The tick here at which a chunk begins or ends in the recording; between segments, the beginning of the next.
+    pub(crate) fn tick_here(&self, tick: i64) -> i64 {
         if self.segments.is_empty() {
             return tick;
         }
@@ -231,31 +233,25 @@ impl LongEvents {
         }
     }
 
-    /// Whether nothing was counted yet: a count refuses a recording without events.
+    /// True before the first count: a count refuses a recording without events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// As [`Pattern::check`], against what is known without the events.
     pub(super) fn check(&self, patterns: &[Pattern]) -> Result<()> {
-        let symbols = self.alphabet.len();
-        for pattern in patterns {
-            if let Some(&s) = pattern.symbols().iter().find(|&&s| s as usize >= symbols) {
-                return Err(Error::mismatch(format!(
-                    "an episode has symbol {s}, but there are {symbols} symbols"
-                )));
-            }
-            if self.segments.len() > 1 {
-                let clock = self.alphabet.clock();
-                (pattern.check_gap(gap_ticks(clock)?, clock))
-                    .map_err(|e| e.at(format!("episode {}", pattern.display(&self.alphabet))))?;
-            }
-        }
-        Ok(())
+        let gap = match self.segments.len() {
+            0 | 1 => None,
+            _ => Some(gap_ticks(self.alphabet.clock())?),
+        };
+        patterns.iter().try_for_each(|pattern| {
+            (pattern.check_in(&self.alphabet, gap))
+                .map_err(|e| e.at(format!("episode {}", pattern.display(&self.alphabet))))
+        })
     }
 
-    /// The events of [start, stop), and how many of them lie at or after `from`; ticks of the recording. None where
-    /// there are none.
+    /// The events of [start, stop), `None` if there are none, and the number of them at or after `from`; ticks of the
+    /// recording.
     pub(super) fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
         let mut spikes = (self.read.lock().unwrap_or_else(PoisonError::into_inner))(start, stop)?;
         if !spikes.weights.is_empty() {
@@ -272,7 +268,7 @@ impl LongEvents {
         Ok((Some(events), fresh))
     }
 
-    /// Those of `spikes` that lie in segments, where they are here, and how many of them lie at or after `from`.
+    /// Those of `spikes` that lie in segments, with their ticks here, and the number of them at or after `from`.
     fn moved(&self, spikes: &Spikes, from: i64) -> (Spikes, u64) {
         let (mut ticks, mut channels, mut fresh) = (Vec::new(), Vec::new(), 0);
         let (Some(&first), Some(&last)) = (spikes.ticks.first(), spikes.ticks.last()) else {
@@ -304,11 +300,11 @@ impl Counter for LongEvents {
         progress: &dyn Progress,
     ) -> Result<Vec<u64>> {
         self.check(patterns)?;
-        let counting = Counting::new(patterns);
+        let counting = ChunkedCount::new(patterns);
         let mut counted = counting.begin();
         let total = patterns.len() as u64;
         let pieces = self.cuts.len() as u64 - 1;
-        let mut seen = Seen::default();
+        let mut seen = PassStats::default();
         for (done, cut) in self.cuts.windows(2).enumerate() {
             progress::check(progress, "counting")?;
             let start = cut[0].saturating_sub(counting.span()).max(0);
@@ -337,22 +333,15 @@ impl Counter for LongEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{bursts, random_case, reader, recording};
+    use crate::cases::{bursts, random_case, random_cuts, random_segments, reader, recording};
     use crate::count::count;
-    use crate::{Interval, MineOptions, mine, mine_by, oracle};
-    use rand::{RngExt, SeedableRng};
+    use crate::mine::{MineOptions, mine, mine_by};
+    use crate::pattern::Interval;
+    use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
     fn long(recording: &Recording, cuts: Vec<i64>) -> LongEvents {
         LongEvents::new(recording, cuts, reader(recording)).unwrap()
-    }
-
-    fn random_cuts(rng: &mut ChaCha8Rng, ticks: i64) -> Vec<i64> {
-        let often = rng.random_range(0.0..1.0);
-        let mut cuts = vec![0];
-        cuts.extend((1..ticks).filter(|_| rng.random_bool(often)));
-        cuts.push(ticks);
-        cuts
     }
 
     #[test]
@@ -360,9 +349,7 @@ mod tests {
         for seed in 0..60 {
             let case = random_case(seed, 40, 12);
             let recording = recording(&case.events, Vec::new());
-            let expected: Vec<u64> = (case.patterns.iter())
-                .map(|p| oracle::count(&case.events, p))
-                .collect();
+            let expected = case.oracle_counts();
             let one = (1..recording.ticks).map(|at| vec![0, at, recording.ticks]);
             for cuts in one.chain([(0..=recording.ticks).collect()]) {
                 let long = long(&recording, cuts.clone());
@@ -374,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_in_stretches_equal_the_whole() {
+    fn bursts_in_chunks_equal_the_whole() {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         for _ in 0..100 {
             let case = bursts(&mut rng, 100..1500, 30);
@@ -387,20 +374,12 @@ mod tests {
     }
 
     #[test]
-    fn trials_in_stretches_equal_the_whole() {
+    fn trials_in_chunks_equal_the_whole() {
         let mut rng = ChaCha8Rng::seed_from_u64(6);
         for seed in 0..200 {
             let case = random_case(seed, 120, 12);
             let mut recording = recording(&case.events, Vec::new());
-            let mut at = 0;
-            while at < recording.ticks {
-                let start = at + rng.random_range(0..3);
-                let stop = (start + rng.random_range(1..30)).min(recording.ticks);
-                if start < stop {
-                    recording.segments.push(Segment { start, stop });
-                }
-                at = stop.max(start);
-            }
+            recording.segments = random_segments(&mut rng, recording.ticks, 0..3, 1..30);
             let cuts = random_cuts(&mut rng, recording.ticks);
             let counts = long(&recording, cuts).count(&case.patterns, None, &());
             match Events::from_recording(&recording) {
@@ -414,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_in_stretches_finds_what_the_search_in_memory_finds() {
+    fn the_search_in_chunks_finds_what_the_search_in_memory_finds() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         for seed in 0..20 {
             let case = random_case(seed, 150, 0);

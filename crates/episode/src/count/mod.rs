@@ -14,7 +14,6 @@ mod latest_start;
 mod long;
 mod over_time;
 mod passage;
-mod placement;
 mod shard;
 mod shared;
 mod siblings;
@@ -25,23 +24,24 @@ mod walk;
 
 use betz_base::error::Result;
 
-use super::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 pub use counter::{Counter, InMemory};
 pub(crate) use cuda::{DeviceSurrogates, Moves};
 pub(crate) use dealing::{PieceSizes, deal, on_each};
+pub use device_strategy::latest_start_on;
 pub(crate) use device_strategy::{AUTO_WORK, count_on_device, count_on_devices, fits_device};
-pub use device_strategy::{Counted, count_on, latest_start_on};
 pub(crate) use extend::{Chains, Ends, Followers, extend};
+pub(crate) use greedy::GreedyChoice;
 pub use job::{CountJob, PatternProgress, Strategy};
 pub use latest_start::LatestStart;
-pub(crate) use long::Counting;
+pub(crate) use long::ChunkedCount;
 pub use long::LongEvents;
 pub use over_time::OverTime;
 pub use passage::Passage;
-pub use placement::LazyPlacement;
-pub use shard::{CountPart, Joined, PART_MAGIC, ShardEvents};
-pub use shared::Shared;
+pub use shard::{CountPart, JoinedCounts, PART_MAGIC, ShardEvents};
+pub use shared::TeamStrategy;
 pub(crate) use trie::Trie;
 
 /// Events on devices, for strategies that have kernels.

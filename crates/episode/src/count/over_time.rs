@@ -1,4 +1,4 @@
-//! Counting by a team whose processes each read a stretch of a recording's time.
+//! Counting by a team whose processes each read a chunk of a recording's time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,14 +12,15 @@ use super::greedy::GreedyChoice;
 use super::passage::Passage;
 use super::shard::ShardEvents;
 use super::{Counter, LatestStart, Strategy};
-use crate::{Alphabet, Pattern};
+use crate::alphabet::Alphabet;
+use crate::pattern::Pattern;
 
-/// Passages that the first process holds at once, of all processes together: some 60 MB where each has two steps.
+/// Passages that the first process holds at once, of all processes together: some 60 MB if each has two steps.
 pub(super) const AT_ONCE: usize = 1 << 20;
 
-/// Events of which every process of a team reads a stretch of time: stretches that follow each other in the order of
-/// ranks, from the recording's beginning to its end. What the stretches add is put together by the first process in
-/// that order, so that counts are those of the whole, occurrences across seams included.
+/// A recording of which every process of a team reads one chunk of time, in the order of ranks, from the recording's
+/// beginning to its end. The first process adds up the passages of the chunks in that order, so that counts are those of
+/// the whole, occurrences across seams included.
 pub struct OverTime<'a> {
     team: &'a dyn Team,
     own: ShardEvents,
@@ -28,11 +29,10 @@ pub struct OverTime<'a> {
 }
 
 impl<'a> OverTime<'a> {
-    /// `own` is this process' stretch.
+    /// `own` is this process' chunk.
     ///
     /// # Errors
-    /// `Mismatch` where the stretches of all processes are not those of one recording, one after the other; what the
-    /// team says.
+    /// `Mismatch` if the chunks of all processes do not follow each other in one recording; those of the team.
     pub fn new(team: &'a dyn Team, own: ShardEvents) -> Result<Self> {
         let outline = own.outline();
         let mut hash = Fnv1a::new();
@@ -53,7 +53,7 @@ impl<'a> OverTime<'a> {
             let (about, ends) = words.split_at(whole.len().min(words.len()));
             if about != whole {
                 return Err(Error::mismatch(format!(
-                    "rank {rank}: expected a stretch of the recording that rank {} reads, got one of other ticks, segments or \
+                    "rank {rank}: expected a chunk of the recording that rank {} reads, got one of other ticks, segments or \
                      channels",
                     team.rank()
                 )));
@@ -62,14 +62,14 @@ impl<'a> OverTime<'a> {
                 [from, to] if from == next => next = to,
                 _ => {
                     return Err(Error::mismatch(format!(
-                        "rank {rank}: expected the stretch from tick {next} on, got {ends:?}"
+                        "rank {rank}: expected the chunk from tick {next} on, got {ends:?}"
                     )));
                 }
             }
         }
         if next != whole[0] {
             return Err(Error::mismatch(format!(
-                "expected stretches up to tick {}, the recording's end, got them up to {next}",
+                "expected chunks up to tick {}, the recording's end, got them up to {next}",
                 whole[0]
             )));
         }
@@ -80,12 +80,12 @@ impl<'a> OverTime<'a> {
         })
     }
 
-    /// How many events the last count of all processes went through: all that there are.
+    /// Number of events in the last count of all processes, which goes through all of them.
     pub fn len(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing was counted yet: a count refuses a recording without events.
+    /// True before the first count: a count refuses a recording without events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -100,7 +100,7 @@ impl<'a> OverTime<'a> {
         for (rank, part) in parts.iter().enumerate() {
             let differs = || {
                 Error::mismatch(format!(
-                    "rank {rank}: expected what its stretch adds to {} episodes, the same as the first rank's, got others",
+                    "rank {rank}: expected passages for the same {} episodes as the first rank, got others",
                     own.len()
                 ))
             };
@@ -128,7 +128,7 @@ impl Counter for OverTime<'_> {
         self.own.alphabet()
     }
 
-    /// One pass of every process over its stretch; the stage is `counting`, in patterns.
+    /// One pass of every process over its chunk; the stage is `counting`, in patterns.
     fn count(
         &self,
         patterns: &[Pattern],
@@ -180,113 +180,37 @@ fn name_of(patterns: &[Pattern]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::{Condvar, Mutex};
-
     use betz_recording::{Recording, Spikes};
+
+    use betz_base::team::threads::run_team;
 
     use super::*;
     use crate::cases::{random_case, reader, recording};
-    use crate::oracle;
 
-    /// What everyone has said, turn by turn.
-    type Table = (Mutex<Vec<Vec<Vec<u64>>>>, Condvar);
-
-    /// A team of threads, who leave what they have on a table until everyone has seen it.
-    struct Threads<'a> {
-        rank: usize,
-        size: usize,
-        table: &'a Table,
-        turn: AtomicUsize,
-    }
-
-    impl Team for Threads<'_> {
-        fn rank(&self) -> usize {
-            self.rank
-        }
-
-        fn size(&self) -> usize {
-            self.size
-        }
-
-        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let (table, told) = self.table;
-            let mut rounds = table.lock().unwrap();
-            if rounds.len() <= turn {
-                rounds.resize(turn + 1, vec![Vec::new(); self.size]);
-            }
-            // A word in front tells what is there from what is not.
-            rounds[turn][self.rank] = [&[1], own].concat();
-            told.notify_all();
-            let all = told
-                .wait_while(rounds, |r| r[turn].iter().any(Vec::is_empty))
-                .unwrap();
-            Ok(all[turn].iter().map(|words| words[1..].to_vec()).collect())
-        }
-
-        fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            let all = self.gather(own)?;
-            Ok(if self.rank == 0 { all } else { Vec::new() })
-        }
-
-        fn add(&self, values: &mut [i128]) -> Result<()> {
-            let words: Vec<u64> = values.iter().map(|&v| v as u64).collect();
-            values.fill(0);
-            for others in self.gather(&words)? {
-                for (value, other) in values.iter_mut().zip(others) {
-                    *value += i128::from(other);
-                }
-            }
-            Ok(())
-        }
-    }
-
-    fn stretch(recording: &Recording, from: i64, to: i64) -> ShardEvents {
+    fn chunk(recording: &Recording, from: i64, to: i64) -> ShardEvents {
         let mut cuts = vec![from, (from + to) / 2, to];
         cuts.dedup();
         ShardEvents::new(recording, cuts, reader(recording)).unwrap()
     }
 
-    /// What each process of a team says, of which process k does `work(k)`.
-    fn by<T: Send>(size: usize, work: impl Fn(&Threads<'_>) -> Result<T> + Sync) -> Vec<Result<T>> {
-        let table: Table = (Mutex::new(Vec::new()), Condvar::new());
-        let teams: Vec<Threads<'_>> = (0..size)
-            .map(|rank| Threads {
-                rank,
-                size,
-                table: &table,
-                turn: AtomicUsize::new(0),
-            })
-            .collect();
-        std::thread::scope(|scope| {
-            let all: Vec<_> = (teams.iter())
-                .map(|team| scope.spawn(|| work(team)))
-                .collect();
-            all.into_iter().map(|t| t.join().unwrap()).collect()
-        })
-    }
-
     #[test]
-    fn any_team_counts_what_the_oracle_does_wherever_stretches_meet() {
+    fn any_team_counts_what_the_oracle_does_wherever_chunks_meet() {
         for seed in 0..30 {
             let case = random_case(seed, 40, 12);
             let recording = recording(&case.events, Vec::new());
-            let expected: Vec<u64> = (case.patterns.iter())
-                .map(|p| oracle::count(&case.events, p))
-                .collect();
+            let expected = case.oracle_counts();
             let end = recording.ticks;
             let two = (0..=end).step_by(3).map(|at| vec![0, at, end]);
-            // As many as there are ticks, up to seven, and more than there are, with stretches of no time.
+            // As many as there are ticks, up to seven, and more than there are, with chunks of no time.
             let even = [1, 3, 4, 7].map(|of| (0..=of).map(|k| end * k / of).collect());
             let more = (0..=end.min(8)).flat_map(|t| [t, t]).chain([end]).collect();
             for bounds in two.chain(even).chain([more]) {
-                let all = by(bounds.len() - 1, |team| {
-                    let own = stretch(&recording, bounds[team.rank], bounds[team.rank + 1]);
+                let all = run_team(bounds.len() - 1, |team| {
+                    let own = chunk(&recording, bounds[team.rank()], bounds[team.rank() + 1]);
                     let events = OverTime::new(team, own)?;
                     assert!(events.is_empty());
                     let counts = events.count(&case.patterns, None, &())?;
-                    Ok((counts, events.len()))
+                    Result::Ok((counts, events.len()))
                 });
                 for counted in all {
                     let (counts, seen) = counted.unwrap();
@@ -307,9 +231,9 @@ mod tests {
             ..whole.clone()
         };
         let refused = |recordings: [&Recording; 2], bounds: [(i64, i64); 2], words: &str| {
-            for refused in by(2, |team| {
-                let (from, to) = bounds[team.rank];
-                OverTime::new(team, stretch(recordings[team.rank], from, to)).map(drop)
+            for refused in run_team(2, |team| {
+                let (from, to) = bounds[team.rank()];
+                OverTime::new(team, chunk(recordings[team.rank()], from, to)).map(drop)
             }) {
                 let error = refused.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Mismatch);
@@ -331,10 +255,10 @@ mod tests {
         let other = (1..8).find(|&i| swapped[i] != swapped[0]).unwrap();
         swapped.swap(0, other);
         for others in [&swapped[..], &case.patterns[..7]] {
-            let all = by(2, |team| {
-                let (from, to) = [(0, 5), (5, end)][team.rank];
-                let events = OverTime::new(team, stretch(&whole, from, to))?;
-                let patterns = [&case.patterns[..], others][team.rank];
+            let all = run_team(2, |team| {
+                let (from, to) = [(0, 5), (5, end)][team.rank()];
+                let events = OverTime::new(team, chunk(&whole, from, to))?;
+                let patterns = [&case.patterns[..], others][team.rank()];
                 let counted = events.count(patterns, None, &());
                 if counted.is_err() {
                     // The other one waits for counts.
@@ -356,9 +280,9 @@ mod tests {
             ..recording(&case.events, Vec::new())
         };
         let end = none.ticks;
-        for refused in by(2, |team| {
-            let (from, to) = [(0, 5), (5, end)][team.rank];
-            OverTime::new(team, stretch(&none, from, to))?.count(&case.patterns, None, &())
+        for refused in run_team(2, |team| {
+            let (from, to) = [(0, 5), (5, end)][team.rank()];
+            OverTime::new(team, chunk(&none, from, to))?.count(&case.patterns, None, &())
         }) {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::InsufficientData);
         }

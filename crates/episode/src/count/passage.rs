@@ -1,9 +1,9 @@
-//! What a stretch of time adds to a count, whatever came before it.
+//! The amount that a chunk of time adds to a count, as a function of the past.
 //!
 //! The greedy choice goes through occurrences in the order of their ends and takes one that starts after the last one
-//! taken ended. All that it knows of what came before is where that was: e. So a stretch [a, b) is a function from e to
-//! how many more are taken and where the last of them ends. Occurrences that end in the stretch started less than the
-//! episode's span before a, so the function has few values: it changes where e passes the start of one of them, and
+//! taken ended, at tick e. The past matters only through e. So a chunk [a, b) is a function from e to the number of
+//! occurrences taken in it and the end of the last of them. Occurrences that end in the chunk started less than the
+//! episode's span before a, so the function has few values: it changes only when e passes the start of one of them, and
 //! choices that began differently go on alike from the first end that they share.
 //!
 //! ```text
@@ -28,7 +28,7 @@ struct Class {
     more: i64,
 }
 
-/// A stretch on its way, occurrence by occurrence.
+/// A passage under construction, occurrence by occurrence.
 #[derive(Debug, Clone)]
 pub(crate) struct PassageBuilder {
     /// The first tick: every e is before.
@@ -40,7 +40,7 @@ pub(crate) struct PassageBuilder {
 }
 
 impl PassageBuilder {
-    /// Of a stretch whose first event is at `begin`.
+    /// A chunk whose first event is at `begin`.
     pub(crate) fn new(begin: i64) -> Self {
         Self {
             begin,
@@ -50,8 +50,8 @@ impl PassageBuilder {
         }
     }
 
-    /// Where all choices go on alike, how they do: from a count of 0. Only of a stretch that has lasted as long as the
-    /// episode can, so that no start to come lies before it.
+    /// The choice, from a count of 0, if all choices go on alike. Only for a chunk that has lasted as long as the episode
+    /// can, so that no later start lies before it.
     pub(crate) fn settled(&self) -> Option<GreedyChoice> {
         match (&self.runners[..], self.untouched) {
             ([only], None) => Some(GreedyChoice {
@@ -155,7 +155,7 @@ impl PassageBuilder {
         }
     }
 
-    /// What the stretch does.
+    /// The function that the chunk is.
     pub(crate) fn passage(&self) -> Passage {
         let mut steps: Vec<Step> = Vec::with_capacity(self.classes.len() + 1);
         let taken = self.classes.iter().map(|class| {
@@ -178,8 +178,8 @@ impl PassageBuilder {
     }
 }
 
-/// What a stretch of time adds to an episode's count: how many occurrences are taken that end in it, and where the last
-/// of them ends, by where the last one taken before it ended.
+/// The amount that a chunk of time adds to an episode's count: the number of occurrences taken that end in it, and the
+/// end of the last of them, as a function of the end of the last one taken before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passage {
     /// By ascending `from`, the first from the beginning of time.
@@ -191,7 +191,7 @@ pub struct Passage {
 pub(crate) struct Step {
     pub(crate) from: i64,
     pub(crate) count: u64,
-    /// Where nothing is taken it means nothing.
+    /// Meaningless if nothing is taken.
     pub(crate) last_end: i64,
 }
 
@@ -206,7 +206,7 @@ impl Step {
 }
 
 impl Passage {
-    /// Of a stretch in which nothing ends.
+    /// A chunk in which nothing ends.
     pub(crate) fn none() -> Self {
         Self {
             steps: vec![Step::nothing_from(i64::MIN)],
@@ -217,14 +217,14 @@ impl Passage {
         &self.steps
     }
 
-    /// Of `steps`; none where they do not ascend from the beginning of time.
-    pub(crate) fn of(steps: Vec<Step>) -> Option<Self> {
+    /// A passage of `steps`; `None` unless they ascend from the beginning of time.
+    pub(crate) fn from_steps(steps: Vec<Step>) -> Option<Self> {
         let ascend = steps.windows(2).all(|w| w[0].from < w[1].from);
         let whole = steps.first().is_some_and(|first| first.from == i64::MIN);
         (ascend && whole).then_some(Self { steps })
     }
 
-    /// Appends its words: how many steps, then three of each.
+    /// Appends the words: the number of steps, then three per step.
     pub(crate) fn put(&self, to: &mut Vec<u64>) {
         to.push(self.steps.len() as u64);
         for step in &self.steps {
@@ -232,7 +232,7 @@ impl Passage {
         }
     }
 
-    /// The one whose words `from` begins with, which are taken away; none where it begins with no such words.
+    /// Removes the words of a passage from the front of `from`; `None` if there are no such words.
     pub(crate) fn take(from: &mut &[u64]) -> Option<Self> {
         let (&count, rest) = from.split_first()?;
         let length = usize::try_from(count).ok()?.checked_mul(3)?;
@@ -244,10 +244,10 @@ impl Passage {
             count,
             last_end: last_end as i64,
         };
-        Self::of(steps.map(step).collect())
+        Self::from_steps(steps.map(step).collect())
     }
 
-    /// `before`, and what the stretch adds; none where a count leaves 64 bits.
+    /// The choice after the chunk, given the choice `before` it; `None` if a count leaves 64 bits.
     pub(crate) fn after(&self, before: GreedyChoice) -> Option<GreedyChoice> {
         let at = self.steps.partition_point(|s| s.from <= before.last_end);
         match self.steps.get(at.wrapping_sub(1)) {

@@ -6,23 +6,23 @@ use betz_base::team::Team;
 use betz_device::Ran;
 
 use super::{CountJob, Strategy};
-use crate::Pattern;
+use crate::pattern::Pattern;
 
-/// A strategy of every process, for its share of the candidates; all know all counts. The shares are stretches of the
+/// A strategy of every process, for its share of the candidates; all know all counts. The shares are ranges of the
 /// candidates sorted by prefix, so that each walks its own part of their tree.
-pub struct Shared {
+pub struct TeamStrategy {
     team: &'static dyn Team,
     own: Box<dyn Strategy>,
 }
 
-impl Shared {
+impl TeamStrategy {
     /// `own` counts what falls to this process.
     pub fn new(team: &'static dyn Team, own: Box<dyn Strategy>) -> Self {
         Self { team, own }
     }
 }
 
-impl Strategy for Shared {
+impl Strategy for TeamStrategy {
     fn name(&self) -> &'static str {
         self.own.name()
     }

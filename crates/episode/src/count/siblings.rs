@@ -14,7 +14,7 @@
 use super::extend::Chains;
 use super::greedy::GreedyChoice;
 use super::trie::Trie;
-use crate::Events;
+use crate::events::Events;
 
 /// Continuations below this number are never worth a pass over the stream.
 const FEWEST: usize = 8;
@@ -39,8 +39,8 @@ struct Window {
     low: i64,
     /// The upper bound of each interval, ascending.
     highs: Vec<i64>,
-    /// For each interval and symbol, the pattern that it completes; the last pattern takes what
-    /// nobody wants.
+    /// For each interval and symbol, the pattern that it completes; the last pattern takes the
+    /// rest.
     leaf_of: Vec<u32>,
 }
 
@@ -180,7 +180,7 @@ impl Window {
     }
 }
 
-/// Events a tick in the `width` ticks after an event, averaged over a sample of events: far above
+/// Events per tick in the `width` ticks after an event, averaged over a sample of events: far above
 /// the mean rate when the activity comes in bursts.
 pub(crate) fn local_density(events: &Events, width: i64) -> f64 {
     const SAMPLES: usize = 256;

@@ -6,7 +6,8 @@ use super::siblings::Siblings;
 use super::trie::Trie;
 use super::walk::{Walk, WalkOutput};
 use crate::cases::random_case;
-use crate::{Interval, Pattern, oracle};
+use crate::oracle;
+use crate::pattern::{Interval, Pattern};
 
 #[test]
 fn tiles_and_parts_of_any_size_give_the_same_counts() {

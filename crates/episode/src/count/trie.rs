@@ -1,6 +1,6 @@
 //! Patterns as a tree of shared prefixes, so that a prefix is extended once for all of them.
 
-use crate::{Interval, Pattern};
+use crate::pattern::{Interval, Pattern};
 
 /// One prefix. Nodes are stored in preorder: a node's subtree is the nodes from it up to `next`.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ impl Trie {
     }
 }
 
-/// How many leading (interval, symbol) steps two patterns share.
+/// Number of leading (interval, symbol) steps that two patterns share.
 pub(crate) fn common_prefix(a: &Pattern, b: &Pattern) -> usize {
     a.prefix_key()
         .zip(b.prefix_key())

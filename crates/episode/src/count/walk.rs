@@ -1,9 +1,9 @@
 //! The latest-start walk: patterns that share prefixes, through time tile by tile.
 //!
-//! A tile is a stretch of time whose events fit the cache. Within a tile the tree of prefixes is
+//! A tile is a piece of time whose events fit the cache. Within a tile the tree of prefixes is
 //! walked depth first: a prefix's valid ends are made from its parent's, and forgotten when the walk
 //! leaves the prefix, except the few that events of the next tile can still follow (its *tail*). So
-//! memory is one short list a level and one tail a prefix, however long the recording and however
+//! memory is one short list per level and one tail per prefix, however long the recording and however
 //! many the patterns.
 
 use super::extend::{Chains, Ends, Followers, extend};
@@ -11,19 +11,20 @@ use super::greedy::GreedyChoice;
 use super::passage::PassageBuilder;
 use super::siblings::Siblings;
 use super::trie::Trie;
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 
 /// Events in a tile: 8 bytes each, of which a walk touches those of its symbols.
 pub(crate) const TILE: usize = 1 << 16;
 
-/// What a walk is to bring back.
+/// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkOutput {
     /// Counts.
     Counts,
     /// Every occurrence's end with its latest start.
     Occurrences,
-    /// What the greedy choice does, wherever the one before `from` left off.
+    /// The greedy choice as a function of the one before `from`.
     Passages,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Walk<'a> {
     state: State,
 }
 
-/// What stays the same throughout a walk.
+/// The fixed part of a walk.
 struct WalkPlan<'a> {
     events: &'a Events,
     trie: Trie,
@@ -48,11 +49,11 @@ struct WalkPlan<'a> {
     siblings: Vec<Option<Siblings>>,
 }
 
-/// What goes from tile to tile.
+/// The state that goes from tile to tile.
 struct State {
     /// For each node, the valid ends that the next tile's events can follow.
     tails: Vec<Ends>,
-    /// For each distinct pattern, and one more that takes what nobody wants.
+    /// For each distinct pattern, and one more that takes the rest.
     greedy: Vec<GreedyChoice>,
     /// For each distinct pattern, when occurrences are wanted.
     found: Vec<Ends>,
@@ -60,7 +61,7 @@ struct State {
     passing: Vec<PassageBuilder>,
 }
 
-/// A stretch of time.
+/// A piece of time.
 struct Tile {
     /// Index in the stream of the first event after the tile.
     at: usize,
@@ -84,7 +85,7 @@ impl<'a> Walk<'a> {
     ) -> Self {
         let trie = Trie::new(patterns.iter().copied());
         let span = patterns.iter().map(|p| p.span()).max().unwrap_or(0);
-        // Whatever ends at or after `from` began less than `span` before.
+        // An occurrence that ends at or after `from` began less than `span` before.
         let begin = from.saturating_sub(span);
         let last = (0..events.symbols() as u32)
             .map(|s| events.ticks_of(s).partition_point(|&t| t < begin))
@@ -161,28 +162,28 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Goes on from where walks over what came before left off, for each pattern given: occurrences that end there are
-    /// not taken again, because none of them starts after the last one taken ended.
+    /// Continues from the state of walks over earlier events, for each pattern given. Occurrences that end in those
+    /// events are not taken again, because none of them starts after the last one taken ended.
     pub(crate) fn resume(&mut self, greedy: &[GreedyChoice]) {
         for (&leaf, greedy) in self.plan.trie.of_pattern.iter().zip(greedy) {
             self.state.greedy[leaf] = *greedy;
         }
     }
 
-    /// What a walk over what comes next [resumes](Self::resume) from.
+    /// The state from which a walk over the next events [resumes](Self::resume).
     pub(crate) fn greedy(&self) -> Vec<GreedyChoice> {
         let of_pattern = self.plan.trie.of_pattern.iter();
         of_pattern.map(|&leaf| self.state.greedy[leaf]).collect()
     }
 
-    /// As [`resume`](Self::resume), where passages are wanted.
+    /// [`resume`](Self::resume) for passages.
     pub(crate) fn resume_passing<'p>(&mut self, passing: impl Iterator<Item = &'p PassageBuilder>) {
         for (&leaf, passing) in self.plan.trie.of_pattern.iter().zip(passing) {
             self.state.passing[leaf] = passing.clone();
         }
     }
 
-    /// What a walk over what comes next [resumes](Self::resume_passing) from.
+    /// The state from which a walk over the next events [resumes](Self::resume_passing).
     pub(crate) fn passing(&self) -> impl Iterator<Item = &PassageBuilder> {
         let of_pattern = self.plan.trie.of_pattern.iter();
         of_pattern.map(|&leaf| &self.state.passing[leaf])

@@ -16,7 +16,7 @@ mod window;
 
 use std::collections::HashMap;
 
-pub use remine::Remining;
+pub use remine::ReminingOptions;
 pub use replay::{Frame, ReplayClock, ReplayOptions, WallClock, played_seconds, replay};
 pub use thread::{MinerConfig, MinerFeed, MinerHandle, MinerSnapshot, MinerSummary, open};
 
@@ -32,7 +32,7 @@ const MAX_SYMBOLS: usize = 1 << 24;
 
 /// A watched episode and its count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedEpisode {
     /// The episode.
     pub pattern: Pattern,
     /// Events at this tick and later count; `None`: all since the first.
@@ -41,7 +41,7 @@ pub struct Watched {
     pub count: u64,
 }
 
-/// What became of the events pushed.
+/// Numbers of events taken and refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OnlineStats {
     /// Events taken.
@@ -184,11 +184,11 @@ impl OnlineMiner {
     }
 
     /// The watched episodes with their counts, in the order given.
-    pub fn watched(&self) -> Vec<Watched> {
+    pub fn watched(&self) -> Vec<WatchedEpisode> {
         let with_since = self.patterns.iter().zip(&self.since);
         with_since
             .zip(self.counts())
-            .map(|((pattern, &since), count)| Watched {
+            .map(|((pattern, &since), count)| WatchedEpisode {
                 pattern: pattern.clone(),
                 since,
                 count,
@@ -198,13 +198,13 @@ impl OnlineMiner {
 
     /// The `limit` watched episodes with the highest counts, highest first; among equals, longer
     /// ones first, then in the order given. A pattern that is watched twice is there once.
-    pub fn top(&self, limit: usize) -> Vec<Watched> {
+    pub fn top(&self, limit: usize) -> Vec<WatchedEpisode> {
         let mut order: Vec<(u64, usize)> = self.counts().zip(0..).collect();
         order.sort_by_key(|&(count, i)| {
             let size = self.patterns[i].size();
             (std::cmp::Reverse(count), std::cmp::Reverse(size), i)
         });
-        let mut top: Vec<Watched> = Vec::new();
+        let mut top: Vec<WatchedEpisode> = Vec::new();
         for (count, i) in order {
             if top.len() == limit {
                 break;
@@ -212,7 +212,7 @@ impl OnlineMiner {
             let pattern = &self.patterns[i];
             let same_count = top.iter().rev().take_while(|w| w.count == count);
             if !same_count.into_iter().any(|w| w.pattern == *pattern) {
-                top.push(Watched {
+                top.push(WatchedEpisode {
                     pattern: pattern.clone(),
                     since: self.since[i],
                     count,
@@ -233,7 +233,7 @@ impl OnlineMiner {
         self.now
     }
 
-    /// What became of the events.
+    /// Numbers of events taken and refused.
     pub fn stats(&self) -> OnlineStats {
         self.stats
     }
@@ -254,7 +254,7 @@ impl OnlineMiner {
     /// An episode that was watched before goes on counting: nothing is lost, nothing counted twice.
     /// A new one is counted from the window's first complete tick on, as if it had been watched since
     /// then: its count is the offline count of the events in the window, and of all that follow;
-    /// [`Watched::since`] says from where. (An episode that left the list and comes back is new.)
+    /// [`WatchedEpisode::since`] says from where. (An episode that left the list and comes back is new.)
     ///
     /// Takes the time of pushing the window's events once more.
     ///

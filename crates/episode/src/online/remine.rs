@@ -1,16 +1,20 @@
-//! Finding what to watch: mining the window, and choosing among what is frequent in it.
+//! Finding episodes to watch: mining the window, and choosing among the frequent episodes in it.
 
 use std::cmp::Reverse;
 
 use super::OnlineMiner;
-use crate::mine::check_intervals;
-use crate::{Alphabet, Clock, Events, Interval, MineOptions, Mined, Pattern, mine};
+use crate::alphabet::Alphabet;
+use crate::candidates::check_intervals;
+use crate::clock::Clock;
+use crate::events::Events;
+use crate::mine::{MineOptions, MiningResult, mine};
+use crate::pattern::{Episode, Interval, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
-/// How the watch list follows the recent past: a sliding window is mined again and again.
+/// Options by which the watch list follows the recent past: a sliding window is mined again and again.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Remining {
+pub struct ReminingOptions {
     /// Length of the window in ticks. At least as long as the longest episode of `max_size` may
     /// last, and one tick. The silence that a [`Session`](betz_runtime::stream::Session) puts between trials
     /// is time, too; [`replay`](super::replay) puts hardly any.
@@ -32,7 +36,7 @@ pub struct Remining {
     pub max_episodes: usize,
 }
 
-impl Remining {
+impl ReminingOptions {
     /// Checks that the numbers make sense together.
     ///
     /// # Errors
@@ -89,11 +93,11 @@ impl Remining {
         Ok(mined.complete.then(|| self.choose(mined)))
     }
 
-    fn choose(&self, mined: Mined) -> Vec<Pattern> {
+    fn choose(&self, mined: MiningResult) -> Vec<Pattern> {
         let mut episodes = mined.episodes;
         episodes.retain(|e| e.pattern.size() >= self.min_size);
         episodes.sort_by(|a, b| {
-            let rank = |e: &crate::Episode| (Reverse(e.pattern.size()), Reverse(e.count));
+            let rank = |e: &Episode| (Reverse(e.pattern.size()), Reverse(e.count));
             rank(a)
                 .cmp(&rank(b))
                 .then_with(|| a.pattern.cmp(&b.pattern))
@@ -105,12 +109,12 @@ impl Remining {
 
 impl OnlineMiner {
     /// Mines the window and changes the watch list accordingly ([`OnlineMiner::watch`]); false when
-    /// the list stays because the window is empty or `progress` cancelled. Takes as long as it takes:
-    /// for a thread that may not wait there is [`open`](super::open).
+    /// the list stays because the window is empty or `progress` cancelled. Takes as long as mining takes:
+    /// a thread that may not wait uses [`open`](super::open).
     ///
     /// # Errors
-    /// As [`Remining::check`], [`mine`] and [`OnlineMiner::watch`].
-    pub fn remine(&mut self, remining: &Remining, progress: &dyn Progress) -> Result<bool> {
+    /// As [`ReminingOptions::check`], [`mine`] and [`OnlineMiner::watch`].
+    pub fn remine(&mut self, remining: &ReminingOptions, progress: &dyn Progress) -> Result<bool> {
         remining.check()?;
         let found = remining.search(self.symbols(), &self.window_events(), progress)?;
         match found {

@@ -3,12 +3,13 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::{OnlineMiner, Remining};
-use crate::{Events, Pattern};
+use super::{OnlineMiner, ReminingOptions};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Debug, Clone)]
 pub struct ReplayOptions {
     /// Seconds of the recording in a second of real time: 1 is real time, above is fast-forward,
@@ -16,10 +17,10 @@ pub struct ReplayOptions {
     pub speed: f64,
     /// Seconds of the recording in a frame: what is fed between two looks at the counts. To look
     /// every r seconds of real time, speed · r. A frame is a whole number of ticks, at least one, and
-    /// with re-mining at most [`Remining::every_ticks`]: the window is mined between frames only.
+    /// with re-mining at most [`ReminingOptions::every_ticks`]: the window is mined between frames only.
     pub frame_seconds: f64,
-    /// Mine the window between frames whenever this says so.
-    pub remining: Option<Remining>,
+    /// Mine the window between frames; `None`: the watch list is fixed.
+    pub remining: Option<ReminingOptions>,
 }
 
 /// The moment between two frames.
@@ -122,8 +123,8 @@ pub fn replay(
     Ok(())
 }
 
-/// How long [`replay`] plays `events` at a speed of 1, in seconds: from the first event to the last,
-/// without the silences between segments.
+/// Seconds that [`replay`] plays `events` at a speed of 1: from the first event to the last, without the silences
+/// between segments.
 pub fn played_seconds(events: &Events) -> f64 {
     let last = Tape::new(events).play(events.last_tick(), 0).tick;
     events.clock().seconds(last - events.first_tick())
@@ -144,14 +145,14 @@ struct Tape {
 
 /// An event as it is played.
 #[derive(Debug, Clone, Copy)]
-struct Played {
+struct TapeEvent {
     /// As the events', less the silences between segments that came before.
     tick: i64,
     segment: i64,
     symbol: u32,
 }
 
-impl Played {
+impl TapeEvent {
     /// The tick with segments so far apart that no delay of up to `reach` leads from one to the next.
     fn kept_apart(&self, reach: i64) -> i64 {
         self.tick
@@ -176,11 +177,11 @@ impl Tape {
     }
 
     /// The event of `symbol` at `tick` as it is played.
-    fn play(&self, tick: i64, symbol: u32) -> Played {
+    fn play(&self, tick: i64, symbol: u32) -> TapeEvent {
         let after = self.segments.partition_point(|s| s.0 <= tick);
         let segment = after.saturating_sub(1);
         let (from, played) = self.segments[segment];
-        Played {
+        TapeEvent {
             tick: tick - from + played,
             segment: segment as i64,
             symbol,
@@ -231,8 +232,9 @@ fn check(events: &Events, miner: &OnlineMiner, options: &ReplayOptions) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{alphabet, random_case, trials};
-    use crate::{Interval, count};
+    use crate::cases::{alphabet, random_case, remining, trials};
+    use crate::count;
+    use crate::pattern::Interval;
 
     /// Writes down what it was asked to wait for.
     #[derive(Default)]
@@ -300,16 +302,7 @@ mod tests {
         let (ticks, symbols): (Vec<i64>, Vec<u32>) = pairs.unzip();
         let events = Events::new(alphabet(4), &ticks, &symbols).unwrap();
         let edge = Interval::new(0, 5).unwrap();
-        let remining = Remining {
-            window_ticks: 400,
-            window_events: 1000,
-            every_ticks: 200,
-            intervals: vec![edge],
-            threshold: 8,
-            min_size: 2,
-            max_size: 3,
-            max_episodes: 10,
-        };
+        let remining = remining(400, edge);
         let mut options = ReplayOptions {
             speed: f64::INFINITY,
             frame_seconds: 0.1,
@@ -337,7 +330,7 @@ mod tests {
         for (speed, frame, window) in [(0.0, 0.1, 400), (1.0, 0.0, 400), (1.0, 0.1, 10)] {
             options.speed = speed;
             options.frame_seconds = frame;
-            options.remining = Some(Remining {
+            options.remining = Some(ReminingOptions {
                 window_ticks: window,
                 ..remining.clone()
             });
@@ -349,7 +342,7 @@ mod tests {
         }
     }
 
-    /// What a frame says: seconds, events, when it was due.
+    /// For each frame its seconds, its events and the time at which it was due.
     fn frames(
         events: &Events,
         miner: &mut OnlineMiner,
@@ -407,15 +400,10 @@ mod tests {
         let channels = (0..20).flat_map(|_| [0, 1]).collect();
         let events = trials(2, 2000, &segments, ticks, channels);
         let edge = Interval::new(0, 5).unwrap();
-        let remining = Remining {
-            window_ticks: 1000,
-            window_events: 100,
-            every_ticks: 500,
-            intervals: vec![edge],
+        let remining = ReminingOptions {
             threshold: 5,
-            min_size: 2,
             max_size: 2,
-            max_episodes: 9,
+            ..remining(1000, edge)
         };
         let options = ReplayOptions {
             speed: f64::INFINITY,
@@ -440,15 +428,10 @@ mod tests {
         let events = trials(2, 3_600_000, &segments, ticks, channels);
         assert_eq!(played_seconds(&events), 59.905);
         let edge = Interval::new(4, 6).unwrap();
-        let remining = Remining {
-            window_ticks: 5000,
-            window_events: 10_000,
+        let remining = ReminingOptions {
             every_ticks: 1250,
-            intervals: vec![edge],
             threshold: 20,
-            min_size: 2,
-            max_size: 3,
-            max_episodes: 9,
+            ..remining(5000, edge)
         };
         for frame_seconds in [3.0, 180.0, 1e6] {
             let options = ReplayOptions {
@@ -469,8 +452,8 @@ mod tests {
     fn a_frame_is_a_whole_number_of_ticks_and_due_when_they_are_over() {
         let (ticks, symbols): (Vec<i64>, Vec<u32>) = (0..10).map(|i| (i * 7, 0)).unzip();
         let labels = vec!["a".to_owned()];
-        let clock = crate::Clock::from_tick_seconds(0.1).unwrap();
-        let alphabet = crate::Alphabet::new(labels, clock).unwrap();
+        let clock = crate::clock::Clock::from_tick_seconds(0.1).unwrap();
+        let alphabet = crate::alphabet::Alphabet::new(labels, clock).unwrap();
         let events = Events::new(alphabet, &ticks, &symbols).unwrap();
         // Seconds asked for, ticks that they are, speed.
         for (frame_seconds, each, speed) in [(0.0625, 1, 0.25), (0.25, 2, 1.0), (0.999, 9, 4.0)] {

@@ -5,9 +5,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::Interval;
-use crate::cases::{Case, alphabet, random_case, random_pattern};
-use crate::{Events, count, oracle};
+use crate::cases::{Case, alphabet, random_case, random_pattern, remining};
+use crate::count;
+use crate::events::Events;
+use crate::oracle;
+use crate::pattern::Interval;
 
 /// The case's events, shuffled within each tick.
 fn shuffled(case: &Case, rng: &mut ChaCha8Rng) -> Vec<(i64, u32)> {
@@ -217,20 +219,14 @@ fn the_top_is_ordered_and_lists_nothing_twice() {
 #[test]
 fn a_search_that_cannot_be_is_refused_before_it_begins() {
     let edge = Interval::new(0, 5).unwrap();
-    let remining = Remining {
-        window_ticks: 400,
-        window_events: 100,
+    let remining = ReminingOptions {
         every_ticks: 100,
-        intervals: vec![edge],
-        threshold: 8,
-        min_size: 2,
-        max_size: 3,
-        max_episodes: 10,
+        ..remining(400, edge)
     };
     assert!(remining.check().is_ok());
     let upside_down = Interval { low: 5, high: 0 };
     for intervals in [vec![], vec![edge, edge], vec![upside_down]] {
-        let refused = Remining {
+        let refused = ReminingOptions {
             intervals,
             ..remining.clone()
         };

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::{OnlineMiner, OnlineStats, Remining, Watched};
-use crate::Pattern;
+use super::{OnlineMiner, OnlineStats, ReminingOptions, WatchedEpisode};
+use crate::pattern::Pattern;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_base::worker::{self, Backlog, WorkerThread};
@@ -17,18 +17,18 @@ use betz_runtime::stream::{Input, STEP_WORDS, Step, StepRecord, StepWriter, Tap,
 /// Steps taken from the ring at once; others may read in between.
 const BATCH: usize = 256;
 
-/// What a miner is opened with.
+/// Options with which a miner is opened.
 #[derive(Debug, Clone)]
 pub struct MinerConfig {
     /// Symbols are 0 to `symbols` − 1: with a decoding session, its channels.
     pub symbols: usize,
-    /// What to watch, at first.
+    /// The episodes to watch at first.
     pub patterns: Vec<Pattern>,
-    /// Events that the ring holds at least (20 bytes each), 1 to 2²⁴: what may come while the miner is held up.
+    /// Events that the ring holds at least (20 bytes each), 1 to 2²⁴: room for events while the miner is held up.
     pub capacity: usize,
     /// Mines the recent past in the background and changes the watch list; `None`: the list is fixed.
-    pub remining: Option<Remining>,
-    /// How long the miner's thread sleeps when the ring is empty.
+    pub remining: Option<ReminingOptions>,
+    /// Sleep of the miner's thread while the ring is empty.
     pub idle: Duration,
 }
 
@@ -53,27 +53,19 @@ pub struct MinerFeed {
 
 /// The miner on its thread: read the counts here. Dropping it ends the thread.
 pub struct MinerHandle {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMiner>,
     thread: WorkerThread,
 }
 
 /// The state of a miner at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MinerSnapshot {
-    /// Tick of the last event taken.
-    pub now: Option<i64>,
-    /// What became of the events that reached the miner.
-    pub stats: OnlineStats,
-    /// Events that found no room in the ring: the miner never saw them.
-    pub dropped: u64,
-    /// How often background mining has changed the list.
-    pub remined: u64,
-    /// How often it failed, and the list stayed.
-    pub remining_failures: u64,
-    /// What the last failure was.
+    /// The numbers.
+    pub summary: MinerSummary,
+    /// The last failure of background mining.
     pub remining_error: Option<String>,
     /// The watched episodes with their counts, in the list's order.
-    pub watched: Vec<Watched>,
+    pub watched: Vec<WatchedEpisode>,
 }
 
 /// A [`MinerSnapshot`] without the list: nothing is copied but numbers.
@@ -81,20 +73,20 @@ pub struct MinerSnapshot {
 pub struct MinerSummary {
     /// Tick of the last event taken.
     pub now: Option<i64>,
-    /// What became of the events that reached the miner.
+    /// Numbers of events that reached the miner, taken and refused.
     pub stats: OnlineStats,
     /// Events that found no room in the ring: the miner never saw them.
     pub dropped: u64,
-    /// How often background mining has changed the list.
+    /// Number of times that background mining has changed the list.
     pub remined: u64,
-    /// How often it failed, and the list stayed.
+    /// Number of times that it failed, and the list stayed.
     pub remining_failures: u64,
     /// Number of episodes watched.
     pub watched: usize,
 }
 
-/// What the two ends and the threads share.
-struct Shared {
+/// The state that the two ends and the threads share.
+struct SharedMiner {
     miner: Mutex<State>,
     /// Readers that wait for `miner`: the miner's thread then stands back.
     readers: AtomicUsize,
@@ -112,7 +104,7 @@ struct State {
 ///
 /// # Errors
 /// `InvalidArgument` for a ring without room or of more than 2²⁴ events; as [`OnlineMiner::new`],
-/// [`OnlineMiner::with_window`] and [`Remining::check`]; `OutOfMemory` when the system has no memory for
+/// [`OnlineMiner::with_window`] and [`ReminingOptions::check`]; `OutOfMemory` when the system has no memory for
 /// the ring, `Io` when it starts no thread.
 pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
     let (writer, mut reader) = step_ring("miner's ring", config.capacity, STEP_WORDS + 1, None)?;
@@ -130,7 +122,7 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
         }
     };
     let backlog = Arc::clone(reader.backlog());
-    let shared = Arc::new(Shared::new(miner, Arc::clone(&backlog)));
+    let shared = Arc::new(SharedMiner::new(miner, Arc::clone(&backlog)));
     let mut background = background
         .map(|remining| Background::start(remining, config.symbols, &shared))
         .transpose()?;
@@ -161,7 +153,7 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
 }
 
 impl MinerFeed {
-    /// Hands one event over; false when there is no room for it, which is counted.
+    /// Hands one event over; false if there is no room for it, which is counted.
     ///
     /// Ticks that go back and unknown symbols are refused, and counted, by the miner.
     #[inline]
@@ -245,14 +237,9 @@ impl MinerHandle {
 
     /// Everything at one moment.
     pub fn snapshot(&self) -> MinerSnapshot {
-        let dropped = self.shared.backlog.lost();
         let state = self.shared.read();
         MinerSnapshot {
-            now: state.miner.now(),
-            stats: state.miner.stats(),
-            dropped,
-            remined: state.remined,
-            remining_failures: state.remining_failures,
+            summary: self.summarize(&state),
             remining_error: state.remining_error.clone(),
             watched: state.miner.watched(),
         }
@@ -261,12 +248,14 @@ impl MinerHandle {
     /// The numbers of [`snapshot`](Self::snapshot), which the miner's thread need not wait long for.
     /// Allocates nothing.
     pub fn summary(&self) -> MinerSummary {
-        let dropped = self.shared.backlog.lost();
-        let state = self.shared.read();
+        self.summarize(&self.shared.read())
+    }
+
+    fn summarize(&self, state: &State) -> MinerSummary {
         MinerSummary {
             now: state.miner.now(),
             stats: state.miner.stats(),
-            dropped,
+            dropped: self.shared.backlog.lost(),
             remined: state.remined,
             remining_failures: state.remining_failures,
             watched: state.miner.patterns().len(),
@@ -320,7 +309,7 @@ impl MinerHandle {
     }
 }
 
-impl Shared {
+impl SharedMiner {
     fn new(miner: OnlineMiner, backlog: Arc<Backlog>) -> Self {
         Self {
             miner: Mutex::new(State {
@@ -348,7 +337,7 @@ impl Shared {
 }
 
 /// Background mining stops when the miner is closed.
-impl Progress for Shared {
+impl Progress for SharedMiner {
     fn cancelled(&self) -> bool {
         self.backlog.is_stopping()
     }
@@ -356,7 +345,7 @@ impl Progress for Shared {
 
 /// The mining thread, as seen from the miner's.
 struct Background {
-    remining: Remining,
+    remining: ReminingOptions,
     windows: Option<SyncSender<Vec<(i64, u32)>>>,
     lists: Receiver<Result<Option<Vec<Pattern>>>>,
     thread: Option<JoinHandle<()>>,
@@ -366,7 +355,7 @@ struct Background {
 }
 
 impl Background {
-    fn start(remining: Remining, symbols: usize, shared: &Arc<Shared>) -> Result<Self> {
+    fn start(remining: ReminingOptions, symbols: usize, shared: &Arc<SharedMiner>) -> Result<Self> {
         // One thread, apart from rayon's common ones, which may be at work for somebody else. Rayon
         // does not wait for a pool's threads, so this one is started here, and joined.
         let mut worker = None;
@@ -409,7 +398,7 @@ impl Background {
     }
 
     /// Takes a list that is ready, and has the window mined when it is time.
-    fn attend(&mut self, shared: &Shared) {
+    fn attend(&mut self, shared: &SharedMiner) {
         let Some(windows) = &self.windows else {
             return;
         };
@@ -487,24 +476,19 @@ impl fmt::Debug for MinerHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Interval;
+    use crate::cases::remining;
+    use crate::pattern::Interval;
 
     /// A mining thread that dies, with or without a window at hand, is one failure.
     #[test]
     fn a_dead_mining_thread_is_told_of_once() {
-        let remining = Remining {
-            window_ticks: 400,
-            window_events: 100,
+        let remining = ReminingOptions {
             every_ticks: 1,
-            intervals: vec![Interval::new(0, 5).unwrap()],
-            threshold: 8,
-            min_size: 2,
-            max_size: 3,
-            max_episodes: 10,
+            ..remining(400, Interval::new(0, 5).unwrap())
         };
         for (busy, receives) in [(true, false), (false, true), (false, false)] {
             let miner = OnlineMiner::with_window(2, &[], 400, 100).unwrap();
-            let shared = Shared::new(miner, Arc::default());
+            let shared = SharedMiner::new(miner, Arc::default());
             let (send_window, windows) = sync_channel(1);
             let (send_list, lists) = sync_channel(1);
             drop(send_list);

@@ -11,8 +11,8 @@
 
 use std::collections::VecDeque;
 
-use crate::Pattern;
-use crate::count::Trie;
+use crate::count::{GreedyChoice, Trie};
+use crate::pattern::Pattern;
 
 /// Earlier than any tick, and far enough from the ends of `i64` to subtract.
 const NEVER: i64 = -(1 << 62);
@@ -52,14 +52,6 @@ struct Child {
     prefix: u32,
 }
 
-/// The greedy count of one episode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) count: u64,
-    /// Where the last occurrence taken ended: the next starts after it.
-    pub(super) last_end: i64,
-}
-
 /// The state of counting a list of episodes.
 #[derive(Debug, Clone)]
 pub(super) struct WatchList {
@@ -69,7 +61,7 @@ pub(super) struct WatchList {
     deadlines: Vec<i64>,
     prefixes: Vec<Prefix>,
     children: Vec<Child>,
-    tallies: Vec<Tally>,
+    tallies: Vec<GreedyChoice>,
     /// For each episode given, its tally.
     of_episode: Vec<u32>,
 }
@@ -96,18 +88,10 @@ impl WatchList {
         // meets the prefix before its deadline moves.
         let mut nodes: Vec<usize> = (0..trie.nodes.len()).collect();
         nodes.sort_by_key(|&n| (trie.nodes[n].symbol, std::cmp::Reverse(depths[n]), n));
-        let mut place = vec![0_u32; nodes.len()];
+        let mut position = vec![0_u32; nodes.len()];
         for (at, &node) in nodes.iter().enumerate() {
-            place[node] = at as u32;
+            position[node] = at as u32;
         }
-        let mut of_symbol = vec![0_u32; symbols + 1];
-        for node in &trie.nodes {
-            of_symbol[node.symbol as usize + 1] += 1;
-        }
-        for s in 0..symbols {
-            of_symbol[s + 1] += of_symbol[s];
-        }
-
         let mut children = Vec::with_capacity(nodes.len());
         let mut prefixes = Vec::with_capacity(nodes.len());
         let mut deadlines = Vec::with_capacity(nodes.len());
@@ -119,7 +103,7 @@ impl WatchList {
                 keep = interval.low.max(keep);
                 children.push(Child {
                     high: interval.high,
-                    prefix: place[child],
+                    prefix: position[child],
                 });
             }
             let root = parents[node] == NONE;
@@ -127,11 +111,7 @@ impl WatchList {
             prefixes.push(Prefix {
                 low: trie.nodes[node].interval.low,
                 high: trie.nodes[node].interval.high,
-                parent: if root {
-                    NONE
-                } else {
-                    place[parents[node] as usize]
-                },
+                parent: (position.get(parents[node] as usize)).map_or(NONE, |&at| at),
                 tally: trie.nodes[node].leaf.map_or(NONE, |leaf| leaf as u32),
                 children: (first, children.len() as u32),
                 keep,
@@ -143,17 +123,11 @@ impl WatchList {
             });
         }
         Self {
-            of_symbol,
+            of_symbol: first_of_symbols(&trie, symbols),
             deadlines,
             prefixes,
             children,
-            tallies: vec![
-                Tally {
-                    count: 0,
-                    last_end: NEVER
-                };
-                trie.counted
-            ],
+            tallies: vec![GreedyChoice::default(); trie.counted],
             of_episode,
         }
     }
@@ -170,7 +144,7 @@ impl WatchList {
         }
     }
 
-    /// Extends the parent of the prefix at `at` by an event at `tick`, where that can be.
+    /// Extends the parent of the prefix at `at` by an event at `tick`, if that is valid.
     fn extend(&mut self, at: usize, tick: i64) {
         let prefix = &self.prefixes[at];
         let start = if prefix.parent == NONE {
@@ -183,11 +157,7 @@ impl WatchList {
             before.start
         };
         if prefix.tally != NONE {
-            let tally = &mut self.tallies[prefix.tally as usize];
-            if start > tally.last_end {
-                tally.count += 1;
-                tally.last_end = tick;
-            }
+            self.tallies[prefix.tally as usize].push(tick, start);
         }
         let (first, last) = prefix.children;
         if first < last {
@@ -199,12 +169,12 @@ impl WatchList {
     }
 
     /// The tally of the `episode`-th episode given.
-    pub(super) fn tally(&self, episode: usize) -> Tally {
+    pub(super) fn tally(&self, episode: usize) -> GreedyChoice {
         self.tallies[self.of_episode[episode] as usize]
     }
 
     /// Replaces the tally of the `episode`-th episode given.
-    pub(super) fn set_tally(&mut self, episode: usize, tally: Tally) {
+    pub(super) fn set_tally(&mut self, episode: usize, tally: GreedyChoice) {
         self.tallies[self.of_episode[episode] as usize] = tally;
     }
 
@@ -218,8 +188,20 @@ impl WatchList {
     }
 }
 
+/// For each symbol the number of prefixes that end with a smaller one; one entry more ends the last.
+fn first_of_symbols(trie: &Trie, symbols: usize) -> Vec<u32> {
+    let mut first = vec![0; symbols + 1];
+    for node in &trie.nodes {
+        first[node.symbol as usize + 1] += 1;
+    }
+    for s in 0..symbols {
+        first[s + 1] += first[s];
+    }
+    first
+}
+
 impl Prefix {
-    /// The newest chain that ends before `limit`; one that never was when there is none.
+    /// The newest chain that ends before `limit`; one at `NEVER` if there is none.
     #[inline]
     fn newest_before(&self, limit: i64) -> Chain {
         if self.newest.end < limit {

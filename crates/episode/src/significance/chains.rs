@@ -6,16 +6,17 @@ use super::{
     PartOptions, PartSignificance, Significance, SignificanceOptions, Surrogate, Workers,
     part_significance_by, significance_by,
 };
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
 /// How to look for chains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChainOptions {
-    /// What the surrogates are.
+    /// The kind of surrogates.
     pub surrogate: Surrogate,
-    /// How many surrogates, and how many shifts of each part, for episodes of three symbols and more;
+    /// Number of surrogates, and of shifts of each part, for episodes of three symbols and more;
     /// pairs have four times as many. At least 1.
     pub draws: u32,
     /// The smallest and the largest shift of a part in ticks ([`PartOptions`]).
@@ -38,14 +39,14 @@ impl ChainOptions {
     }
 }
 
-/// What the tests say of one episode.
+/// The tests of one episode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChainTest {
     /// Its count against those of surrogates; q among the episodes of its size that were tested.
     pub surrogates: Significance,
     /// Its weakest part; `None` when it is not above the surrogates.
     pub parts: Option<PartSignificance>,
-    /// Whether it passed both tests.
+    /// True if it passed both tests.
     pub passed: bool,
 }
 
@@ -75,7 +76,7 @@ pub fn chains(
 /// known to all.
 ///
 /// # Errors
-/// As there; the team's and the devices'.
+/// As [`chains`]; those of the team and of the devices.
 pub fn chains_by(
     workers: Workers<'_>,
     events: &Events,
@@ -108,7 +109,8 @@ pub fn chains_by(
             .filter(|&i| patterns[i].size() == size)
             .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
             .collect();
-        let found = of_one_size(workers, events, patterns, (&candidates, options), progress)?;
+        let chosen: Vec<Pattern> = candidates.iter().map(|&i| patterns[i].clone()).collect();
+        let found = test_size(workers, events, &chosen, options, progress)?;
         for (i, test) in candidates.into_iter().zip(found) {
             tests[i] = Some(test);
         }
@@ -116,16 +118,15 @@ pub fn chains_by(
     Ok(tests)
 }
 
-fn of_one_size(
+/// Tests `patterns`, all of one size.
+fn test_size(
     workers: Workers<'_>,
     events: &Events,
     patterns: &[Pattern],
-    (candidates, options): (&[usize], &ChainOptions),
+    options: &ChainOptions,
     progress: &dyn Progress,
 ) -> Result<Vec<ChainTest>> {
-    let chosen =
-        |which: &[usize]| -> Vec<Pattern> { which.iter().map(|&i| patterns[i].clone()).collect() };
-    let pairs = (candidates.first()).is_some_and(|&i| patterns[i].size() == 2);
+    let pairs = patterns.first().is_some_and(|p| p.size() == 2);
     // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
     let draws = if pairs {
         options.draws.saturating_mul(4).saturating_add(3)
@@ -137,16 +138,14 @@ fn of_one_size(
         surrogates: draws,
         seed: options.seed,
     };
-    let against_surrogates =
-        significance_by(workers, events, &chosen(candidates), &surrogates, progress)?;
+    let against_surrogates = significance_by(workers, events, patterns, &surrogates, progress)?;
     let above = |s: &Significance| s.q <= options.rate;
-    let rest: Vec<usize> = (candidates.iter().zip(&against_surrogates))
+    let rest: Vec<Pattern> = (patterns.iter().zip(&against_surrogates))
         .filter(|(_, s)| above(s))
-        .map(|(&i, _)| i)
+        .map(|(pattern, _)| pattern.clone())
         .collect();
     let shifts = options.parts(draws);
-    let mut parts =
-        part_significance_by(workers, events, &chosen(&rest), &shifts, progress)?.into_iter();
+    let mut parts = part_significance_by(workers, events, &rest, &shifts, progress)?.into_iter();
     let test = |surrogates: Significance| {
         let parts = above(&surrogates).then(|| parts.next()).flatten();
         ChainTest {

@@ -12,7 +12,7 @@
 //!
 //! [`chains`] does both for all that mining found, size by size.
 //!
-//! Both make surrogates and count in them on the CPU or on CUDA devices ([`LazyPlacement`]).
+//! Both make surrogates and count in them on the CPU or on CUDA devices ([`DeferredPlacement`]).
 //!
 //! **Limits.** n surrogates give no p below 1/(n + 1), and a list of m episodes of which k are to be
 //! found at a rate q needs p ≤ q·k/m: choose n accordingly. p-values hold for episodes chosen without
@@ -33,14 +33,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use super::count::{
-    AUTO_WORK, CountJob, LatestStart, LazyPlacement, Strategy, count_on_devices, fits_device,
-};
-use super::{Events, Pattern};
+use super::count::{AUTO_WORK, CountJob, LatestStart, Strategy, count_on_devices, fits_device};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_base::team::{Alone, Team};
-use betz_device::Placement;
+use betz_device::{DeferredPlacement, Placement, Work};
 
 pub use chains::{ChainOptions, ChainTest, chains, chains_by};
 pub use fdr::benjamini_hochberg;
@@ -48,16 +47,16 @@ pub use long::significance_in_chunks_by;
 pub use parts::{PartOptions, PartSignificance, part_significance, part_significance_by};
 pub use surrogate::Surrogate;
 
-use shift::Shifted;
+use shift::ShiftedCopy;
 #[cfg(test)]
 pub(crate) use surrogate::Dither;
 
-/// How to test.
+/// Options of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignificanceOptions {
-    /// What the surrogates are.
+    /// The kind of surrogates.
     pub surrogate: Surrogate,
-    /// How many surrogates, at least 1: p is at least 1 / (this + 1).
+    /// Number of surrogates, at least 1: p is at least 1 / (this + 1).
     pub surrogates: u32,
     /// Seed of the surrogates.
     pub seed: u64,
@@ -82,7 +81,7 @@ pub struct Significance {
 /// Tests each pattern's count against surrogates, all patterns on the same ones.
 ///
 /// Runs in rayon's current threads, over surrogates; the result does not depend on their number.
-/// Memory: one surrogate's events a thread. The stage is `surrogates`. Without patterns no surrogate
+/// Memory: one surrogate's events per thread. The stage is `surrogates`. Without patterns no surrogate
 /// is made.
 ///
 /// # Errors
@@ -103,7 +102,7 @@ pub struct Workers<'a> {
     /// The processes.
     pub team: &'a dyn Team,
     /// Where this process works.
-    pub placement: &'a LazyPlacement,
+    pub placement: &'a DeferredPlacement,
 }
 
 /// Making a dithered surrogate takes a thread as long as counting this many episodes in it: 45 to 59 ns per event,
@@ -131,14 +130,17 @@ impl<'a> Workers<'a> {
             .saturating_mul(u64::from(surrogates));
         // The CPU has as many surrogates in hand as threads.
         let threads = (rayon::current_num_threads() as u64).clamp(1, u64::from(surrogates.max(1)));
-        self.placement.decide(work / threads >= AUTO_WORK)
+        self.placement.decide(Work::Amount {
+            amount: (work / threads) as f64,
+            gains_from: AUTO_WORK,
+        })
     }
 }
 
 impl Workers<'static> {
     /// This process alone, on the CPU.
     pub fn alone() -> Self {
-        static ON_CPU: LazyPlacement = LazyPlacement::cpu();
+        static ON_CPU: DeferredPlacement = DeferredPlacement::cpu();
         Self {
             team: &Alone,
             placement: &ON_CPU,
@@ -189,7 +191,7 @@ enum SurrogateSource<'a> {
     /// Intervals in another order, from a seed.
     Shuffled(&'a Events, u64),
     /// Events beside a shifted copy, from this shift on.
-    Shifted(&'a Shifted<'a>, u64),
+    Shifted(&'a ShiftedCopy<'a>, u64),
 }
 
 impl SurrogateSource<'_> {
@@ -215,7 +217,7 @@ struct SurrogateJob<'a> {
     progress: &'a dyn Progress,
 }
 
-/// Each count against what its surrogates say, q among them all.
+/// Each count against its surrogates, with q over all of them.
 fn rows(observed: &[u64], totals: &[Total], surrogates: u32) -> Vec<Significance> {
     let p: Vec<f64> = totals.iter().map(|t| t.p(surrogates)).collect();
     let rows = observed.iter().zip(totals).zip(benjamini_hochberg(&p));
@@ -229,7 +231,7 @@ fn rows(observed: &[u64], totals: &[Total], surrogates: u32) -> Vec<Significance
     .collect()
 }
 
-/// What surrogates say of one pattern. Whole numbers: their sums do not depend on their order.
+/// Sums over the counts of one pattern in surrogates. Whole numbers: their sums do not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Total {
     sum: u64,
@@ -239,8 +241,8 @@ struct Total {
 }
 
 impl Total {
-    /// Of one surrogate.
-    fn of(count: u64, observed: u64) -> Self {
+    /// The sums over one surrogate.
+    fn new(count: u64, observed: u64) -> Self {
         Self {
             sum: count,
             squares: u128::from(count) * u128::from(count),
@@ -275,8 +277,8 @@ impl Total {
     }
 }
 
-/// What `surrogates` of a kind say of the patterns that are wanted, shared out over the team; counted where `placement`
-/// says.
+/// The sums over `surrogates` of one kind for the patterns of `job`, shared out over the team and counted on
+/// `placement`.
 fn count_surrogates(
     workers: Workers<'_>,
     placement: Option<&Placement>,
@@ -318,7 +320,7 @@ fn count_surrogates(
     Ok(totals)
 }
 
-/// What the surrogates `own` say, a thread a surrogate; nothing where there are none.
+/// The sums over the surrogates `own`, one thread per surrogate; empty if there are none.
 fn on_cpu(
     kind: SurrogateSource<'_>,
     own: Range<u64>,
@@ -337,7 +339,7 @@ fn on_cpu(
             progress.update(stage, done, all);
             let each = counts.into_iter().zip(wanted.limits);
             Ok(each
-                .map(|(count, &observed)| Total::of(count, observed))
+                .map(|(count, &observed)| Total::new(count, observed))
                 .collect())
         })
         .try_reduce(Vec::new, |a: Vec<Total>, b| {
@@ -350,7 +352,7 @@ fn on_cpu(
         })
 }
 
-/// The sums over all processes of `own`, which is empty where a process had no surrogate.
+/// The sums over all processes of `own`, which is empty if a process had no surrogate.
 fn together(team: &dyn Team, own: Vec<Total>, patterns: usize) -> Result<Vec<Total>> {
     if team.size() == 1 {
         return Ok(own);

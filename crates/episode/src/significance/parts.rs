@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::shift::{Shifted, check_segments, too_short, with_room};
+use super::shift::{ShiftedCopy, check_segments, too_short, with_room};
 use super::{SurrogateJob, SurrogateSource, Workers, benjamini_hochberg, count_surrogates};
 use crate::count::{CountJob, LatestStart, Strategy};
-use crate::{Events, Pattern};
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 
@@ -16,10 +17,10 @@ const ENOUGH: u64 = 10;
 /// Shifts before the first look at who goes on; each later look comes after four times as many.
 const FIRST_LOOK: u32 = 20;
 
-/// How to test parts.
+/// Options of a test of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartOptions {
-    /// How many random shifts at most, at least 1: p is at least 1 / (this + 1).
+    /// Most random shifts, at least 1: p is at least 1 / (this + 1).
     pub shifts: u32,
     /// The smallest shift in ticks, forwards or backwards: beyond the reach of real delays and of
     /// short-lived common rates. At most a third of the longest segment: a shift goes around a
@@ -44,13 +45,13 @@ impl PartOptions {
         check_segments(events, self.least)
     }
 
-    /// How many segments with events are shorter than three times `least`: their events are left out
+    /// Number of segments with events that are shorter than three times `least`: their events are left out
     /// of the test, in what is observed as in what is shifted.
     pub fn left_out(&self, events: &Events) -> usize {
         too_short(events, self.least)
     }
 
-    /// What can be said without events.
+    /// The checks that need no events.
     pub(super) fn check_numbers(&self) -> Result<()> {
         if self.shifts == 0 || self.least < 1 || !(self.least..1 << 60).contains(&self.most) {
             return Err(Error::argument(format!(
@@ -116,7 +117,7 @@ pub fn part_significance(
 /// the same result, to the bit, known to all.
 ///
 /// # Errors
-/// As there; the team's and the devices'.
+/// As [`part_significance`]; those of the team and of the devices.
 pub fn part_significance_by(
     workers: Workers<'_>,
     events: &Events,
@@ -129,7 +130,7 @@ pub fn part_significance_by(
         return Ok(Vec::new());
     }
     let events = &*with_room(events, options.least)?;
-    let shifted = Shifted::new(events, *options)?;
+    let shifted = ShiftedCopy::new(events, *options)?;
     let observed = LatestStart.count(&CountJob::new(events, patterns))?;
     let tests = patterns.iter().zip(observed).map(Test::new);
     let mut tests: Vec<Test<'_>> = tests.collect();
@@ -238,11 +239,11 @@ fn all_parts(size: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// What all looks share.
+/// The data that all looks share.
 struct Looks<'a> {
     workers: Workers<'a>,
     events: &'a Events,
-    shifted: Shifted<'a>,
+    shifted: ShiftedCopy<'a>,
     /// Number of symbols in the events.
     symbols: u32,
     progress: &'a dyn Progress,

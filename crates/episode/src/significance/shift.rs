@@ -7,14 +7,15 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::PartOptions;
-use crate::{Alphabet, Events};
+use crate::alphabet::Alphabet;
+use crate::events::Events;
 use betz_base::error::{Error, Result};
 
 /// Segments have to be so many times as long as the smallest shift: shorter ones leave no, or too few,
 /// different shifts. Events in them are left out, and make neither counts nor surrogates.
 const SEGMENT: i64 = 3;
 
-/// Whether a segment has room for shifts of `least`.
+/// True if a segment has room for shifts of `least`.
 fn has_room(first: i64, last: i64, least: i64) -> bool {
     (last - first + 1) / SEGMENT >= least
 }
@@ -27,7 +28,7 @@ fn with_events(events: &Events) -> impl Iterator<Item = (usize, i64, i64)> {
         .filter(|&(_, first, last)| events.position(first) < events.position(last + 1))
 }
 
-/// How many segments with events have no room for shifts of `least`.
+/// Number of segments with events that have no room for shifts of `least`.
 pub(super) fn too_short(events: &Events, least: i64) -> usize {
     with_events(events)
         .filter(|&(_, first, last)| !has_room(first, last, least))
@@ -55,7 +56,7 @@ pub(super) fn check_segments(events: &Events, least: i64) -> Result<()> {
     }
 }
 
-/// The events of the segments that have room for shifts of `least`, where they were.
+/// The events of the segments that have room for shifts of `least`, at their own ticks.
 pub(super) fn with_room(events: &Events, least: i64) -> Result<Cow<'_, Events>> {
     if too_short(events, least) == 0 {
         return Ok(Cow::Borrowed(events));
@@ -66,7 +67,7 @@ pub(super) fn with_room(events: &Events, least: i64) -> Result<Cow<'_, Events>> 
 
 /// Makes the events twice: as symbols 0 … S − 1 where they were, and as symbols S … 2S − 1 shifted
 /// around each segment's ends.
-pub(super) struct Shifted<'a> {
+pub(super) struct ShiftedCopy<'a> {
     events: &'a Events,
     doubled: Alphabet,
     options: PartOptions,
@@ -74,7 +75,7 @@ pub(super) struct Shifted<'a> {
     segments: Vec<(i64, i64)>,
 }
 
-impl<'a> Shifted<'a> {
+impl<'a> ShiftedCopy<'a> {
     /// The events beside copies by shifts that [`PartOptions::check`] has found possible.
     pub(super) fn new(events: &'a Events, options: PartOptions) -> Result<Self> {
         let labels = (0..2 * events.symbols()).map(|s| s.to_string()).collect();
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn a_copy_keeps_every_segments_events_and_its_distance_in_it() {
         let events = events();
-        let shifted = Shifted::new(&events, options(200, 5000)).unwrap();
+        let shifted = ShiftedCopy::new(&events, options(200, 5000)).unwrap();
         let bounds = events.segment_bounds();
         for index in 0..200 {
             let copy = shifted.make(index).unwrap();

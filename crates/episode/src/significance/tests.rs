@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1};
 
 use super::*;
-use crate::Interval;
 use crate::cases::events;
+use crate::pattern::Interval;
 use betz_simulate::network::{NetworkConfig, simulate};
 
 /// Independent symbols at 20 Hz for `seconds`, in ticks of 10 µs.
@@ -105,7 +105,7 @@ fn a_parts_p_is_uniform_on_independent_pairs() {
     }
     // About half are given up at the first look, and few but those below p = 1/2 go on.
     assert!(full > p.len() / 4 && full < p.len() * 3 / 4, "{full}");
-    // What is given up early has a p that is too large, not too small.
+    // A test that is given up early has a p that is too large, not too small.
     assert_uniform(&p, 0.25, "parts");
 }
 
@@ -322,8 +322,8 @@ fn parts_are_tested_up_to_the_largest_tick() {
 #[test]
 fn nothing_is_made_where_there_is_nothing_to_test() {
     let data = poisson(4, 10, 1);
-    struct Untouched;
-    impl Progress for Untouched {
+    struct UnusedProgress;
+    impl Progress for UnusedProgress {
         fn cancelled(&self) -> bool {
             panic!("a surrogate was about to be made");
         }
@@ -334,7 +334,7 @@ fn nothing_is_made_where_there_is_nothing_to_test() {
         seed: 1,
     };
     assert!(
-        significance(&data, &[], &surrogates, &Untouched)
+        significance(&data, &[], &surrogates, &UnusedProgress)
             .unwrap()
             .is_empty()
     );
@@ -344,7 +344,7 @@ fn nothing_is_made_where_there_is_nothing_to_test() {
             surrogates,
             seed: 1,
         };
-        assert!(significance(&data, &[], &options, &Untouched).is_err());
+        assert!(significance(&data, &[], &options, &UnusedProgress).is_err());
     }
     // Chains: without any of several symbols segments may be as short as they like.
     let short = ChainOptions {
@@ -356,7 +356,7 @@ fn nothing_is_made_where_there_is_nothing_to_test() {
     };
     let single = [Pattern::new(vec![0], Vec::new()).unwrap()];
     for list in [&single[..], &[]] {
-        let tests = chains(&data, list, &short, &Untouched).unwrap();
+        let tests = chains(&data, list, &short, &UnusedProgress).unwrap();
         assert_eq!(tests, vec![None; list.len()]);
         let no_draws = ChainOptions { draws: 0, ..short };
         let unmoved = ChainOptions {
@@ -364,9 +364,9 @@ fn nothing_is_made_where_there_is_nothing_to_test() {
             ..short
         };
         for options in [no_draws, unmoved] {
-            let refused = chains(&data, list, &options, &Untouched).unwrap_err();
+            let refused = chains(&data, list, &options, &UnusedProgress).unwrap_err();
             assert_eq!(refused.kind(), betz_base::ErrorKind::InvalidArgument);
         }
     }
-    assert!(chains(&data, &patterns(2), &short, &Untouched).is_err());
+    assert!(chains(&data, &patterns(2), &short, &UnusedProgress).is_err());
 }

@@ -45,10 +45,10 @@ struct DecodeStaging {
 
 /// The estimates of decoded slices, kept between calls.
 #[derive(Default)]
-struct Outgoing([Option<PinnedBuffer<f32>>; 2]);
+struct OutputBuffers([Option<PinnedBuffer<f32>>; 2]);
 
 /// A decoder's weights and states on the device.
-struct Decoding<'a> {
+struct DeviceDecoder<'a> {
     context: &'a Context,
     bank: DeviceBank,
     outputs: usize,
@@ -81,7 +81,7 @@ fn decode_within(room: Room<'_>, decoder: &Decoder, data: &DatasetView<'_>) -> R
     let context = room.context;
     let width = decoder.outputs().len();
     let mut estimates = vec![0.0; data.steps * width];
-    let mut outgoing = context.take_slot::<Outgoing>();
+    let mut outgoing = context.take_slot::<OutputBuffers>();
     let mut rest = estimates.as_mut_slice();
     // Steps of the slice that is still on its way, and which buffer it goes to.
     let mut under_way: Option<(usize, usize)> = None;
@@ -138,7 +138,7 @@ pub(crate) fn walk(
             data.channels()
         )));
     }
-    let mut decoding = Decoding::new(context, decoder, &order)?;
+    let mut decoding = DeviceDecoder::new(context, decoder, &order)?;
     let slice_steps = decoding.slice_steps(memory, extra, data)?;
     let mut staging = context.take_slot::<DecodeStaging>();
     for (number, from) in (0..data.steps).step_by(slice_steps).enumerate() {
@@ -178,7 +178,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-impl<'a> Decoding<'a> {
+impl<'a> DeviceDecoder<'a> {
     fn new(context: &'a Context, decoder: &Decoder, order: &[usize]) -> Result<Self> {
         let bank = DeviceBank::new(context, decoder.bank(), decoder.step_seconds())?;
         let outputs = decoder.outputs().len();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use betz_base::{Error, Result};
 
 use super::Receiver;
-use crate::bus::{Bins, Counts, Frame, Source, Taken, Tally};
+use crate::bus::{Bins, Counts, Frame, Reception, Source, Tally};
 
 /// How packets begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,19 +158,19 @@ impl CerebusSource {
 }
 
 impl Source for CerebusSource {
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         if !self.bins.next(frame) {
             let Some(length) = self.receiver.receive(patience)? else {
-                return Ok(Taken::Nothing);
+                return Ok(Reception::Nothing);
             };
             self.tally.messages.add(1);
             self.put_all(length);
             if !self.bins.next(frame) {
-                return Ok(Taken::Nothing);
+                return Ok(Reception::Nothing);
             }
         }
         self.tally.steps.add(1);
-        Ok(Taken::Step)
+        Ok(Reception::Step)
     }
 
     fn counts(&self) -> Counts {

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub use self::sink::{OutputSink, TOPIC};
 use self::zmtp::Subscriber;
-use crate::bus::{Bins, Counts, Frame, Order, Source, Taken, Tally};
+use crate::bus::{Bins, Counts, Frame, Order, Reception, Source, Tally};
 
 /// Between two attempts to reach a publisher.
 const RETRY: Duration = Duration::from_millis(100);
@@ -107,11 +107,11 @@ impl EventSource {
 }
 
 impl Source for EventSource {
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         if !self.bins.next(frame) {
             let Some(subscriber) = &mut self.subscriber else {
                 self.connect(patience);
-                return Ok(Taken::Nothing);
+                return Ok(Reception::Nothing);
             };
             match subscriber.receive(patience) {
                 Ok(Some(parts)) => {
@@ -124,11 +124,11 @@ impl Source for EventSource {
                 Err(_) => self.subscriber = None,
             }
             if !self.bins.next(frame) {
-                return Ok(Taken::Nothing);
+                return Ok(Reception::Nothing);
             }
         }
         self.tally.steps.add(1);
-        Ok(Taken::Step)
+        Ok(Reception::Step)
     }
 
     fn counts(&self) -> Counts {

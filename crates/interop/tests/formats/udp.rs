@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use betz_interop::bus::{
-    Content, Decoded, Frame, Sink, Source, Stream, Taken, open_sink, open_source,
+    Content, Estimate, Frame, Reception, Sink, Source, Stream, open_sink, open_source,
 };
 use betz_interop::udp::cerebus::{CerebusSource, Protocol};
 use betz_interop::udp::{UdpSink, UdpSource};
@@ -59,7 +59,7 @@ fn what_goes_wrong_with_datagrams_is_counted() {
     let mut frame = Frame::new(2);
     let mut got = Vec::new();
     while source.counts().messages < sent + 2 {
-        if source.take(&mut frame, PATIENCE).unwrap() == Taken::Step {
+        if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step {
             assert_eq!(frame.sent, frame.sequence as i64 * 10);
             got.push((frame.sequence, frame.skipped));
             match frame.sequence {
@@ -99,10 +99,10 @@ fn a_source_that_spins_takes_what_one_that_sleeps_does() {
         let mut frame = Frame::new(2);
         for sequence in 0..5 {
             let nothing = source.take(&mut frame, Duration::from_millis(1)).unwrap();
-            assert_eq!(nothing, Taken::Nothing);
+            assert_eq!(nothing, Reception::Nothing);
             let to = source.address().unwrap();
             socket.send_to(&counts(sequence), to).unwrap();
-            assert_eq!(source.take(&mut frame, PATIENCE).unwrap(), Taken::Step);
+            assert_eq!(source.take(&mut frame, PATIENCE).unwrap(), Reception::Step);
             assert_eq!(frame.sequence, sequence);
         }
     }
@@ -118,7 +118,7 @@ fn a_sender_that_begins_anew_is_believed() {
     }
     let (mut frame, mut got) = (Frame::new(2), Vec::new());
     while source.counts().messages < 22 {
-        if source.take(&mut frame, PATIENCE).unwrap() == Taken::Step {
+        if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step {
             got.push((frame.sequence, frame.restart));
         }
     }
@@ -132,7 +132,7 @@ fn outputs_are_datagrams_and_nothing_waits_for_whoever_takes_them() {
     let taker = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sink = UdpSink::to(&taker.local_addr().unwrap().to_string(), 2).unwrap();
     let values = [1.5, -2.0];
-    sink.give(&Decoded {
+    sink.give(&Estimate {
         sequence: 3,
         sent: -9,
         status: 64,
@@ -154,7 +154,7 @@ fn outputs_are_datagrams_and_nothing_waits_for_whoever_takes_them() {
     assert_eq!(&bytes[..length], expected);
     // Nobody takes any, and nothing waits: what the kernel's buffer has no room for is its affair.
     for sequence in 0..10_000 {
-        sink.give(&Decoded {
+        sink.give(&Estimate {
             sequence,
             sent: 0,
             status: 0,
@@ -201,7 +201,7 @@ fn cerebus_packets_of_every_version_end_steps() {
         socket.send_to(&[&heartbeat, cut].concat(), to).unwrap();
         let (mut frame, mut got) = (Frame::new(96), Vec::new());
         while got.len() < 4 {
-            if source.take(&mut frame, PATIENCE).unwrap() == Taken::Step {
+            if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step {
                 got.push(frame.spikes.clone());
             }
         }

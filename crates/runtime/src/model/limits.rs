@@ -1,7 +1,7 @@
 //! What a decoder was made for, input and outputs, and what becomes of the rest.
 
-use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::wire::{Reader, Writer};
 
 /// What a decoder was made for. The default has no limits.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -10,6 +10,9 @@ pub struct Limits {
     pub blanking: Option<Blanking>,
     /// What each output is kept within, one entry per output; empty for no bounds.
     pub ranges: Vec<OutputRange>,
+    /// Largest count that a channel drives the filters with in one step, one entry per channel; empty for no
+    /// bounds. A channel that suddenly screams then counts for no more than it did in training.
+    pub count_caps: Vec<f32>,
 }
 
 /// An output beyond these bounds is none that the decoder was trained for: it is kept at the bound, and the
@@ -56,9 +59,11 @@ pub struct Blanking {
 impl Limits {
     pub(super) const TAG: [u8; 4] = *b"LIMS";
     pub(super) const RANGES_TAG: [u8; 4] = *b"RANG";
+    pub(super) const COUNT_CAPS_TAG: [u8; 4] = *b"CAPS";
 
     pub(super) fn check(&self, channels: usize, outputs: usize) -> Result<()> {
         self.check_ranges(outputs)?;
+        self.check_count_caps(channels)?;
         let Some(blanking) = &self.blanking else {
             return Ok(());
         };
@@ -86,6 +91,23 @@ impl Limits {
         Ok(())
     }
 
+    fn check_count_caps(&self, channels: usize) -> Result<()> {
+        let refuse = |text| Err(Error::new(ErrorKind::InvalidModel, text));
+        if !self.count_caps.is_empty() && self.count_caps.len() != channels {
+            return refuse(format!(
+                "count_caps: expected {channels} values, one per channel, got {}",
+                self.count_caps.len()
+            ));
+        }
+        match self.count_caps.iter().position(|&cap| !(cap > 0.0)) {
+            Some(channel) => refuse(format!(
+                "count_caps[{channel}]: expected a count above 0, got {}",
+                self.count_caps[channel]
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn check_ranges(&self, outputs: usize) -> Result<()> {
         let refuse = |text| Err(Error::new(ErrorKind::InvalidModel, text));
         if !self.ranges.is_empty() && self.ranges.len() != outputs {
@@ -110,7 +132,7 @@ impl Limits {
     }
 
     pub(super) fn read_ranges(from: &mut Reader<'_>) -> Result<Vec<OutputRange>> {
-        let bounds = from.f32s("ranges")?;
+        let bounds = from.at("ranges").f32s()?;
         let (pairs, rest) = bounds.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(Error::new(
@@ -135,11 +157,11 @@ impl Limits {
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Result<Option<Blanking>> {
-        Ok(if from.flag("blanking")? {
+        Ok(if from.at("blanking").flag()? {
             Some(Blanking {
-                least: from.u64("blanking.least")?,
-                most: from.u64("blanking.most")?,
-                mean_counts: from.f64s("blanking.mean_counts")?,
+                least: from.at("blanking.least").u64()?,
+                most: from.at("blanking.most").u64()?,
+                mean_counts: from.at("blanking.mean_counts").f64s()?,
             })
         } else {
             None

@@ -2,7 +2,8 @@
 //!
 //! A [`Decoder`] is a linear engine (PSC filters on every channel, weighted into latents) and a [`Head`]
 //! that makes the outputs of the latents: none for the linear decoder, cosine features for a [`Lift`],
-//! gated linear readouts for [`Experts`], the recursion of a [`Kalman`] filter, Bayes' rule on a grid for [`Place`].
+//! gated linear readouts for [`Experts`], the recursion of a [`Kalman`] filter, Bayes' rule on a grid for [`Place`],
+//! layers of gated units for [`Recurrent`].
 
 mod check;
 mod decoder;
@@ -18,8 +19,9 @@ pub use decoder::{Attachment, Decoder, DecoderParts, OutputScore, TrainingRecord
 pub use file::FORMAT_VERSION;
 pub use format::MAX_BYTES;
 pub use head::{
-    Belief, Cosines, Experts, FilteredReadout, Gate, Head, Kalman, Lift, MAX_CELLS, MAX_EXPERTS,
-    MAX_LATENTS, MAX_STATES, MAX_UNITS, Place,
+    Belief, Cell, Cosines, Experts, FilteredReadout, Gate, Head, Kalman, Lift, MAX_CELLS,
+    MAX_EXPERTS, MAX_LATENTS, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, MAX_STATES, MAX_UNITS,
+    Place, Recurrent, RecurrentLayer, RecurrentMember, sigmoid, tanh,
 };
 pub use limits::{Blanking, Limits, OutputRange};
 pub use variance::LogVariance;

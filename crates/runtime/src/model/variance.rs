@@ -1,8 +1,9 @@
 //! How far estimates are likely to be from the truth, step by step.
 
-use super::format::wire::{Reader, Writer};
+use super::format::reader;
 use super::{Attachment, Decoder, FilteredReadout};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::wire::Writer;
 
 /// A second readout of the features of a lift or of experts: its outputs are the natural logarithms of the
 /// variances of the decoder's outputs, in their units squared.
@@ -20,11 +21,11 @@ impl LogVariance {
 
     /// The form in which it travels with a decoder.
     pub fn attachment(&self) -> Attachment {
-        let mut bytes = Vec::new();
-        self.readout.write(&mut Writer::new(&mut bytes));
+        let mut to = Writer::default();
+        self.readout.write(&mut to);
         Attachment {
             tag: Self::TAG,
-            bytes,
+            bytes: to.bytes,
         }
     }
 
@@ -36,9 +37,9 @@ impl LogVariance {
         let Some(bytes) = decoder.attachment(Self::TAG) else {
             return Ok(None);
         };
-        let mut from = Reader::new(bytes);
+        let mut from = reader(bytes);
         let readout = FilteredReadout::read(&mut from)?;
-        from.end("log-variances")?;
+        from.at("log-variances").end()?;
         Ok(Some(Self { readout }))
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Engine {
     model: Arc<PreparedModel>,
     /// Channels that fired this tick, and how often; room for all.
     fired: Vec<(u32, f64)>,
+    /// Spikes of each channel in a list of them, 0 between ticks; empty unless the model caps counts.
+    tally: Vec<u32>,
     /// Sum of the rows of this tick's spikes, (filter, latent).
     drive: Aligned<f64>,
     /// For each group of filters of one order: (order + 1, filter, latent).
@@ -76,6 +78,7 @@ impl Engine {
         let together = model.low_pass_silence.as_ref().map_or(0, |s| s.states());
         Ok(Self {
             fired: filled(SESSION, (0, 0.0), model.channels())?,
+            tally: filled(SESSION, 0, model.count_caps.len())?,
             drive: Aligned::filled(SESSION, 0.0, model.stride())?,
             states: Aligned::filled(SESSION, 0.0, states)?,
             low_pass,
@@ -102,6 +105,9 @@ impl Engine {
     /// Takes a tick's input.
     #[inline(always)]
     pub(super) fn take(&mut self, input: &Input<'_>) -> Taken {
+        if !self.model.count_caps.is_empty() {
+            return self.take_capped(input);
+        }
         let channels = self.model.channels();
         let length = match *input {
             Input::Spikes(spikes) => return self.take_spikes(spikes),
@@ -135,6 +141,53 @@ impl Engine {
             known: known.round() as u64,
             unknown: 0,
         }
+    }
+
+    /// Takes a tick's input, of each channel no more than its cap.
+    fn take_capped(&mut self, input: &Input<'_>) -> Taken {
+        let (length, unknown) = match *input {
+            Input::Spikes(spikes) => self.tally_spikes(spikes),
+            Input::Counts(counts) => (list_fired(counts, &mut self.fired), 0),
+            Input::CountsU8(counts) => (list_fired_any(counts, &mut self.fired), 0),
+            Input::CountsF32(counts) => (list_fired_any(counts, &mut self.fired), 0),
+        };
+        let model = &*self.model;
+        let fired = &mut self.fired[..length];
+        if let Some(blanking) = &model.blanking {
+            self.blanked = blanking.is_artefact(fired);
+        }
+        let known: f64 = fired.iter().map(|(_, count)| count).sum();
+        for (channel, count) in fired.iter_mut() {
+            *count = count.min(model.count_caps[*channel as usize]);
+        }
+        if !self.blanked {
+            sum_fired(model.width, &mut self.drive, &model.rows, fired);
+        }
+        Taken {
+            known: known.round() as u64,
+            unknown,
+        }
+    }
+
+    /// Lists the channels of `spikes` with their counts; gives back the list's length, and the spikes of
+    /// channels that the model does not have.
+    fn tally_spikes(&mut self, spikes: &[u32]) -> (usize, u64) {
+        let (mut length, mut unknown) = (0, 0);
+        for &channel in spikes {
+            let Some(count) = self.tally.get_mut(channel as usize) else {
+                unknown += 1;
+                continue;
+            };
+            if *count == 0 {
+                self.fired[length].0 = channel;
+                length += 1;
+            }
+            *count = count.saturating_add(1);
+        }
+        for (channel, count) in &mut self.fired[..length] {
+            *count = f64::from(std::mem::take(&mut self.tally[*channel as usize]));
+        }
+        (length, unknown)
     }
 
     #[inline(always)]

@@ -43,6 +43,8 @@ pub struct PreparedModel {
     pub(super) blanking: Option<PreparedBlanking>,
     /// What outputs are kept within; empty for no bounds.
     pub(super) ranges: Vec<OutputRange>,
+    /// Largest count of each channel in a tick; empty for no bounds.
+    pub(super) count_caps: Vec<f64>,
     memory_steps: u64,
     fingerprint: u64,
     /// Of the decoder, whatever the mask.
@@ -136,6 +138,9 @@ impl PreparedModel {
             tells_variances: variance.is_some(),
             blanking,
             ranges: decoder.limits().ranges.clone(),
+            count_caps: (decoder.limits().count_caps.iter())
+                .map(|&cap| f64::from(cap))
+                .collect(),
             memory_steps,
             fingerprint: 0,
             base: 0,
@@ -250,6 +255,7 @@ impl PreparedModel {
         hash.word(self.intercept.len() as u64);
         (self.intercept.iter().chain(weights)).for_each(|value| hash.number(*value));
         self.head.hash(&mut hash);
+        self.count_caps.iter().for_each(|cap| hash.number(*cap));
         for range in &self.ranges {
             hash.number(f64::from(range.low));
             hash.number(f64::from(range.high));

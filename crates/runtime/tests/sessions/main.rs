@@ -8,6 +8,7 @@ mod faults;
 mod from_outside;
 mod heads;
 mod model_swap;
+mod recurrent;
 mod session;
 mod spike_queue;
 mod tap;

@@ -6,26 +6,32 @@
 
 pub(crate) mod family;
 mod gain;
+mod lifts;
 mod model;
 mod nonlinear;
 mod others;
 mod race;
 mod regions;
 pub(crate) mod split;
+mod teams;
 
-use super::blank::Cleaned;
-use super::validate::{self, Found};
-use super::{Search, TrainOptions, Trained};
-use crate::experts::Teams;
-use crate::lift::Lifts;
+use super::blank::CleanData;
+use super::validate::{self, BankChoice};
+use crate::device::Trained;
+
+use crate::options::TrainOptions;
+use crate::recurrent::UNITS_MULTIPLE;
+use crate::search::Search;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, OutputScore};
+use betz_runtime::model::{Decoder, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, OutputScore};
+use lifts::Lifts;
 use nonlinear::{MOST_LATENTS, Nonlinear};
-use others::{kalman_score, place_score};
+use others::{kalman_score, place_score, recurrent_score};
+use teams::Teams;
 
 /// Gains below this many standard errors over folds do not pay for another kind.
 const ERRORS: f64 = 2.0;
@@ -47,10 +53,12 @@ pub enum Kind {
     Refit,
     /// Bayes' rule on a grid of places.
     Place,
+    /// Layers of gated recurrent units on the counts of a bin, read out linearly.
+    Recurrent,
 }
 
 impl Kind {
-    /// `linear`, `lift`, `experts`, `kalman`, `refit` or `place`.
+    /// `linear`, `lift`, `experts`, `kalman`, `refit`, `place` or `recurrent`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -59,6 +67,7 @@ impl Kind {
             Self::Kalman => "kalman",
             Self::Refit => "refit",
             Self::Place => "place",
+            Self::Recurrent => "recurrent",
         }
     }
 }
@@ -77,7 +86,14 @@ pub struct KindOptions {
     pub experts: Option<usize>,
     /// Cells of a decoder of place along the longest axis, 4 to 1,000; `None`: 28.
     pub cells: Option<usize>,
-    /// Seed of random projections and clusters.
+    /// Units of each layer of a recurrent decoder, multiples of 16 up to 1,024, at most 8 layers; `None`: 64, 64
+    /// for trials, 64 for continuous recordings.
+    pub layers: Option<Vec<usize>>,
+    /// Networks that a recurrent decoder averages, 1 to 16; `None`: one.
+    pub members: Option<usize>,
+    /// Passes over the recording that train a network; `None`: 140 over trials, 150 over continuous recordings.
+    pub epochs: Option<usize>,
+    /// Seed of random projections, clusters and networks.
     pub seed: u64,
 }
 
@@ -90,6 +106,9 @@ impl KindOptions {
             units: None,
             experts: None,
             cells: None,
+            layers: None,
+            members: None,
+            epochs: None,
             seed: 0,
         }
     }
@@ -105,7 +124,7 @@ impl KindOptions {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.kinds.is_empty() {
             return Err(Error::argument(
                 "decoder kinds: expected at least one, got none",
@@ -116,6 +135,9 @@ impl KindOptions {
             ("units of a lift", self.units, 1, 16_384),
             ("experts", self.experts, 2, 256),
             ("cells", self.cells, 4, 1000),
+            ("members", self.members, 1, MAX_MEMBERS),
+            ("epochs", self.epochs, 1, 100_000),
+            ("layers", self.layers.as_ref().map(Vec::len), 1, MAX_LAYERS),
         ];
         for (what, got, least, most) in sizes {
             if let Some(got) = got
@@ -123,6 +145,15 @@ impl KindOptions {
             {
                 return Err(Error::argument(format!(
                     "{what}: expected {least} to {most}, got {got}"
+                )));
+            }
+        }
+        for &units in self.layers.iter().flatten() {
+            if !(UNITS_MULTIPLE..=MAX_LAYER_UNITS).contains(&units)
+                || !units.is_multiple_of(UNITS_MULTIPLE)
+            {
+                return Err(Error::argument(format!(
+                    "units of a layer: expected a multiple of {UNITS_MULTIPLE} up to {MAX_LAYER_UNITS}, got {units}"
                 )));
             }
         }
@@ -187,10 +218,10 @@ pub fn train_kinds_on<'d>(
 ) -> Result<(Trained, Comparison)> {
     kinds.check()?;
     let data = &data.into();
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let artefacts = cleaned.artefacts;
     let data = &cleaned.view(data);
-    let found = validate::run(device, data, options, search, progress)?;
+    let found = validate::cross_validate_banks(device, data, options, search, progress)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
     if [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts]
@@ -210,10 +241,11 @@ pub fn train_kinds_on<'d>(
         artefacts,
     };
     let mut others = Vec::new();
-    for kind in [Kind::Kalman, Kind::Refit, Kind::Place] {
+    for kind in [Kind::Kalman, Kind::Refit, Kind::Place, Kind::Recurrent] {
         if asked(kind) {
             let (other, score) = match kind {
                 Kind::Place => place_score(data, options, &found, kinds.cells, progress)?,
+                Kind::Recurrent => recurrent_score(data, options, &found, kinds, progress)?,
                 _ => kalman_score(data, options, &found, kind, progress)?,
             };
             others.push((kind, other));
@@ -226,7 +258,9 @@ pub fn train_kinds_on<'d>(
         let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
             return Ok(None);
         };
-        taken.decoder(data, options, &found, score).map(Some)
+        taken
+            .decoder(data, options, &found, score, progress)
+            .map(Some)
     };
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
         let comparison = comparison(scores);
@@ -301,7 +335,7 @@ fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
 fn linear_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
 ) -> Result<KindScore> {
     let scores = found.validation.scores.clone();
     let outputs = data.outputs.len();

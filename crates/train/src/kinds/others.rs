@@ -1,10 +1,11 @@
-//! Kinds that have no latents: the Kalman filters and the decoder of place.
+//! Kinds that have no latents of the linear decoder: Kalman filters, the decoder of place, the recurrent one.
 
-use super::{Kind, KindScore, gain, nonlinear};
+use super::{Kind, KindOptions, KindScore, gain, nonlinear};
 use crate::fit::checked;
 use crate::limits::limits;
-use crate::validate::Found;
-use crate::{TrainOptions, kalman, place};
+use crate::options::TrainOptions;
+use crate::validate::BankChoice;
+use crate::{kalman, place, recurrent};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_recording::DatasetView;
@@ -12,19 +13,20 @@ use betz_runtime::model::{Decoder, DecoderParts, Head, Kalman, TrainingRecord};
 use betz_runtime::psc::FilterBank;
 
 /// One of them, with what was chosen for it.
-pub(super) enum Other {
+pub(super) enum OtherKind {
     Kalman(kalman::Entrant),
     Place(place::Entrant),
+    Recurrent(recurrent::Entrant),
 }
 
 /// The best of what a Kalman filter may observe, and how it does; `kind` is [`Kind::Kalman`] or [`Kind::Refit`].
 pub(super) fn kalman_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     kind: Kind,
     progress: &dyn Progress,
-) -> Result<(Other, KindScore)> {
+) -> Result<(OtherKind, KindScore)> {
     let refit = kind == Kind::Refit;
     let mut best: Option<(kalman::Entrant, KindScore)> = None;
     for entrant in kalman::Entrant::all(data, options, found, refit, progress)? {
@@ -44,17 +46,17 @@ pub(super) fn kalman_score(
     }
     let (entrant, score) =
         best.ok_or_else(|| Error::argument("kalman: expected something to observe, got nothing"))?;
-    Ok((Other::Kalman(entrant), score))
+    Ok((OtherKind::Kalman(entrant), score))
 }
 
 /// The best decoder of place, and how it does.
 pub(super) fn place_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     across: Option<usize>,
     progress: &dyn Progress,
-) -> Result<(Other, KindScore)> {
+) -> Result<(OtherKind, KindScore)> {
     let entrant = place::Entrant::new(data, options, found, across, progress)?;
     let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
     let score = gain::score(
@@ -64,11 +66,31 @@ pub(super) fn place_score(
         &entrant.estimates,
         entrant.multiply_adds(spikes, data.outputs.len()),
     )?;
-    Ok((Other::Place(entrant), score))
+    Ok((OtherKind::Place(entrant), score))
+}
+
+/// The recurrent decoder of the recording's usual sizes, or of those that `kinds` names, and how it does.
+pub(super) fn recurrent_score(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    found: &BankChoice,
+    kinds: &KindOptions,
+    progress: &dyn Progress,
+) -> Result<(OtherKind, KindScore)> {
+    let entrant = recurrent::Entrant::new(data, options, found, kinds, progress)?;
+    let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
+    let score = gain::score(
+        (data, options, found),
+        Kind::Recurrent,
+        entrant.configuration(),
+        &entrant.estimates,
+        entrant.multiply_adds(spikes, data.outputs.len()),
+    )?;
+    Ok((OtherKind::Recurrent(entrant), score))
 }
 
 /// The linear engine of a decoder, and what is behind it.
-struct Made {
+struct EngineAndHead {
     bank: FilterBank,
     weights: Vec<f64>,
     intercept: Vec<f64>,
@@ -76,7 +98,7 @@ struct Made {
     steps: u64,
 }
 
-impl Other {
+impl OtherKind {
     /// The decoder of the whole recording, which did as `score` says.
     ///
     /// # Errors
@@ -85,8 +107,9 @@ impl Other {
         &self,
         data: &DatasetView<'_>,
         options: &TrainOptions,
-        found: &Found,
+        found: &BankChoice,
         score: &KindScore,
+        progress: &dyn Progress,
     ) -> Result<Decoder> {
         let mut record = TrainingRecord {
             betz_version: env!("CARGO_PKG_VERSION").into(),
@@ -102,7 +125,7 @@ impl Other {
                 record.gram_path = found.bank.path.name().into();
                 record.solver = options.solver.name().into();
                 let filter = entrant.whole(data, options, found)?;
-                Made {
+                EngineAndHead {
                     bank: entrant.bank.clone(),
                     weights: filter.gain,
                     intercept: filter.offset,
@@ -113,9 +136,12 @@ impl Other {
                     steps: entrant.steps(),
                 }
             }
+            Self::Recurrent(entrant) => {
+                return entrant.whole(data, options, record, progress);
+            }
             Self::Place(entrant) => {
                 let whole = entrant.whole(data, options)?;
-                Made {
+                EngineAndHead {
                     bank: whole.bank,
                     weights: whole.weights,
                     intercept: whole.intercept,

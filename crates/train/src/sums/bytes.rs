@@ -16,12 +16,13 @@ use std::io::Write;
 use std::path::Path;
 
 use super::{Form, Sums, fixed};
-use crate::blank::Usual;
+use crate::blank::UsualCounts;
 use crate::limits::Extremes;
 use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
-use betz_base::frame::{self, Content, Fields};
+use betz_base::frame::Content;
 use betz_base::hash::Fnv1a;
+use betz_base::wire::{Reader, Writer};
 use betz_recording::OutputInfo;
 use betz_runtime::model::{MAX_DELAY_STEPS, check_sizes};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
@@ -40,66 +41,52 @@ const VERSION: u32 = 2;
 impl Sums {
     /// The sums as the bytes of a file. Equal sums give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; frame::HEADER];
-        bytes.reserve_exact(self.values.len() * 16 + (1 << 10));
-        self.write(&mut bytes, &self.parts, &self.extremes);
-        bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
-        frame::seal(CONTENT, VERSION, &mut bytes);
-        bytes
+        let mut to = Writer::framed();
+        to.bytes.reserve_exact(self.values.len() * 16 + (1 << 10));
+        self.write(&mut to, &self.parts, &self.extremes);
+        to.seal(CONTENT, VERSION)
     }
 
     /// The name of these sums: a hash of all that version 1 holds of them, but the names of their parts.
     pub(super) fn name(&self) -> u64 {
-        let mut bytes = Vec::new();
-        self.write(&mut bytes, &[], &[]);
+        let mut to = Writer::default();
+        self.write(&mut to, &[], &[]);
         let mut hash = Fnv1a::new();
-        hash.bytes(&bytes);
+        hash.bytes(&to.bytes);
         hash.finish()
     }
 
-    pub(super) fn write(&self, to: &mut Vec<u8>, parts: &[u64], extremes: &[Extremes]) {
+    pub(super) fn write(&self, to: &mut Writer, parts: &[u64], extremes: &[Extremes]) {
         let form = &self.form;
         let (order, cutoff) = form.low_pass.map_or((0, 0.0), |l| (l.order, l.cutoff_hz));
-        let sizes = [
-            form.channel_names.len(),
-            form.bank.len(),
-            form.outputs.len(),
-        ];
-        for size in sizes {
-            to.extend_from_slice(&(size as u32).to_le_bytes());
-        }
-        to.extend_from_slice(&order.to_le_bytes());
-        to.extend_from_slice(&cutoff.to_le_bytes());
-        to.extend_from_slice(&form.step_seconds.to_le_bytes());
-        to.extend_from_slice(&form.delay_steps.to_le_bytes());
+        to.u32(form.channel_names.len() as u32);
+        to.u32(form.bank.len() as u32);
+        to.u32(form.outputs.len() as u32);
+        to.u32(order);
+        to.f64(cutoff);
+        to.f64(form.step_seconds);
+        to.i64(form.delay_steps);
         for filter in form.bank.filters() {
-            to.extend_from_slice(&filter.tau_seconds.to_le_bytes());
-            to.extend_from_slice(&filter.order.to_le_bytes());
+            to.f64(filter.tau_seconds);
+            to.u32(filter.order);
         }
         let named = form.outputs.iter().flat_map(|o| [&o.name, &o.unit]);
         let path = std::iter::once(&self.path);
-        for text in form.channel_names.iter().chain(named).chain(path) {
-            to.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            to.extend_from_slice(text.as_bytes());
-        }
-        to.extend_from_slice(&(parts.len() as u32).to_le_bytes());
+        (form.channel_names.iter().chain(named).chain(path)).for_each(|text| to.text(text));
+        to.u32(parts.len() as u32);
         let counts = [self.steps, self.segments, self.spikes, self.artefacts];
-        for word in parts.iter().chain(&counts) {
-            to.extend_from_slice(&word.to_le_bytes());
-        }
-        to.extend_from_slice(&self.largest.to_le_bytes());
-        to.extend_from_slice(&u32::from(self.usual.signal).to_le_bytes());
-        to.extend_from_slice(&(self.usual.histogram.len() as u64).to_le_bytes());
+        (parts.iter().chain(&counts)).for_each(|word| to.u64(*word));
+        to.f64(self.largest);
+        to.u32(u32::from(self.usual.signal));
+        to.u64(self.usual.histogram.len() as u64);
         let pairs = self.usual.histogram.iter().flat_map(|(c, s)| [c, s]);
-        for word in pairs.chain(&self.usual.counts) {
-            to.extend_from_slice(&word.to_le_bytes());
+        (pairs.chain(&self.usual.counts)).for_each(|word| to.u64(*word));
+        for (low, high) in extremes {
+            to.f32(*low);
+            to.f32(*high);
         }
-        for value in extremes.iter().flat_map(|(low, high)| [low, high]) {
-            to.extend_from_slice(&value.to_le_bytes());
-        }
-        for value in &self.values {
-            to.extend_from_slice(&value.to_le_bytes());
-        }
+        let values = self.values.iter().flat_map(|value| value.to_le_bytes());
+        to.bytes.extend(values);
     }
 
     /// The sums in `bytes`. Takes no memory out of proportion to them.
@@ -131,14 +118,12 @@ impl Sums {
     }
 }
 
-fn read(mut from: Fields<'_>, version: u32) -> Result<Sums> {
+fn read(mut from: Reader<'_>, version: u32) -> Result<Sums> {
     let form = read_form(&mut from)?;
     let path = from.text()?;
     let count = from.u32()?;
     let count = from.room(u64::from(count), 8, "parts")?;
-    let parts = (0..count)
-        .map(|_| from.u64())
-        .collect::<Result<Vec<u64>>>()?;
+    let parts = from.u64_list(count as u64)?;
     if parts.is_empty() || !parts.is_sorted_by(|a, b| a < b) {
         return Err(CONTENT.error("expected names of parts, each once and in ascending order"));
     }
@@ -189,7 +174,7 @@ fn read(mut from: Fields<'_>, version: u32) -> Result<Sums> {
     })
 }
 
-fn read_form(from: &mut Fields<'_>) -> Result<Form> {
+fn read_form(from: &mut Reader<'_>) -> Result<Form> {
     let (channels, filters, outputs) = (from.u32()?, from.u32()?, from.u32()?);
     let (channels, filters, outputs) = (channels as usize, filters as usize, outputs as usize);
     check_sizes(ErrorKind::InvalidModel, channels, filters, outputs).map_err(|e| e.at("sums"))?;
@@ -240,7 +225,7 @@ fn read_form(from: &mut Fields<'_>) -> Result<Form> {
     })
 }
 
-fn read_usual(from: &mut Fields<'_>, channels: usize) -> Result<Usual> {
+fn read_usual(from: &mut Reader<'_>, channels: usize) -> Result<UsualCounts> {
     let signal = from.u32()? != 0;
     let count = from.u64()?;
     let count = from.room(count, 16, "pairs of a histogram")?;
@@ -253,11 +238,8 @@ fn read_usual(from: &mut Fields<'_>, channels: usize) -> Result<Usual> {
     if histogram.len() != count || histogram.values().try_fold(0, total).is_none() {
         return Err(CONTENT.error("expected a histogram of steps, each number once"));
     }
-    from.room(channels as u64, 8, "channels")?;
-    let counts = (0..channels)
-        .map(|_| from.u64())
-        .collect::<Result<Vec<u64>>>()?;
-    Ok(Usual {
+    let counts = from.u64_list(channels as u64)?;
+    Ok(UsualCounts {
         signal,
         histogram,
         counts,

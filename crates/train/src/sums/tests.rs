@@ -1,5 +1,6 @@
 use super::*;
-use crate::{RidgeChoice, train};
+use crate::fit::train;
+use crate::options::RidgeChoice;
 use betz_gram::cases;
 use betz_recording::Dataset;
 
@@ -107,11 +108,9 @@ fn ranges_of_labels_are_those_of_all_recordings() {
         name: "sums",
         damaged: ErrorKind::InvalidModel,
     };
-    let mut old = vec![0; betz_base::frame::HEADER];
+    let mut old = betz_base::wire::Writer::framed();
     a.write(&mut old, &a.parts, &[]);
-    old.extend_from_slice(&[0; 4]);
-    betz_base::frame::seal(content, 1, &mut old);
-    let old = Sums::from_bytes(&old).unwrap();
+    let old = Sums::from_bytes(&old.seal(content, 1)).unwrap();
     assert_eq!((&old.parts, &old.values), (&a.parts, &a.values));
     for sums in [&old, &merged(&[&b, &old]), &merged(&[&old, &b])] {
         let range = solve(sums);

@@ -6,7 +6,7 @@
 //! patterns ──► plan (runs of trees) ─► episode_walk ──► tables ──► episode_greedy ──► counts
 //! ```
 
-use crate::Pattern;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_device::cuda::{Buffer, Context, Kernel};
@@ -24,7 +24,7 @@ const WARPS: usize = THREADS as usize / 32;
 /// Warps that are kept going on a multiprocessor.
 const WARPS_PER_MULTIPROCESSOR: usize = 32;
 
-/// Table entries for each pattern and part at first; the kernel says when it needs more.
+/// Table entries for each pattern and part at first; the kernel reports if it needs more.
 pub(super) const SLOTS: usize = 4;
 
 /// Bytes that the tables of one launch should stay below.
@@ -37,7 +37,7 @@ impl DeviceEvents {
     /// One count for each pattern, in order, as
     /// [`LatestStart`](crate::count::LatestStart) gives it.
     ///
-    /// Allocates on the device two lists a level for each warp, at most a gigabyte or a quarter of
+    /// Allocates on the device two lists per level for each warp, at most a gigabyte or a quarter of
     /// what is free (more only when a single block of warps needs it), and tables likewise. Asks
     /// `progress` between launches.
     ///
@@ -45,7 +45,7 @@ impl DeviceEvents {
     /// `Mismatch` for a symbol that is not here or was not copied, or an interval that would reach
     /// across the gap between segments; `InvalidArgument` for an episode
     /// of more than [`MAX_SIZE`](Self::MAX_SIZE) symbols; `DeviceMemory`, `DeviceFailure`;
-    /// `Interrupted` when the progress says so.
+    /// `Interrupted` if the progress cancels.
     pub fn count(&self, patterns: &[Pattern], progress: &dyn Progress) -> Result<Vec<u64>> {
         self.count_with(patterns, progress, SLOTS)
     }
@@ -90,7 +90,7 @@ impl DeviceEvents {
         while !rest.is_empty() {
             progress::check(progress, "counting")?;
             let (batch, after) = rest.split_at(launcher.fitting(rest, slots)?);
-            let (found, longest) = launcher.count(plan, batch, slots)?;
+            let (found, longest) = launcher.count(batch, slots)?;
             if longest > slots {
                 // Larger tables: fewer runs may fit a launch.
                 slots = longest.next_power_of_two();
@@ -172,7 +172,7 @@ impl<'a, T: Tick> Launcher<'a, T> {
         })
     }
 
-    /// How many of `runs` fit one launch; at least one.
+    /// Number of `runs` that fit one launch; at least one.
     fn fitting(&self, runs: &[Run], slots: usize) -> Result<usize> {
         let memory = TABLE_BYTES.min(self.context.available_memory()? / 4);
         let leaf_bytes = (self.parts * (4 + slots * size_of::<Entry<T>>())) as u64;
@@ -190,13 +190,13 @@ impl<'a, T: Tick> Launcher<'a, T> {
 
     /// The counts of the distinct patterns of `runs`, which hold if no table was to be longer than
     /// `slots`; the longest table.
-    fn count(&mut self, plan: &RunPlan, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
+    fn count(&mut self, runs: &[Run], slots: usize) -> Result<(Vec<u32>, usize)> {
         let context = self.context;
         let leaves: usize = runs.iter().map(|run| run.leaves).sum();
-        let (nodes, first_nodes, spans) = plan.nodes::<T>(runs, self.events.duration());
-        let nodes = context.upload(&nodes)?;
-        let first_nodes = context.upload(&first_nodes)?;
-        let spans = context.upload(&spans)?;
+        let trees = RunPlan::trees::<T>(runs, self.events.duration());
+        let nodes = context.upload(&trees.nodes)?;
+        let first_nodes = context.upload(&trees.first_nodes)?;
+        let spans = context.upload(&trees.spans)?;
         let (slot_count, parts) = (slots as u32, self.parts as u32);
         let mut tables: Buffer<Entry<T>> = context.alloc(leaves * self.parts * slots)?;
         let mut lengths: Buffer<u32> = context.zeros(leaves * self.parts)?;

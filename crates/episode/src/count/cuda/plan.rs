@@ -1,7 +1,7 @@
-//! How patterns and time are shared among warps.
+//! The plan by which warps share patterns and time.
 
-use crate::Pattern;
 use crate::count::trie::{Trie, common_prefix};
+use crate::pattern::Pattern;
 use betz_kernels::{Node, Tick};
 
 /// Pieces of work (a run through a part) that keep a large device busy to the end.
@@ -32,10 +32,10 @@ pub(super) struct Run {
     span: i64,
 }
 
-/// Runs, and into how many parts the time is cut for each.
+/// Runs, and the number of parts into which the time is cut for each.
 pub(super) struct RunPlan {
     pub(super) runs: Vec<Run>,
-    /// How many patterns there are.
+    /// Number of patterns.
     pub(super) patterns: usize,
     pub(super) parts: usize,
     /// Symbols of the longest pattern.
@@ -71,14 +71,9 @@ impl RunPlan {
         }
     }
 
-    /// Every node, the first node of every run and one more, and the runs' spans. Leaves are numbered
-    /// through all `runs`. No delay is as long as `duration`, so that longer bounds and spans are cut to
-    /// it.
-    pub(super) fn nodes<T: Tick>(
-        &self,
-        runs: &[Run],
-        duration: i64,
-    ) -> (Vec<Node<T>>, Vec<u32>, Vec<i64>) {
+    /// The trees of `runs`. Leaves are numbered through all of them. No delay is as long as `duration`, so that longer
+    /// bounds and spans are cut to it.
+    pub(super) fn trees<T: Tick>(runs: &[Run], duration: i64) -> RunTrees<T> {
         let mut nodes = Vec::new();
         let mut first_nodes = vec![0];
         let (mut first, mut first_leaf) = (0, 0);
@@ -105,9 +100,21 @@ impl RunPlan {
             first_leaf += run.leaves;
             first_nodes.push(first as u32);
         }
-        let spans = runs.iter().map(|run| run.span.min(duration)).collect();
-        (nodes, first_nodes, spans)
+        RunTrees {
+            nodes,
+            first_nodes,
+            spans: runs.iter().map(|run| run.span.min(duration)).collect(),
+        }
     }
+}
+
+/// The trees of several runs, as the kernel walks them.
+pub(super) struct RunTrees<T> {
+    pub(super) nodes: Vec<Node<T>>,
+    /// The first node of every run, and one more.
+    pub(super) first_nodes: Vec<u32>,
+    /// For each run, the longest that an occurrence lasts.
+    pub(super) spans: Vec<i64>,
 }
 
 impl Run {

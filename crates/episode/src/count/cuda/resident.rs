@@ -6,8 +6,8 @@ use betz_base::error::Result;
 use betz_device::cuda::Context;
 
 use super::{DeviceEvents, DeviceStream, siblings};
-use crate::Events;
 use crate::count::CountJob;
+use crate::events::Events;
 
 /// The last events that were counted on one device, copied in each order when a kernel first needs it.
 pub struct ResidentEvents {

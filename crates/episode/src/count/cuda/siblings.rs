@@ -1,7 +1,7 @@
 //! All continuations of a prefix at once: kernels/episode_siblings.cu.
 //!
-//! What levelwise mining asks for: hundreds of patterns that differ in their last symbol and
-//! interval alone, for thousands of prefixes. A warp takes a prefix through the whole time, so
+//! Levelwise mining counts hundreds of patterns that differ in their last symbol and interval alone, for thousands
+//! of prefixes. A warp takes a prefix through the whole time, so
 //! prefixes must be many.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::plan::RunPlan;
 use super::{DeviceEvents, DeviceStream, list_memory};
 use crate::count::CountJob;
 use crate::count::siblings::local_density;
-use crate::{Interval, Pattern};
+use crate::pattern::{Interval, Pattern};
 use betz_base::error::Result;
 use betz_base::progress;
 use betz_device::cuda::{Buffer, Context};
@@ -51,7 +51,7 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Finds neighbours with a common prefix; `None` where counting them at once would not gain.
+    /// Finds neighbours with a common prefix; `None` if counting them at once would not gain.
     pub(super) fn new(job: &CountJob<'_>, multiprocessors: usize, shared: usize) -> Option<Self> {
         let patterns = job.patterns;
         let (mut families, mut rest) = (Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ impl Split {
 
     /// Fills in the families' counts.
     ///
-    /// Allocates on the device two lists a level for each warp, at most a gigabyte or a quarter of
+    /// Allocates on the device two lists per level for each warp, at most a gigabyte or a quarter of
     /// what is free unless one block needs more, and a number for each continuation. Asks the
     /// progress between launches.
     pub(super) fn count(
@@ -135,7 +135,7 @@ impl Split {
         Ok(())
     }
 
-    /// The counts of every continuation of the families' prefixes, one row a family.
+    /// The counts of every continuation of the families' prefixes, one row per family.
     fn launch<T: Tick>(
         &self,
         events: &DeviceEvents,
@@ -145,27 +145,7 @@ impl Split {
         families: &[Family],
     ) -> Result<Vec<u32>> {
         let context = events.context();
-        let prefixes: Vec<&Pattern> = families.iter().map(|f| &job.patterns[f.start]).collect();
-        let size = prefixes[0].size() - 1;
-        let span_of = |p: &&Pattern| {
-            p.intervals()[..size - 1]
-                .iter()
-                .map(|i| i.high)
-                .sum::<i64>()
-        };
-        let longest_span = prefixes.iter().map(span_of).max().unwrap_or(0);
-        let span = longest_span.min(events.duration());
-        let mut links = Vec::new();
-        for prefix in &prefixes {
-            for (interval, symbol) in prefix.prefix_key().take(size) {
-                links.push(Link {
-                    low: events.tick::<T>(interval.low),
-                    high: events.tick::<T>(interval.high),
-                    symbol,
-                    unused: 0,
-                });
-            }
-        }
+        let Prefixes { size, span, links } = Prefixes::new(events, job, families);
         let bounds = |bound: fn(&Interval) -> i64| -> Vec<T> {
             let bounds = self.intervals.iter().map(bound);
             bounds.map(|b| events.tick(b)).collect()
@@ -181,12 +161,12 @@ impl Split {
         let block_ticks = WARPS * (size - 1) * 2 * capacity;
         let fitting = list_memory(context)? / ((size_of::<T>() * block_ticks) as u64).max(1);
         let running = context.info().multiprocessors as usize * WARPS_PER_MULTIPROCESSOR / WARPS;
-        let blocks = (prefixes.len().div_ceil(WARPS))
+        let blocks = (families.len().div_ceil(WARPS))
             .min(running)
             .min(usize::try_from(fitting).unwrap_or(usize::MAX))
             .max(1);
         let mut lists: Buffer<T> = context.alloc(blocks * block_ticks)?;
-        let mut counts: Buffer<u32> = context.alloc(prefixes.len() * leaves)?;
+        let mut counts: Buffer<u32> = context.alloc(families.len() * leaves)?;
 
         let options = [format!("-DWIDE={}", T::VALUE)];
         let arguments = EpisodeSiblings {
@@ -201,7 +181,7 @@ impl Split {
             origin: stream.origin,
             links: links.read(),
             size: size as u32,
-            prefixes: prefixes.len() as u32,
+            prefixes: families.len() as u32,
             span,
             lows: lows.read(),
             highs: highs.read(),
@@ -214,7 +194,41 @@ impl Split {
         context
             .load::<EpisodeSiblings<T>>(&options, WARPS * leaf_bytes(leaves))?
             .launch((blocks as u32, 1, 1), 32 * WARPS as u32, arguments)?;
-        context.download(&counts, prefixes.len() * leaves)
+        context.download(&counts, families.len() * leaves)
+    }
+}
+
+/// The families' prefixes, one per family, all of `size` symbols.
+struct Prefixes<T> {
+    size: usize,
+    /// The longest that an occurrence of one lasts, in ticks.
+    span: i64,
+    /// The symbols of each with the intervals before them.
+    links: Vec<Link<T>>,
+}
+
+impl<T: Tick> Prefixes<T> {
+    fn new(events: &DeviceEvents, job: &CountJob<'_>, families: &[Family]) -> Self {
+        let patterns = || families.iter().map(|f| &job.patterns[f.start]);
+        let size = patterns().map(Pattern::size).max().unwrap_or(1) - 1;
+        let span = |p: &Pattern| p.intervals()[..size - 1].iter().map(|i| i.high).sum();
+        let links = patterns().flat_map(|p| p.prefix_key().take(size));
+        Self {
+            size,
+            span: patterns()
+                .map(span)
+                .max()
+                .unwrap_or(0)
+                .min(events.duration()),
+            links: links
+                .map(|(interval, symbol)| Link {
+                    low: events.tick(interval.low),
+                    high: events.tick(interval.high),
+                    symbol,
+                    unused: 0,
+                })
+                .collect(),
+        }
     }
 }
 
@@ -232,21 +246,17 @@ fn siblings(a: &Pattern, b: &Pattern) -> bool {
         && a.intervals()[..prefix - 1] == b.intervals()[..prefix - 1]
 }
 
-/// How patterns are counted by latest starts in any events of as many cells and as long: families at once, the rest one
-/// by one.
-pub(super) struct Planned {
+/// A plan to count patterns by latest starts, families at once and the rest one by one. It holds for all events of the
+/// same length in as many cells.
+pub(super) struct CountPlan {
     split: Option<Split>,
-    /// All patterns, or those that are in no family; none where families are all.
+    /// All patterns, or those in no family; `None` if every pattern is in a family.
     rest: Option<RunPlan>,
 }
 
-impl Planned {
+impl CountPlan {
     /// The plan for `job` on the device of `context`, in events that are cut in `cells` and last `duration` ticks.
-    pub(super) fn new(
-        context: &Context,
-        job: &CountJob<'_>,
-        (cells, duration): (usize, i64),
-    ) -> Self {
+    pub(super) fn new(context: &Context, job: &CountJob<'_>, cells: usize, duration: i64) -> Self {
         let multiprocessors = context.info().multiprocessors as usize;
         let split = Split::new(job, multiprocessors, context.shared_bytes());
         let plan = |patterns: &[Pattern]| {
@@ -264,8 +274,8 @@ impl Planned {
         Self { split, rest }
     }
 
-    /// True when counting wants the events in the order of time, too.
-    pub(super) const fn wants_stream(&self) -> bool {
+    /// True if counting needs the events in the order of time, too.
+    pub(super) const fn needs_stream(&self) -> bool {
         self.split.is_some()
     }
 
@@ -299,6 +309,6 @@ pub(super) fn count(
     stream: impl FnOnce() -> Result<Arc<DeviceStream>>,
     job: &CountJob<'_>,
 ) -> Result<Vec<u64>> {
-    let shape = (events.cells(), events.duration());
-    Planned::new(events.context(), job, shape).count(events, stream, job)
+    CountPlan::new(events.context(), job, events.cells(), events.duration())
+        .count(events, stream, job)
 }

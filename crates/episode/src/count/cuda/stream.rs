@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::check_number;
-use crate::Events;
+use crate::events::Events;
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
 

@@ -4,18 +4,19 @@
 //! events, once a device ──► surrogate_dither ──► sort by tick ──► sort by symbol ──► ticks, index ──► counts
 //! ```
 //!
-//! What a surrogate is follows from the events and a number alone, so that nothing but that number goes to the device
-//! for it, and nothing but the index and the counts comes back.
+//! A surrogate follows from the events and one number, so only that number goes to the device for each, and only the
+//! index and the counts come back.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::events::{EventLayout, Ticks, TicksOf, cuts};
-use super::siblings::Planned;
+use super::siblings::CountPlan;
 use super::{DeviceEvents, DeviceStream, check_number, check_sizes, most_at_once};
 use crate::count::CountJob;
+use crate::events::Events;
 use crate::events::max_tick;
-use crate::{Events, Pattern};
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{Progress, Quiet};
 use betz_device::cuda::{Buffer, Context};
@@ -28,24 +29,24 @@ const THREADS: u32 = 256;
 /// Bits of an event, of which one stays free.
 const MOST_BITS: u32 = 63;
 
-/// How one surrogate's events are moved.
+/// The moves of one surrogate's events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moves {
-    /// By so many ticks at most.
+    /// Largest distance in ticks.
     pub(crate) delta: i64,
-    /// What the surrogate's number makes of the seed.
+    /// The key that the surrogate's number makes from the seed.
     pub(crate) key: u64,
 }
 
 /// Events on a device of which surrogates are made there, and the patterns that are counted in each.
 ///
-/// Takes 8 bytes an event there, and while a surrogate is made and counted up to 25 more.
+/// Takes 8 bytes per event there, and up to 25 more while a surrogate is made and counted.
 pub(crate) struct DeviceSurrogates<'a> {
     context: Arc<Context>,
     events: &'a Events,
     patterns: &'a [Pattern],
     /// Which patterns are counted at once, and how.
-    pieces: Vec<(Range<usize>, Planned)>,
+    pieces: Vec<(Range<usize>, CountPlan)>,
     frame: Frame,
     wide: bool,
     host_cuts: Vec<i64>,
@@ -56,7 +57,7 @@ pub(crate) struct DeviceSurrogates<'a> {
     segments: u32,
 }
 
-/// From when till when a surrogate's events may be.
+/// The range of time in which a surrogate's events may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
     origin: i64,
@@ -65,8 +66,8 @@ struct Frame {
 }
 
 impl Frame {
-    /// That of the surrogates of `events`; `None` where a moved event could be one that does not pack.
-    fn of(events: &Events) -> Option<Self> {
+    /// The frame of the surrogates of `events`; `None` if a moved event might not pack.
+    fn new(events: &Events) -> Option<Self> {
         let bounds = events.segment_bounds();
         let (&(origin, _), &(_, last)) = (bounds.first()?, bounds.last()?);
         let tick_bits = (u64::BITS - ((last - origin) as u64).leading_zeros()).max(1);
@@ -83,7 +84,7 @@ impl Frame {
 impl<'a> DeviceSurrogates<'a> {
     /// True when surrogates of `events` can be made on a device.
     pub(crate) fn can_be_made(events: &Events) -> bool {
-        Frame::of(events).is_some()
+        Frame::new(events).is_some()
     }
 
     /// Copies `events` to the device of `context`; of their surrogates `patterns` are to be counted, which are best
@@ -99,7 +100,7 @@ impl<'a> DeviceSurrogates<'a> {
     ) -> Result<Self> {
         check_number(events)?;
         check_sizes(patterns)?;
-        let frame = Frame::of(events).ok_or_else(|| {
+        let frame = Frame::new(events).ok_or_else(|| {
             Error::argument(
                 "surrogates on a device: expected segments that end where an event may be",
             )
@@ -113,7 +114,7 @@ impl<'a> DeviceSurrogates<'a> {
         for first in (0..patterns.len()).step_by(most) {
             let piece = first..patterns.len().min(first + most);
             let job = CountJob::new(events, &patterns[piece.clone()]);
-            pieces.push((piece, Planned::new(context, &job, (cells, frame.duration))));
+            pieces.push((piece, CountPlan::new(context, &job, cells, frame.duration)));
         }
         Ok(Self {
             source: context.upload(events.stream())?,
@@ -137,9 +138,9 @@ impl<'a> DeviceSurrogates<'a> {
     /// `Mismatch` for a pattern that does not fit the events; `DeviceMemory`, `DeviceFailure`; `Interrupted`.
     pub(crate) fn count(&self, moves: Moves, progress: &dyn Progress) -> Result<Vec<u64>> {
         let (made, stream) = self.make(moves)?;
-        // Where no piece wants it, its memory is free for the lists.
-        let wanted = self.pieces.iter().any(|(_, plan)| plan.wants_stream());
-        let stream = wanted.then(|| Arc::new(stream));
+        // If no piece needs it, its memory is free for the lists.
+        let needed = self.pieces.iter().any(|(_, plan)| plan.needs_stream());
+        let stream = needed.then(|| Arc::new(stream));
         let mut counts = Vec::with_capacity(self.patterns.len());
         for (piece, plan) in &self.pieces {
             let job = CountJob {
@@ -258,11 +259,12 @@ fn blocks(many: usize) -> (u32, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::device;
-    use crate::cases::{far_events, random_case, random_pattern, trials};
+    use crate::alphabet::Alphabet;
+    use crate::cases::{device, far_events, random_case, random_pattern, random_segments, trials};
+    use crate::clock::Clock;
     use crate::count::{LatestStart, Strategy};
+    use crate::pattern::Interval;
     use crate::significance::{Dither, Surrogate};
-    use crate::{Alphabet, Clock, Interval};
     use betz_base::error::ErrorKind;
     use rand::{Rng, RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -301,16 +303,10 @@ mod tests {
         }
         for _ in 0..12 {
             let length = rng.random_range(200..4_000);
-            let mut segments = Vec::new();
-            let mut at = 0;
-            while at < length {
-                let start = at + rng.random_range(0..40);
-                let stop = (start + rng.random_range(1..300)).min(length);
-                if start < stop {
-                    segments.push((start, stop));
-                }
-                at = start.max(stop);
-            }
+            let segments: Vec<(i64, i64)> = random_segments(&mut rng, length, 0..40, 1..300)
+                .iter()
+                .map(|s| (s.start, s.stop))
+                .collect();
             let number = rng.random_range(200..2_000);
             let mut ticks: Vec<i64> = (0..number).map(|_| rng.random_range(0..length)).collect();
             ticks.sort_unstable();
@@ -390,7 +386,7 @@ mod tests {
         assert!(patterns.len() > most_at_once(events.len()));
         let there = DeviceSurrogates::new(&context, &events, &patterns).unwrap();
         assert!(there.pieces.len() > 1);
-        assert!(there.pieces.iter().any(|(_, plan)| plan.wants_stream()));
+        assert!(there.pieces.iter().any(|(_, plan)| plan.needs_stream()));
         for (delta, index) in [(3, 0), (40, 1), (100_000, 2)] {
             let surrogate = Surrogate::Dither { delta }.make(&events, 7, index).unwrap();
             let expected = LatestStart
@@ -415,12 +411,12 @@ mod tests {
         let ticks = vec![150, 170, 420];
         let events = trials(4, 600, &[(100, 200), (400, 500)], ticks, vec![0, 3, 1]);
         let bounds = events.segment_bounds();
-        let frame = Frame::of(&events).unwrap();
+        let frame = Frame::new(&events).unwrap();
         assert_eq!((frame.origin, bounds[0].0), (0, 0));
         assert_eq!(frame.duration, bounds[1].1 + 1);
         assert!(frame.duration as u64 <= 1 << frame.tick_bits);
         let only = crate::cases::events(1, vec![(9, 0)]);
-        let frame = Frame::of(&only).unwrap();
+        let frame = Frame::new(&only).unwrap();
         let expected = Frame {
             origin: 9,
             duration: 1,

@@ -13,12 +13,14 @@ use std::path::Path;
 
 use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
-use betz_base::frame::{self, Content, Fields};
+use betz_base::frame::Content;
 use betz_base::team::Shard;
+use betz_base::wire::{Reader, Writer};
 
 use super::part::{CountPart, Whole};
+use crate::clock::Clock;
 use crate::count::passage::{Passage, Step};
-use crate::{Clock, Interval, MAX_SYMBOLS, Pattern};
+use crate::pattern::{Interval, MAX_SYMBOLS, Pattern};
 
 /// The first bytes of a file of counts.
 pub const PART_MAGIC: [u8; 8] = *b"BETZCNTP";
@@ -34,45 +36,37 @@ pub(super) const VERSION: u32 = 1;
 impl CountPart {
     /// The bytes of its file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut to = vec![0; frame::HEADER];
-        let mut put = |bytes: &[u8]| to.extend_from_slice(bytes);
+        let mut to = Writer::framed();
         let whole = &self.whole;
-        put(&(self.shard.number() as u32).to_le_bytes());
-        put(&(self.shard.of() as u32).to_le_bytes());
-        put(&whole.recording.to_le_bytes());
-        put(&whole.tick_seconds.to_le_bytes());
-        put(&whole.ticks.to_le_bytes());
-        put(&whole.segments.to_le_bytes());
-        put(&self.ticks.0.to_le_bytes());
-        put(&self.ticks.1.to_le_bytes());
-        put(&self.events.to_le_bytes());
-        put(&(whole.labels.len() as u32).to_le_bytes());
-        for label in &whole.labels {
-            put(&(label.len() as u32).to_le_bytes());
-            put(label.as_bytes());
-        }
-        put(&(whole.patterns.len() as u64).to_le_bytes());
+        to.u32(self.shard.number() as u32);
+        to.u32(self.shard.of() as u32);
+        to.u64(whole.recording);
+        to.f64(whole.tick_seconds);
+        to.i64(whole.ticks);
+        to.u64(whole.segments);
+        to.i64(self.ticks.0);
+        to.i64(self.ticks.1);
+        to.u64(self.events);
+        to.u32(whole.labels.len() as u32);
+        whole.labels.iter().for_each(|label| to.text(label));
+        to.u64(whole.patterns.len() as u64);
         for pattern in &whole.patterns {
-            put(&(pattern.size() as u32).to_le_bytes());
-            for symbol in pattern.symbols() {
-                put(&symbol.to_le_bytes());
-            }
+            to.u32(pattern.size() as u32);
+            pattern.symbols().iter().for_each(|symbol| to.u32(*symbol));
             for edge in pattern.intervals() {
-                put(&edge.low.to_le_bytes());
-                put(&edge.high.to_le_bytes());
+                to.i64(edge.low);
+                to.i64(edge.high);
             }
         }
         for passage in &self.passages {
-            put(&(passage.steps().len() as u32).to_le_bytes());
+            to.u32(passage.steps().len() as u32);
             for step in passage.steps() {
-                put(&step.from.to_le_bytes());
-                put(&step.count.to_le_bytes());
-                put(&step.last_end.to_le_bytes());
+                to.i64(step.from);
+                to.u64(step.count);
+                to.i64(step.last_end);
             }
         }
-        to.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
-        frame::seal(CONTENT, VERSION, &mut to);
-        to
+        to.seal(CONTENT, VERSION)
     }
 
     /// The counts in `bytes`. Takes no memory out of proportion to them.
@@ -106,7 +100,7 @@ impl CountPart {
     }
 }
 
-fn read(from: &mut Fields<'_>) -> Result<CountPart> {
+fn read(from: &mut Reader<'_>) -> Result<CountPart> {
     let (number, of) = (from.u32()? as usize, from.u32()? as usize);
     let shard = Shard::new(number, of).map_err(|e| CONTENT.error(e.message()))?;
     let recording = from.u64()?;
@@ -142,7 +136,7 @@ fn read(from: &mut Fields<'_>) -> Result<CountPart> {
             )));
         }
         passages.push(
-            Passage::of(steps)
+            Passage::from_steps(steps)
                 .ok_or_else(|| CONTENT.error("expected steps that ascend, got others"))?,
         );
     }
@@ -164,13 +158,13 @@ fn read(from: &mut Fields<'_>) -> Result<CountPart> {
     })
 }
 
-fn read_labels(from: &mut Fields<'_>) -> Result<Vec<String>> {
+fn read_labels(from: &mut Reader<'_>) -> Result<Vec<String>> {
     let count = u64::from(from.u32()?);
     let count = from.room(count, 4, "labels")?;
     (0..count).map(|_| from.text()).collect()
 }
 
-fn read_patterns(from: &mut Fields<'_>, symbols: usize) -> Result<Vec<Pattern>> {
+fn read_patterns(from: &mut Reader<'_>, symbols: usize) -> Result<Vec<Pattern>> {
     let count = from.u64()?;
     let count = from.room(count, 8, "episodes")?;
     (0..count)
@@ -181,9 +175,7 @@ fn read_patterns(from: &mut Fields<'_>, symbols: usize) -> Result<Vec<Pattern>> 
                     "expected episodes of 1 to {MAX_SYMBOLS} symbols, got {size}"
                 )));
             }
-            let named = (0..size)
-                .map(|_| from.u32())
-                .collect::<Result<Vec<u32>>>()?;
+            let named = from.u32_list(size as u64)?;
             if let Some(symbol) = named.iter().find(|symbol| **symbol as usize >= symbols) {
                 return Err(CONTENT.error(format_args!(
                     "expected symbols below {symbols}, got {symbol}"

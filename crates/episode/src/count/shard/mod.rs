@@ -1,9 +1,12 @@
-//! Counting by shards of time, apart from each other: each says what it adds wherever the one before left off.
+//! Counting by shards of time, apart from each other: each reports the amount it adds, as a function of the past.
 
 mod bytes;
 mod part;
 #[cfg(test)]
 mod tests;
+
+#[cfg(feature = "npz")]
+use std::path::Path;
 
 use rayon::prelude::*;
 
@@ -11,30 +14,39 @@ use super::latest_start::runs;
 use super::long::LongEvents;
 use super::passage::{Passage, PassageBuilder};
 use super::walk::{TILE, Walk, WalkOutput};
-use crate::{Alphabet, Events, Pattern};
+use crate::alphabet::Alphabet;
+use crate::events::Events;
+use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
+#[cfg(feature = "npz")]
+use betz_base::team::Shard;
+#[cfg(feature = "npz")]
+use betz_recording::Stretches;
 use betz_recording::{Recording, Spikes};
 
 pub use bytes::PART_MAGIC;
-pub use part::{CountPart, Joined};
+pub use part::{CountPart, JoinedCounts};
 
-/// Where choices that began differently are looked at, in spans of the longest pattern: those that go on alike are
-/// counted by the shorter way from there on.
+/// Most bytes that one event of a chunk takes while it is read, moved and indexed.
+#[cfg(feature = "npz")]
+const BYTES_PER_EVENT: u64 = 64;
+
+/// Times at which choices that began differently are compared, in spans of the longest pattern: from there on the
+/// shorter way counts those that go on alike.
 const LOOKS: [i64; 2] = [2, 16];
 
-/// The events of one stretch of a recording, for counts that other stretches' add to.
+/// The events of one shard of a recording, for counts to which other shards add.
 pub struct ShardEvents {
     long: LongEvents,
     outline: Recording,
 }
 
 impl ShardEvents {
-    /// As [`LongEvents::new`], with `cuts` from where the shard begins to where it ends; a single one is a shard of no
-    /// time.
+    /// As [`LongEvents::new`], with `cuts` from the shard's beginning to its end; a single cut is a shard of no time.
     ///
     /// # Errors
-    /// As there; `InvalidArgument` for no cut, or one outside the recording.
+    /// As [`LongEvents::new`]; `InvalidArgument` for no cut, or one outside the recording.
     pub fn new(
         outline: &Recording,
         cuts: Vec<i64>,
@@ -55,6 +67,24 @@ impl ShardEvents {
         })
     }
 
+    /// The events of `shard` of the time of the `.npz` recording at `path`, read in chunks of about `memory` bytes, and the
+    /// recording's fingerprint.
+    ///
+    /// # Errors
+    /// As [`Stretches::open`] and [`new`](Self::new).
+    #[cfg(feature = "npz")]
+    pub fn open(path: &Path, shard: Shard, memory: u64) -> Result<(Self, u64)> {
+        let mut stretches = Stretches::open(path)?;
+        let recording = stretches.fingerprint()?;
+        let outline = stretches.outline().clone();
+        let own = shard.among(usize::try_from(outline.ticks).unwrap_or(0));
+        let most = (memory / BYTES_PER_EVENT).max(1);
+        let cuts = stretches.cut_between(own.start as i64..own.end as i64, most)?;
+        let events = Self::new(&outline, cuts, move |a, b| stretches.spikes(a, b))
+            .map_err(|e| e.at(path.display()))?;
+        Ok((events, recording))
+    }
+
     /// Labels and clock.
     pub fn alphabet(&self) -> &Alphabet {
         &self.long.alphabet
@@ -71,11 +101,11 @@ impl ShardEvents {
         (cuts[0], cuts[cuts.len() - 1])
     }
 
-    /// For each pattern what the stretch adds to its count, and how many events lie in the stretch; one pass over it and
-    /// over as much before it as the longest pattern can last. The stage is `counting`, in patterns.
+    /// The passage of each pattern through the shard, and the number of events in it. Reads the shard once, and as much
+    /// before it as the longest pattern can last. The stage is `counting`, in patterns.
     ///
     /// # Errors
-    /// `Mismatch` for a pattern that does not fit; `Interrupted`; what reading says.
+    /// `Mismatch` for a pattern that does not fit; `Interrupted`; those of reading.
     pub fn pass(
         &self,
         patterns: &[Pattern],
@@ -102,14 +132,19 @@ impl ShardEvents {
                     let new = |run: &&[usize]| vec![PassageBuilder::new(from); run.len()];
                     states = runs.iter().map(new).collect();
                 }
-                // What ends in this piece began in the shard.
+                // Every occurrence that ends in this piece began in the shard.
                 let inside = cut[0] - cuts[0] >= span;
                 states
                     .par_iter_mut()
                     .zip(&runs)
                     .try_for_each(|(state, run)| {
                         let patterns: Vec<&Pattern> = run.iter().map(|&i| &patterns[i]).collect();
-                        go_on(&events, (from, inside), &patterns, state, progress)
+                        let chunk = Chunk {
+                            events: &events,
+                            from,
+                            inside,
+                        };
+                        go_on(chunk, &patterns, state, progress)
                     })?;
             }
             progress.update("counting", total * (done as u64 + 1) / pieces, total);
@@ -121,7 +156,7 @@ impl ShardEvents {
         Ok((passages, seen))
     }
 
-    /// The shard's cuts, and those where choices are looked at.
+    /// The shard's cuts, and those at which choices are compared.
     fn cuts(&self, span: i64) -> Vec<i64> {
         let (from, to) = self.ticks();
         let looks = LOOKS.map(|spans| from.saturating_add(span.saturating_mul(spans)));
@@ -133,15 +168,28 @@ impl ShardEvents {
     }
 }
 
-/// Takes `state` of `patterns`, sorted by prefix, through the occurrences that end at or after `from`; `inside` says that
-/// all of them began after the shard did.
+/// A chunk of a shard.
+#[derive(Clone, Copy)]
+struct Chunk<'a> {
+    events: &'a Events,
+    /// Occurrences that end at this tick or later belong to the shard.
+    from: i64,
+    /// True if all of them began after the shard did.
+    inside: bool,
+}
+
+/// Takes `state` of `patterns`, sorted by prefix, through the occurrences of `chunk`.
 fn go_on(
-    events: &Events,
-    (from, inside): (i64, bool),
+    chunk: Chunk<'_>,
     patterns: &[&Pattern],
     state: &mut [PassageBuilder],
     progress: &dyn Progress,
 ) -> Result<()> {
+    let Chunk {
+        events,
+        from,
+        inside,
+    } = chunk;
     let settled = |p: &usize| inside && state[*p].settled().is_some();
     let (alike, apart): (Vec<usize>, Vec<usize>) = (0..patterns.len()).partition(settled);
     let of = |chosen: &[usize]| -> Vec<&Pattern> { chosen.iter().map(|&p| patterns[p]).collect() };

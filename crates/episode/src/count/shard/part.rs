@@ -1,18 +1,20 @@
-//! Counts of one stretch of time, and the counts that all stretches make together.
+//! Counts of one chunk of time, and the counts that all chunks make together.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_base::team::Shard;
 
 use super::ShardEvents;
+use crate::alphabet::Alphabet;
+use crate::clock::Clock;
 use crate::count::greedy::GreedyChoice;
 use crate::count::passage::Passage;
-use crate::{Alphabet, Clock, Episode, Pattern};
+use crate::pattern::{Episode, Pattern};
 
-/// What given episodes count in one shard of a recording's time, whatever came before it.
+/// The counts of given episodes in one shard of a recording's time, as a function of the past.
 #[derive(Debug, Clone)]
 pub struct CountPart {
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) name: String,
     pub(super) shard: Shard,
     pub(super) whole: Whole,
@@ -22,7 +24,7 @@ pub struct CountPart {
     pub(super) passages: Vec<Passage>,
 }
 
-/// What all shards have in common.
+/// The facts that all shards share.
 #[derive(Debug, Clone)]
 pub(super) struct Whole {
     pub(super) recording: u64,
@@ -35,7 +37,7 @@ pub(super) struct Whole {
 
 /// Counts over a whole recording.
 #[derive(Debug, Clone)]
-pub struct Joined {
+pub struct JoinedCounts {
     /// Labels and clock.
     pub alphabet: Alphabet,
     /// The episodes in their file's order, with their counts.
@@ -45,7 +47,7 @@ pub struct Joined {
 }
 
 impl CountPart {
-    /// Counts `patterns` in `events`, which are `shard`'s of the recording that `recording` tells from others (a hash).
+    /// Counts `patterns` in `events`, the `shard` of the recording with the hash `recording`.
     ///
     /// # Errors
     /// As [`ShardEvents::pass`].
@@ -75,33 +77,33 @@ impl CountPart {
         })
     }
 
-    /// Which shard it is.
+    /// The shard that it counts.
     pub fn shard(&self) -> Shard {
         self.shard
     }
 
-    /// Its stretch of the recording in seconds.
+    /// Its chunk of the recording in seconds.
     pub fn seconds(&self) -> (f64, f64) {
         let tick = self.whole.tick_seconds;
         (self.ticks.0 as f64 * tick, self.ticks.1 as f64 * tick)
     }
 
-    /// Events in its stretch.
+    /// Events in its chunk.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// How many episodes it counts.
+    /// Number of episodes that it counts.
     pub fn episodes(&self) -> usize {
         self.passages.len()
     }
 
-    /// The counts over the whole recording, which its shards make in whatever order they come.
+    /// The counts over the whole recording; its shards may come in any order.
     ///
     /// # Errors
     /// `Mismatch` naming the shard and what differs, for shards of another recording or other episodes, one that is there
-    /// twice or missing; `InsufficientData` where no shard has an event.
-    pub fn join(parts: Vec<Self>) -> Result<Joined> {
+    /// twice or missing; `InsufficientData` if no shard has an event.
+    pub fn join(parts: Vec<Self>) -> Result<JoinedCounts> {
         let Some(first) = parts.first() else {
             return Err(Error::argument("expected shards of counts, got none"));
         };
@@ -120,7 +122,7 @@ impl CountPart {
         for (name, part) in Shard::in_order(of, numbered)? {
             if part.ticks.0 != next {
                 return Err(Error::mismatch(format!(
-                    "{name}: expected the stretch from tick {next} on, got that from {} on",
+                    "{name}: expected the chunk from tick {next} on, got that from {} on",
                     part.ticks.0
                 )));
             }
@@ -144,7 +146,7 @@ impl CountPart {
         }
         let clock = Clock::from_tick_seconds(whole.tick_seconds)?;
         let episodes = whole.patterns.into_iter().zip(tallies);
-        Ok(Joined {
+        Ok(JoinedCounts {
             alphabet: Alphabet::new(whole.labels, clock)?,
             episodes: episodes
                 .map(|(pattern, tally)| Episode {
@@ -156,7 +158,7 @@ impl CountPart {
         })
     }
 
-    /// Refuses `other` where it is of another whole than this.
+    /// Refuses `other` if it belongs to another whole.
     fn same(&self, other: &Self) -> Result<()> {
         let (a, b) = (&self.whole, &other.whole);
         let differs = |what: &str, got: String, expected: String| {

@@ -2,15 +2,15 @@
 
 use super::bytes::{CONTENT, VERSION};
 use super::*;
-use crate::cases::{bursts, random_case, reader, recording};
+use crate::cases::{bursts, random_case, random_segments, reader, recording};
 use crate::count::count;
-use crate::{Events, oracle};
+use crate::events::Events;
 use betz_base::error::ErrorKind;
 use betz_base::frame;
 use betz_base::team::Shard;
-use betz_recording::{Recording, Segment, Spikes};
+use betz_recording::{Recording, Spikes};
 use proptest::prelude::*;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 fn part(recording: &Recording, shard: Shard, cuts: Vec<i64>, patterns: &[Pattern]) -> CountPart {
@@ -19,7 +19,7 @@ fn part(recording: &Recording, shard: Shard, cuts: Vec<i64>, patterns: &[Pattern
     CountPart::from_bytes(&part.to_bytes()).unwrap()
 }
 
-/// Shards between `bounds`, each in two stretches where it is long enough; the last one first.
+/// Shards between `bounds`, each in two chunks where it is long enough; the last one first.
 fn parts(recording: &Recording, bounds: &[i64], patterns: &[Pattern]) -> Vec<CountPart> {
     let of = bounds.len() - 1;
     (0..of)
@@ -33,7 +33,7 @@ fn parts(recording: &Recording, bounds: &[i64], patterns: &[Pattern]) -> Vec<Cou
         .collect()
 }
 
-fn counts(joined: &Joined) -> Vec<u64> {
+fn counts(joined: &JoinedCounts) -> Vec<u64> {
     joined.episodes.iter().map(|e| e.count).collect()
 }
 
@@ -42,9 +42,7 @@ fn a_cut_at_every_place_and_more_shards_than_events_give_the_oracles_counts() {
     for seed in 0..60 {
         let case = random_case(seed, 40, 12);
         let recording = recording(&case.events, Vec::new());
-        let expected: Vec<u64> = (case.patterns.iter())
-            .map(|p| oracle::count(&case.events, p))
-            .collect();
+        let expected = case.oracle_counts();
         let end = recording.ticks;
         let one = (0..=end).map(|at| vec![0, at, end]);
         // A shard for every tick, and each of them followed by an empty one.
@@ -72,14 +70,8 @@ proptest! {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let case = bursts(&mut rng, 1..900, longest);
         let mut recording = recording(&case.events, Vec::new());
-        let mut at = 0;
-        while trials && at < recording.ticks {
-            let start = at + rng.random_range(0..30);
-            let stop = (start + rng.random_range(1..300)).min(recording.ticks);
-            if start < stop {
-                recording.segments.push(Segment { start, stop });
-            }
-            at = stop.max(start);
+        if trials {
+            recording.segments = random_segments(&mut rng, recording.ticks, 0..30, 1..300);
         }
         let mut bounds: Vec<i64> = (cuts.iter())
             .map(|cut| (recording.ticks as f64 * cut) as i64)
@@ -140,7 +132,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
     refused(with(second(&whole, &turned, &bounds)), "got other episodes");
     refused(
         with(second(&whole, &case.patterns, &[0, end / 4, end / 2, end])),
-        "expected the stretch from tick",
+        "expected the chunk from tick",
     );
     let mut longer = whole.clone();
     longer.ticks += 1;

@@ -13,6 +13,7 @@ use std::path::Path;
 use betz_base::file::{read_all, write_atomically};
 use betz_base::frame::{self, Content};
 use betz_base::team::Shard;
+use betz_base::wire::Writer;
 use betz_base::{Error, ErrorKind, Result};
 
 use super::{Head, Part};
@@ -40,21 +41,16 @@ impl Part {
         let text = serde_json::to_vec(&self.head)
             .map_err(|e| Error::new(ErrorKind::Internal, format!("a shard of a network: {e}")))?;
         let words = to_words(&self.file.network);
-        let mut bytes = vec![0; frame::HEADER];
-        bytes.reserve_exact(text.len() + 8 * words.len() + frame::OVERHEAD);
-        bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&text);
+        let mut to = Writer::framed();
+        to.bytes
+            .reserve_exact(text.len() + 8 * words.len() + frame::OVERHEAD);
+        to.u32(text.len() as u32);
+        to.bytes.extend_from_slice(&text);
         let seconds = self.file.window_seconds.iter().flatten();
         let places = self.file.positions.iter().flat_map(|p| &p.values);
-        for number in seconds.chain(places) {
-            bytes.extend_from_slice(&number.to_le_bytes());
-        }
-        for word in words {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
-        frame::seal(CONTENT, VERSION, &mut bytes);
-        Ok(bytes)
+        seconds.chain(places).for_each(|number| to.f64(*number));
+        words.into_iter().for_each(|word| to.u64(word));
+        Ok(to.seal(CONTENT, VERSION))
     }
 
     /// The shard in `bytes`, checked as a network's file is.
@@ -76,29 +72,18 @@ impl Part {
         ] = head.exact.map(number);
         let shard = Shard::new(head.shard, head.shards).map_err(|e| damaged(&e.message()))?;
         let meta = header::meta(&head.meta).map_err(|e| damaged(&e.message()))?;
-        let mut numbers = |count: usize| -> Result<Vec<f64>> {
-            let count = from.room(count as u64, 8, "numbers")?;
-            (0..count).map(|_| from.f64()).collect()
-        };
         let window_seconds = match head.timed {
-            true => Some(numbers(head.own_windows)?),
+            true => Some(from.f64_list(head.own_windows as u64)?),
             false => None,
         };
         let positions = match head.axes {
             Some(axes) => Some(Positions {
-                values: numbers(meta.nodes.saturating_mul(axes))?,
+                values: from.f64_list(meta.nodes.saturating_mul(axes) as u64)?,
                 axes,
             }),
             None => None,
         };
-        let (words, odd) = from.rest().as_chunks::<8>();
-        if !odd.is_empty() {
-            return Err(damaged(&format_args!(
-                "expected words of 8 bytes, got {} more",
-                odd.len()
-            )));
-        }
-        let words: Vec<u64> = words.iter().map(|w| u64::from_le_bytes(*w)).collect();
+        let words = from.u64_list(from.rest().len().div_ceil(8) as u64)?;
         // The words have what was counted.
         let mut network = Network::empty(Meta {
             rechecked: 0,

@@ -15,11 +15,10 @@
 //! another tag, and `tests/fixtures` keeps a file of each version.
 
 mod v1;
-pub(crate) mod wire;
 
 use super::{Attachment, DecoderParts, Head, Limits};
 use betz_base::error::{Error, ErrorKind, Result};
-use wire::{Reader, Writer};
+use betz_base::wire::{Reader, Writer};
 
 /// Largest model file that is read or written, in bytes: a bound on what a damaged or hostile file
 /// can make a loader take.
@@ -32,17 +31,24 @@ const OLDEST: u32 = 1;
 
 /// The payload of `parts` in the newest version, after `head` bytes left for the frame.
 pub(super) fn encode(parts: &DecoderParts, head: usize) -> Vec<u8> {
-    let mut bytes = vec![0; head];
-    v1::write(parts, &mut Writer { bytes: &mut bytes });
+    let mut to = Writer {
+        bytes: vec![0; head],
+    };
+    v1::write(parts, &mut to);
     if let Some(tag) = parts.head.tag() {
-        section(&mut bytes, tag, |to| parts.head.write(to));
+        section(&mut to, tag, |to| parts.head.write(to));
     }
     if parts.limits.blanking.is_some() {
-        section(&mut bytes, Limits::TAG, |to| parts.limits.write(to));
+        section(&mut to, Limits::TAG, |to| parts.limits.write(to));
     }
     if !parts.limits.ranges.is_empty() {
-        section(&mut bytes, Limits::RANGES_TAG, |to| {
+        section(&mut to, Limits::RANGES_TAG, |to| {
             parts.limits.write_ranges(to);
+        });
+    }
+    if !parts.limits.count_caps.is_empty() {
+        section(&mut to, Limits::COUNT_CAPS_TAG, |to| {
+            to.f32s(&parts.limits.count_caps);
         });
     }
     for Attachment {
@@ -50,35 +56,43 @@ pub(super) fn encode(parts: &DecoderParts, head: usize) -> Vec<u8> {
         bytes: content,
     } in &parts.attachments
     {
-        section(&mut bytes, *tag, |to| to.bytes.extend_from_slice(content));
+        section(&mut to, *tag, |to| to.bytes.extend_from_slice(content));
     }
-    bytes
+    to.bytes
 }
 
-fn section(bytes: &mut Vec<u8>, tag: [u8; 4], content: impl FnOnce(&mut Writer<'_>)) {
-    let start = bytes.len();
-    bytes.extend_from_slice(&tag);
-    bytes.extend_from_slice(&[0; 8]);
-    content(&mut Writer { bytes });
-    let length = (bytes.len() - start - 12) as u64;
-    bytes[start + 4..start + 12].copy_from_slice(&length.to_le_bytes());
-    let checksum = crc32fast::hash(&bytes[start..]);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
+/// Takes apart bytes of a model.
+pub(crate) fn reader(bytes: &[u8]) -> Reader<'_> {
+    Reader::new(
+        bytes,
+        ErrorKind::InvalidModel,
+        "the model's content does not decode",
+    )
+}
+
+fn section(to: &mut Writer, tag: [u8; 4], content: impl FnOnce(&mut Writer)) {
+    let start = to.bytes.len();
+    to.bytes.extend_from_slice(&tag);
+    to.u64(0);
+    content(to);
+    let length = (to.bytes.len() - start - 12) as u64;
+    to.bytes[start + 4..start + 12].copy_from_slice(&length.to_le_bytes());
+    to.u32(crc32fast::hash(&to.bytes[start..]));
 }
 
 /// What a payload of `version` holds. It is well-formed, not yet checked for sense.
 pub(super) fn decode(version: u32, payload: &[u8]) -> Result<DecoderParts> {
-    let mut from = Reader::new(payload);
+    let mut from = reader(payload);
     match version {
         1 => {
             let parts = v1::read(&mut from)?;
-            from.end("the model's content")?;
+            from.at("the model's content").end()?;
             Ok(parts)
         }
         2 => {
             let mut parts = v1::read(&mut from)?;
             let mut seen = Seen::default();
-            while from.left() > 0 {
+            while !from.rest().is_empty() {
                 read_section(&mut from, payload, &mut parts, &mut seen)?;
             }
             Ok(parts)
@@ -105,6 +119,7 @@ struct Seen {
     head: bool,
     limits: bool,
     ranges: bool,
+    count_caps: bool,
 }
 
 fn read_section(
@@ -113,15 +128,15 @@ fn read_section(
     parts: &mut DecoderParts,
     seen: &mut Seen,
 ) -> Result<()> {
-    let start = payload.len() - from.left();
+    let start = payload.len() - from.rest().len();
     let mut tag = [0; 4];
-    tag.copy_from_slice(from.take(4, "a section's tag")?);
+    tag.copy_from_slice(from.at("a section's tag").bytes(4)?);
     let name = tag.escape_ascii();
     check_letters(tag)?;
-    let length = from.u64("a section's length")?;
-    let content = from.take(length, "a section")?;
-    let end = payload.len() - from.left();
-    let stored = from.u32("a section's checksum")?;
+    let length = from.at("a section's length").u64()?;
+    let content = from.at("a section").bytes(length)?;
+    let end = payload.len() - from.rest().len();
+    let stored = from.at("a section's checksum").u32()?;
     let found = crc32fast::hash(&payload[start..end]);
     if stored != found {
         return Err(Error::new(
@@ -140,7 +155,7 @@ fn read_section(
         }
         Ok(())
     };
-    let mut content = Reader::new(content);
+    let mut content = reader(content);
     if let Some(head) = Head::read(tag, &mut content)? {
         twice(&mut seen.head)?;
         parts.head = head;
@@ -150,9 +165,16 @@ fn read_section(
     } else if tag == Limits::RANGES_TAG {
         twice(&mut seen.ranges)?;
         parts.limits.ranges = Limits::read_ranges(&mut content)?;
+    } else if tag == Limits::COUNT_CAPS_TAG {
+        twice(&mut seen.count_caps)?;
+        parts.limits.count_caps = content.at("count_caps").f32s()?;
     } else if is_optional(tag) {
-        let mut bytes = wire::list(content.left(), "a section")?;
-        bytes.extend_from_slice(content.take(content.left() as u64, "a section")?);
+        let all = content.rest();
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(all.len())
+            .map_err(|_| Error::no_memory("a section", all.len()))?;
+        bytes.extend_from_slice(content.bytes(all.len() as u64)?);
         parts.attachments.push(Attachment { tag, bytes });
     } else {
         return Err(Error::new(
@@ -163,7 +185,7 @@ fn read_section(
             ),
         ));
     }
-    content.end("a section")
+    content.at("a section").end()
 }
 
 /// Whether a reader that does not know `tag` may go on without it.

@@ -1,17 +1,17 @@
 //! Format 1: the linear engine, the outputs and the record of training, in a fixed order.
 
-use super::wire::{Reader, Writer};
 use crate::model::{
     DecoderParts, Head, Limits, LowPass, MAX_CHANNELS, MAX_FILTERS, MAX_OUTPUTS, OutputScore,
     TrainingRecord,
 };
 use crate::psc::{Filter, FilterBank};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::wire::{Reader, Writer};
 use betz_recording::OutputInfo;
 
 /// The payload as bincode's standard configuration writes it (format 1 was written with it): integers
 /// of variable length, f64 little-endian, lists and texts behind their length, an option behind a byte.
-pub(super) fn write(parts: &DecoderParts, to: &mut Writer<'_>) {
+pub(super) fn write(parts: &DecoderParts, to: &mut Writer) {
     to.f64(parts.step_seconds);
     to.varint(parts.bank.len() as u64);
     for filter in parts.bank.filters() {
@@ -25,7 +25,10 @@ pub(super) fn write(parts: &DecoderParts, to: &mut Writer<'_>) {
     }
     to.signed(parts.delay_steps);
     to.varint(parts.channel_names.len() as u64);
-    parts.channel_names.iter().for_each(|name| to.text(name));
+    parts
+        .channel_names
+        .iter()
+        .for_each(|name| to.var_text(name));
     to.varint(parts.channel_mask.len() as u64);
     parts.channel_mask.iter().for_each(|part| to.flag(*part));
     for list in [&parts.weights, &parts.intercept] {
@@ -34,22 +37,22 @@ pub(super) fn write(parts: &DecoderParts, to: &mut Writer<'_>) {
     }
     to.varint(parts.outputs.len() as u64);
     for output in &parts.outputs {
-        to.text(&output.name);
-        to.text(&output.unit);
+        to.var_text(&output.name);
+        to.var_text(&output.unit);
     }
     let training = &parts.training;
-    to.text(&training.betz_version);
+    to.var_text(&training.betz_version);
     to.varint(training.steps);
     to.varint(training.segments);
     to.varint(training.spikes);
     to.f64(training.ridge);
-    to.text(&training.gram_path);
-    to.text(&training.solver);
+    to.var_text(&training.gram_path);
+    to.var_text(&training.solver);
     to.varint(u64::from(training.folds));
     to.varint(training.scores.len() as u64);
     for score in &training.scores {
-        to.text(&score.name);
-        to.text(&score.unit);
+        to.var_text(&score.name);
+        to.var_text(&score.unit);
         for value in [score.r2, score.rmse, score.nrmse_range, score.nrmse_std] {
             to.f64(value);
         }
@@ -57,42 +60,42 @@ pub(super) fn write(parts: &DecoderParts, to: &mut Writer<'_>) {
 }
 
 pub(super) fn read(from: &mut Reader<'_>) -> Result<DecoderParts> {
-    let step_seconds = from.f64("step_seconds")?;
-    let (count, mut filters) = from.many((9, MAX_FILTERS), "filters")?;
+    let step_seconds = from.at("step_seconds").f64()?;
+    let (count, mut filters) = from.at("filters").many(9, MAX_FILTERS)?;
     for _ in 0..count {
         filters.push(Filter {
-            tau_seconds: from.f64("a filter's tau")?,
-            order: from.small("a filter's order")?,
+            tau_seconds: from.at("a filter's tau").f64()?,
+            order: from.at("a filter's order").small()?,
         });
     }
     let bank =
         FilterBank::new(filters).map_err(|e| Error::new(ErrorKind::InvalidModel, e.message()))?;
-    let low_pass = if from.flag("low_pass")? {
+    let low_pass = if from.at("low_pass").flag()? {
         Some(LowPass {
-            order: from.small("the low-pass's order")?,
-            cutoff_hz: from.f64("the low-pass's cut-off")?,
+            order: from.at("the low-pass's order").small()?,
+            cutoff_hz: from.at("the low-pass's cut-off").f64()?,
         })
     } else {
         None
     };
-    let delay_steps = from.signed("delay_steps")?;
-    let (count, mut channel_names) = from.many((1, MAX_CHANNELS), "channel_names")?;
+    let delay_steps = from.at("delay_steps").signed()?;
+    let (count, mut channel_names) = from.at("channel_names").many(1, MAX_CHANNELS)?;
     for _ in 0..count {
-        channel_names.push(from.text("a channel's name")?);
+        channel_names.push(from.at("a channel's name").var_text()?);
     }
-    let (count, mut channel_mask) = from.many((1, MAX_CHANNELS), "channel_mask")?;
+    let (count, mut channel_mask) = from.at("channel_mask").many(1, MAX_CHANNELS)?;
     for _ in 0..count {
-        channel_mask.push(from.flag("channel_mask")?);
+        channel_mask.push(from.at("channel_mask").flag()?);
     }
-    let count = from.varint("weights")?;
-    let weights = from.list_of(count, "weights")?;
-    let count = from.varint("intercept")?;
-    let intercept = from.list_of(count, "intercept")?;
-    let (count, mut outputs) = from.many((2, MAX_OUTPUTS), "outputs")?;
+    let count = from.at("weights").varint()?;
+    let weights = from.at("weights").f64_list(count)?;
+    let count = from.at("intercept").varint()?;
+    let intercept = from.at("intercept").f64_list(count)?;
+    let (count, mut outputs) = from.at("outputs").many(2, MAX_OUTPUTS)?;
     for _ in 0..count {
         outputs.push(OutputInfo {
-            name: from.text("an output's name")?,
-            unit: from.text("an output's unit")?,
+            name: from.at("an output's name").var_text()?,
+            unit: from.at("an output's unit").var_text()?,
         });
     }
     let training = training(from)?;
@@ -115,25 +118,25 @@ pub(super) fn read(from: &mut Reader<'_>) -> Result<DecoderParts> {
 
 fn training(from: &mut Reader<'_>) -> Result<TrainingRecord> {
     let mut record = TrainingRecord {
-        betz_version: from.text("betz_version")?,
-        steps: from.varint("steps")?,
-        segments: from.varint("segments")?,
-        spikes: from.varint("spikes")?,
-        ridge: from.f64("ridge")?,
-        gram_path: from.text("gram_path")?,
-        solver: from.text("solver")?,
-        folds: from.small("folds")?,
+        betz_version: from.at("betz_version").var_text()?,
+        steps: from.at("steps").varint()?,
+        segments: from.at("segments").varint()?,
+        spikes: from.at("spikes").varint()?,
+        ridge: from.at("ridge").f64()?,
+        gram_path: from.at("gram_path").var_text()?,
+        solver: from.at("solver").var_text()?,
+        folds: from.at("folds").small()?,
         scores: Vec::new(),
     };
-    let (count, mut scores) = from.many((34, MAX_OUTPUTS), "scores")?;
+    let (count, mut scores) = from.at("scores").many(34, MAX_OUTPUTS)?;
     for _ in 0..count {
         scores.push(OutputScore {
-            name: from.text("a score's name")?,
-            unit: from.text("a score's unit")?,
-            r2: from.f64("r2")?,
-            rmse: from.f64("rmse")?,
-            nrmse_range: from.f64("nrmse_range")?,
-            nrmse_std: from.f64("nrmse_std")?,
+            name: from.at("a score's name").var_text()?,
+            unit: from.at("a score's unit").var_text()?,
+            r2: from.at("r2").f64()?,
+            rmse: from.at("rmse").f64()?,
+            nrmse_range: from.at("nrmse_range").f64()?,
+            nrmse_std: from.at("nrmse_std").f64()?,
         });
     }
     record.scores = scores;

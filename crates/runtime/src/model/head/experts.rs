@@ -6,7 +6,7 @@
 use super::arithmetic::{Width, add_rows, softmax_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};
 use super::{Kind, Prepared, check_finite, check_radius, clip, expect, refuse};
-use crate::model::format::wire::{Reader, Writer};
+use betz_base::wire::{Reader, Writer};
 use crate::psc::flush;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
@@ -96,7 +96,7 @@ impl Kind for Experts {
         self.readout.check(features, outputs, bound)
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    fn write(&self, to: &mut Writer) {
         to.f64(self.gate.radius);
         to.f32s(&self.gate.weights);
         to.f32s(&self.gate.bias);
@@ -107,12 +107,12 @@ impl Kind for Experts {
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
             gate: Gate {
-                radius: from.f64("gate.radius")?,
-                weights: from.f32s("gate.weights")?,
-                bias: from.f32s("gate.bias")?,
+                radius: from.at("gate.radius").f64()?,
+                weights: from.at("gate.weights").f32s()?,
+                bias: from.at("gate.bias").f32s()?,
             },
             readout: FilteredReadout::read(from)?,
-            seed: from.u64("seed")?,
+            seed: from.at("seed").u64()?,
         })
     }
 

@@ -5,7 +5,7 @@
 
 use super::{Kind, Prepared, check_finite, expect, refuse};
 use crate::model::MAX_WEIGHT;
-use crate::model::format::wire::{Reader, Writer};
+use betz_base::wire::{Reader, Writer};
 use crate::psc::flush;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
@@ -50,15 +50,15 @@ impl Kind for Kalman {
         Ok(())
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    fn write(&self, to: &mut Writer) {
         to.f64s(&self.transition);
         to.f64s(&self.mean);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
-            transition: from.f64s("transition")?,
-            mean: from.f64s("mean")?,
+            transition: from.at("transition").f64s()?,
+            mean: from.at("mean").f64s()?,
         })
     }
 

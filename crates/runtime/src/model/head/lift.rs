@@ -7,7 +7,7 @@
 use super::arithmetic::{Width, add_dots, cosines_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};
 use super::{Kind, Prepared, check_finite, check_radius, clip, expect, refuse};
-use crate::model::format::wire::{Reader, Writer};
+use betz_base::wire::{Reader, Writer};
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
 
@@ -105,7 +105,7 @@ impl Kind for Lift {
         (self.readout).check(latents + self.cosines.units(), outputs, bound)
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    fn write(&self, to: &mut Writer) {
         to.f64(self.cosines.radius);
         to.f32s(&self.cosines.frequencies);
         to.f32s(&self.cosines.phases);
@@ -116,12 +116,12 @@ impl Kind for Lift {
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
             cosines: Cosines {
-                radius: from.f64("radius")?,
-                frequencies: from.f32s("frequencies")?,
-                phases: from.f32s("phases")?,
+                radius: from.at("radius").f64()?,
+                frequencies: from.at("frequencies").f32s()?,
+                phases: from.at("phases").f32s()?,
             },
             readout: FilteredReadout::read(from)?,
-            seed: from.u64("seed")?,
+            seed: from.at("seed").u64()?,
         })
     }
 

@@ -10,11 +10,12 @@
 mod arithmetic;
 mod readout;
 
+pub use arithmetic::{sigmoid, tanh};
 pub use readout::FilteredReadout;
 
-use super::format::wire::{Reader, Writer};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::hash::Fnv1a;
+use betz_base::wire::{Reader, Writer};
 
 /// Largest number of latents that a head takes. (A linear decoder has as many as outputs, a decoder of place as
 /// many as cells.)
@@ -33,7 +34,7 @@ pub(crate) trait Kind: Sized {
     /// Refuses parameters that do not fit so many latents and outputs, or could give a non-finite
     /// output for finite latents.
     fn check(&self, latents: usize, outputs: usize) -> Result<()>;
-    fn write(&self, to: &mut Writer<'_>);
+    fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader<'_>) -> Result<Self>;
     /// The form that steps use. `self` has passed its check.
     fn prepare(&self, step_seconds: f64) -> Result<Self::Prepared>;
@@ -75,7 +76,8 @@ macro_rules! kinds {
         }
 
         impl Head {
-            /// The kind by name: `linear`, `lift`, `experts`, `kalman`, `place`.
+            /// The kind by name: `linear`, `lift`, `experts`, `kalman`, `place`,
+            /// `recurrent`.
             pub fn name(&self) -> &'static str {
                 match self {
                     Self::Linear => "linear",
@@ -108,7 +110,7 @@ macro_rules! kinds {
                 }
             }
 
-            pub(super) fn write(&self, to: &mut Writer<'_>) {
+            pub(super) fn write(&self, to: &mut Writer) {
                 match self {
                     Self::Linear => {}
                     $( Self::$Kind(kind) => kind.write(to), )+
@@ -194,6 +196,8 @@ kinds! {
     kalman::Kalman(MAX_STATES),
     /// Bayes' rule on a grid of places.
     place::Place(Belief, MAX_CELLS),
+    /// Layers of gated recurrent units, read out linearly.
+    recurrent::Recurrent(Cell, RecurrentLayer, RecurrentMember, MAX_LAYERS, MAX_LAYER_UNITS, MAX_MEMBERS),
 }
 
 impl Head {

@@ -6,7 +6,7 @@
 
 use super::arithmetic::exponential;
 use super::{Kind, Prepared, check_finite, expect, refuse};
-use crate::model::format::wire::{Reader, Writer};
+use betz_base::wire::{Reader, Writer};
 use crate::model::{MAX_OUTPUTS, MAX_WEIGHT};
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
@@ -96,7 +96,7 @@ impl Kind for Place {
         Ok(())
     }
 
-    fn write(&self, to: &mut Writer<'_>) {
+    fn write(&self, to: &mut Writer) {
         for list in [&self.shape, &self.cells] {
             to.u64(list.len() as u64);
             list.iter().for_each(|v| to.u64(*v));
@@ -108,20 +108,20 @@ impl Kind for Place {
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        let mut list = |what: &str, most: usize| -> Result<Vec<u64>> {
-            let count = from.u64(what)?;
+        let mut list = |what: &'static str, most: usize| -> Result<Vec<u64>> {
+            let count = from.at(what).u64()?;
             if count > most as u64 {
                 return refuse(format!("{what}: expected at most {most}, got {count}"));
             }
-            (0..count).map(|_| from.u64(what)).collect()
+            (0..count).map(|_| from.at(what).u64()).collect()
         };
         Ok(Self {
             shape: list("shape", 3)?,
             cells: list("cells", MAX_CELLS)?,
-            start: from.f64s("start")?,
-            walk: from.f32s("walk")?,
-            jump: from.f64("jump")?,
-            values: from.f64s("values")?,
+            start: from.at("start").f64s()?,
+            walk: from.at("walk").f32s()?,
+            jump: from.at("jump").f64()?,
+            values: from.at("values").f64s()?,
         })
     }
 

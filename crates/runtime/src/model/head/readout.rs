@@ -2,10 +2,10 @@
 
 use super::{check_finite, expect, refuse};
 use crate::model::MAX_WEIGHT;
-use crate::model::format::wire::{Reader, Writer};
 use crate::psc::flush;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
+use betz_base::wire::{Reader, Writer};
 
 /// What is left of a response after the readout's memory, of a sum of one.
 const FORGOTTEN: f64 = 1e-7;
@@ -90,7 +90,7 @@ impl FilteredReadout {
         Ok(())
     }
 
-    pub(crate) fn write(&self, to: &mut Writer<'_>) {
+    pub(crate) fn write(&self, to: &mut Writer) {
         to.flag(self.tau_seconds.is_some());
         if let Some(tau) = self.tau_seconds {
             to.f64(tau);
@@ -102,15 +102,15 @@ impl FilteredReadout {
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self> {
         Ok(Self {
-            tau_seconds: if from.flag("readout.tau_seconds")? {
-                Some(from.f64("readout.tau_seconds")?)
+            tau_seconds: if from.at("readout.tau_seconds").flag()? {
+                Some(from.at("readout.tau_seconds").f64()?)
             } else {
                 None
             },
-            centre: from.f64s("readout.centre")?,
-            direct: from.f64s("readout.direct")?,
-            filtered: from.f64s("readout.filtered")?,
-            intercept: from.f64s("readout.intercept")?,
+            centre: from.at("readout.centre").f64s()?,
+            direct: from.at("readout.direct").f64s()?,
+            filtered: from.at("readout.filtered").f64s()?,
+            intercept: from.at("readout.intercept").f64s()?,
         })
     }
 

@@ -13,10 +13,11 @@
 
 use super::{Learner, Memory};
 use crate::online::config::TrainerConfig;
-use crate::online::sums::Forgetting;
-use crate::retained::Retained;
+use crate::online::sums::FadingSums;
+use crate::retained::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::frame::{self, Content, Fields};
+use betz_base::frame::Content;
+use betz_base::wire::{Reader, Writer};
 use betz_runtime::model::Decoder;
 
 /// The first bytes of what was learned.
@@ -39,19 +40,19 @@ impl Learner {
     /// # Errors
     /// As [`Decoder::to_bytes`].
     pub(in crate::online) fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; frame::HEADER];
+        let mut to = Writer::framed();
         let first = self.refit.first()?;
-        put_all(&mut bytes, &first.to_bytes()?);
+        put_all(&mut to, &first.to_bytes()?);
         if self.current == first {
-            put(&mut bytes, 0);
+            to.u64(0);
         } else {
-            put_all(&mut bytes, &self.current.to_bytes()?);
+            put_all(&mut to, &self.current.to_bytes()?);
         }
         for number in [self.best, self.labelled_seconds] {
-            bytes.extend_from_slice(&number.to_le_bytes());
+            to.f64(number);
         }
         for count in [self.trials, self.accepted, self.refused, self.rolled_back] {
-            put(&mut bytes, count);
+            to.u64(count);
         }
         let labels = &self.labels;
         let sums = labels.sum.iter().zip(&labels.squares).zip(&labels.extremes);
@@ -60,21 +61,19 @@ impl Learner {
             [*a, *b, low, high]
         });
         for number in std::iter::once(labels.count).chain(numbers) {
-            bytes.extend_from_slice(&number.to_le_bytes());
+            to.f64(number);
         }
-        put(&mut bytes, self.memories.len() as u64);
+        to.u64(self.memories.len() as u64);
         for memory in &self.memories {
             let (sums, steps) = memory.sums.parts();
             let mut sums = sums.clone();
             // Their number is `steps`.
             sums.steps = 1;
             let ridge = self.ridge;
-            bytes.extend_from_slice(&steps.to_le_bytes());
-            put_all(&mut bytes, &Retained { sums, ridge }.to_bytes());
+            to.f64(steps);
+            put_all(&mut to, &StoredStatistics { sums, ridge }.to_bytes());
         }
-        bytes.extend_from_slice(&[0; frame::OVERHEAD - frame::HEADER]);
-        frame::seal(CONTENT, VERSION, &mut bytes);
-        Ok(bytes)
+        Ok(to.seal(CONTENT, VERSION))
     }
 
     /// What `bytes` hold, to go on at the pace of `config`, for the steps of `like`.
@@ -122,14 +121,14 @@ impl Learner {
         let mut memories = Vec::new();
         for _ in 0..count {
             let steps = number(from)?;
-            let sums = Retained::from_bytes(list(from)?)?.sums;
+            let sums = StoredStatistics::from_bytes(list(from)?)?.sums;
             if (sums.features, sums.outputs) != size || steps < 0.0 {
                 return Err(CONTENT.error(format_args!(
                     "expected sums of (features, targets) {size:?} over at least 0 steps, got {:?} and {steps}",
                     (sums.features, sums.outputs)
                 )));
             }
-            memories.push(Memory::new(Forgetting::from_parts(sums, steps)));
+            memories.push(Memory::new(FadingSums::from_parts(sums, steps)));
         }
         from.end()?;
         learner.memories = memories;
@@ -158,17 +157,13 @@ fn same_steps(expected: &Decoder, got: &Decoder) -> Result<()> {
     }
 }
 
-fn put(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&number.to_le_bytes());
-}
-
-fn put_all(bytes: &mut Vec<u8>, content: &[u8]) {
-    put(bytes, content.len() as u64);
-    bytes.extend_from_slice(content);
+fn put_all(to: &mut Writer, content: &[u8]) {
+    to.u64(content.len() as u64);
+    to.bytes.extend_from_slice(content);
 }
 
 /// A finite number.
-fn number(from: &mut Fields<'_>) -> Result<f64> {
+fn number(from: &mut Reader<'_>) -> Result<f64> {
     let value = from.f64()?;
     if value.is_finite() {
         return Ok(value);
@@ -177,7 +172,7 @@ fn number(from: &mut Fields<'_>) -> Result<f64> {
 }
 
 /// A number that may be infinite.
-fn bound(from: &mut Fields<'_>) -> Result<f32> {
+fn bound(from: &mut Reader<'_>) -> Result<f32> {
     let value = from.f64()? as f32;
     if !value.is_nan() {
         return Ok(value);
@@ -186,7 +181,7 @@ fn bound(from: &mut Fields<'_>) -> Result<f32> {
 }
 
 /// Bytes behind their number.
-fn list<'a>(from: &mut Fields<'a>) -> Result<&'a [u8]> {
+fn list<'a>(from: &mut Reader<'a>) -> Result<&'a [u8]> {
     let count = from.u64()?;
     from.bytes(count)
 }

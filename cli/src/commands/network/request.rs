@@ -1,13 +1,13 @@
-//! What a network is asked for: the head of what `compute` says, planned or done.
+//! The request for a network, with which every report of `compute` starts.
 
 use betz::network::{NetworkSpec, Sign, Signal, Taper, Threshold};
 use serde::Serialize;
 
-use crate::commands::network::args::{Edges, SignName};
+use super::args::{Edges, SignName};
 
-/// What was asked for, or is planned.
+/// A request for a network, planned or done.
 #[derive(Serialize, Clone)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) nodes: usize,
     pub(super) samples: usize,
     pub(super) sample_seconds: Option<f64>,
@@ -27,7 +27,7 @@ pub(super) struct Asked {
     strict: bool,
 }
 
-impl Asked {
+impl Request {
     pub(super) fn new(spec: &NetworkSpec, signal: &Signal<'_>) -> Self {
         Self {
             sample_seconds: signal.sample_seconds(),

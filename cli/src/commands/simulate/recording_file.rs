@@ -1,4 +1,4 @@
-//! What a simulation wrote, for tables and JSON.
+//! Recordings that a simulation wrote, for tables and JSON.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use betz::episode::Clock;
 use betz::recording::Recording;
 use serde::Serialize;
 
-use crate::report;
+use crate::report::{self, Outcome};
 
 /// A recording that was written.
 #[derive(Serialize)]
-pub(super) struct Written {
+pub(super) struct RecordingFile {
     file: String,
     channels: usize,
     spikes: u64,
@@ -19,7 +19,7 @@ pub(super) struct Written {
     mean_rate_hz: f64,
 }
 
-impl Written {
+impl RecordingFile {
     pub(super) fn new(recording: &Recording, path: &Path) -> Self {
         let channels = recording.channels();
         // On the clock of the ticks: 60 s, not 60.00000000000001 s.
@@ -33,10 +33,12 @@ impl Written {
             mean_rate_hz: recording.spikes.total() / channels as f64 / seconds,
         }
     }
+}
 
-    pub(super) fn print(&self) -> Result<()> {
+impl Outcome for RecordingFile {
+    fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{}: {}, {} in {} s, {:.1} Hz a channel",
+            "{}: {}, {} in {} s, {:.1} Hz per channel",
             self.file,
             report::count(self.channels as u128, "channel"),
             report::count(self.spikes as u128, "spike"),

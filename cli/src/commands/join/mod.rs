@@ -1,50 +1,16 @@
 //! `betz join`: shards to what they make together. Their first bytes tell what they are of.
 
-use crate::common_args::Common;
-use clap::Args;
+pub(crate) mod args;
+
 use std::path::Path;
-use std::path::PathBuf;
 
 use betz::{Error, Result};
 
 use super::{mine, network};
 use crate::files::{Files, first_bytes};
+use args::Join;
 
-#[derive(Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:\n  betz join part*.net --out network.npz\n  betz join part*.counts --out counts.csv\n  betz join pairs*.counts --threshold 300 --out pairs.csv --next triples.txt"
-)]
-pub(crate) struct Join {
-    #[command(flatten)]
-    pub(crate) common: Common,
-    /// All shards of one network, or of the counts of the same episodes in one recording, in any order
-    #[arg(value_name = "PART", required = true)]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// File to write: a network (.npz, .zarr), or counts as CSV
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: PathBuf,
-    /// Of counts: only episodes that occur at least this often
-    #[arg(long, value_name = "N")]
-    pub(crate) threshold: Option<u64>,
-    /// Of counts of one size, with --threshold: also write the candidates of the next size, one a line, for `betz mine
-    /// --count-only`
-    #[arg(long, value_name = "FILE", requires = "threshold")]
-    pub(crate) next: Option<PathBuf>,
-    /// With --next after symbols: delay between the two of a pair, low < delay <= high, in seconds; repeat for a set
-    #[arg(
-        long = "interval",
-        value_name = "LOW,HIGH",
-        allow_hyphen_values = true,
-        requires = "next"
-    )]
-    pub(crate) intervals: Vec<String>,
-    /// Print at most this many episodes in the table
-    #[arg(long, value_name = "N", default_value_t = 40)]
-    pub(crate) top: usize,
-}
-
-/// What shards are of.
+/// The kinds of results that have shards.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Network,

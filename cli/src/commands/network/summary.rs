@@ -1,4 +1,4 @@
-//! What `betz network compute` says at its end, and the file that it leaves.
+//! The report of `betz network compute` and the file that it writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -8,9 +8,10 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::Spread;
-use super::asked::Asked;
-use crate::commands::network::args::Compute;
-use crate::report;
+use super::args::Compute;
+use super::request::Request;
+use crate::files;
+use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
 pub(super) struct Seconds {
@@ -24,19 +25,19 @@ pub(super) struct Seconds {
 }
 
 #[derive(Serialize)]
-struct Undefined {
+struct UndefinedNodes {
     constant: u64,
     nonfinite: u64,
 }
 
 #[derive(Serialize)]
-struct Computed {
+struct NetworkReport {
     #[serde(flatten)]
-    asked: Asked,
+    asked: Request,
     windows: usize,
     edges: u64,
     density: Option<Spread>,
-    undefined: Undefined,
+    undefined: UndefinedNodes,
     trailing: usize,
     rechecked: u64,
     rebuilt: u64,
@@ -69,22 +70,22 @@ pub(super) fn finish(
     args: &Compute,
     out: &Path,
     file: &NetworkFile,
-    asked: Asked,
+    asked: Request,
     mut seconds: Seconds,
 ) -> Result<()> {
     let started = Instant::now();
-    let place = write_where_it_fits(file, out)?;
+    let place = write_where_it_fits(file, &files::destination(out, file.complete))?;
     seconds.write = started.elapsed().as_secs_f64();
     seconds.total = report::total_seconds();
     let network = &file.network;
     let meta = network.meta();
     let (constant, nonfinite) = network.undefined();
-    let computed = Computed {
+    let computed = NetworkReport {
         asked,
         windows: network.len(),
         edges: network.edges(),
         density: Spread::of((0..network.len()).filter_map(|k| network.density(k))),
-        undefined: Undefined {
+        undefined: UndefinedNodes {
             constant,
             nonfinite,
         },
@@ -98,13 +99,14 @@ pub(super) fn finish(
         device: meta.device.clone(),
         out: place.display().to_string(),
     };
-    if args.common.json {
-        return report::json(&computed);
+    report::tell(&computed, args.common.json)?;
+    match computed.complete {
+        true => Ok(()),
+        false => Err(report::interrupted("the network")),
     }
-    computed.print()
 }
 
-impl Computed {
+impl Outcome for NetworkReport {
     fn print(&self) -> Result<()> {
         let asked = &self.asked;
         report::line(&format!(
@@ -133,7 +135,7 @@ impl Computed {
                 density.max * 100.0
             ))?;
         }
-        let Undefined {
+        let UndefinedNodes {
             constant,
             nonfinite,
         } = self.undefined;

@@ -1,0 +1,334 @@
+//! Sequences of an epoch, and what training does to their counts: a network that has met thinned, lost and noisy
+//! channels goes on when they come.
+
+use std::ops::Range;
+
+use super::pass::Packing;
+use super::random::Random;
+use super::samples::{LARGEST_INPUT, Samples, Scaling};
+
+/// How the steps of a recording are shown to a network in training.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Recipe {
+    pub(super) epochs: usize,
+    pub(super) sequences: Sequences,
+    /// Probability that an input of a step is left out.
+    pub(super) input_dropout: f32,
+    /// Probability that a unit's output of a step is left out.
+    pub(super) dropout: f32,
+    /// Standard deviation of noise on the scaled counts.
+    pub(super) noise: f32,
+    /// Each sequence loses its spikes with a probability up to this.
+    pub(super) thinning: f32,
+    /// Half the sequences lose each channel with a probability up to this.
+    pub(super) lost_channels: f32,
+    /// Decoupled decay of weights (AdamW).
+    pub(super) weight_decay: f64,
+    /// Decay of the exponential mean of the weights.
+    pub(super) mean_decay: f64,
+}
+
+/// What one sequence of training is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Sequences {
+    /// Whole runs in random order, up to `most` of them joined without a reset, each with the probability `joined`.
+    /// A batch holds about as many steps as `batch` runs.
+    Joined {
+        joined: f32,
+        most: usize,
+        batch: usize,
+    },
+    /// Windows of so many steps from random moments, `batch` at a time.
+    Windows { steps: usize, batch: usize },
+}
+
+impl Recipe {
+    /// For many short runs: trials.
+    pub(super) const TRIALS: Self = Self {
+        epochs: 140,
+        sequences: Sequences::Joined {
+            joined: 0.7,
+            most: 4,
+            batch: 32,
+        },
+        input_dropout: 0.05,
+        dropout: 0.1,
+        noise: 0.2,
+        thinning: 0.3,
+        lost_channels: 0.25,
+        weight_decay: 1e-2,
+        mean_decay: 0.998,
+    };
+
+    /// For few long runs.
+    pub(super) const CONTINUOUS: Self = Self {
+        epochs: 150,
+        sequences: Sequences::Windows {
+            steps: 100,
+            batch: 8,
+        },
+        input_dropout: 0.2,
+        dropout: 0.3,
+        noise: 0.2,
+        thinning: 0.3,
+        lost_channels: 0.0,
+        weight_decay: 3e-2,
+        mean_decay: 0.99,
+    };
+}
+
+impl Sequences {
+    /// The sequences of one epoch over `runs`, each a list of steps in a row, cut into batches.
+    pub(super) fn epoch(
+        self,
+        runs: &[Range<usize>],
+        random: &mut Random,
+    ) -> Vec<Vec<Vec<Range<usize>>>> {
+        let steps: usize = runs.iter().map(Range::len).sum();
+        match self {
+            Self::Joined {
+                joined,
+                most,
+                batch,
+            } => {
+                let mut order: Vec<usize> = (0..runs.len()).collect();
+                random.shuffle(&mut order);
+                let mut sequences: Vec<Vec<Range<usize>>> = Vec::new();
+                let mut goes_on = false;
+                for run in order {
+                    match sequences.last_mut() {
+                        Some(last) if goes_on => last.push(runs[run].clone()),
+                        _ => sequences.push(vec![runs[run].clone()]),
+                    }
+                    let length = sequences.last().map_or(0, Vec::len);
+                    goes_on = length < most && random.uniform() < joined;
+                }
+                let most_steps = batch * steps / runs.len().max(1);
+                in_batches(sequences, most_steps)
+            }
+            Self::Windows {
+                steps: window,
+                batch,
+            } => {
+                let windows = (steps / window).max(1);
+                let sequences = (0..windows).map(|_| {
+                    // Every step of the recording is as likely to be in a window as any other.
+                    let mut at = random.below(steps);
+                    let run = runs.iter().find(|run| match at.checked_sub(run.len()) {
+                        Some(rest) => {
+                            at = rest;
+                            false
+                        }
+                        None => true,
+                    });
+                    let run = run.cloned().unwrap_or_default();
+                    let length = window.min(run.len());
+                    let start = run.start + at.min(run.len() - length);
+                    vec![start..start + length]
+                });
+                let sequences: Vec<_> = sequences.collect();
+                sequences.chunks(batch).map(<[_]>::to_vec).collect()
+            }
+        }
+    }
+
+    /// Number of batches of `epochs` epochs, about: the schedule's length.
+    pub(super) fn batches(self, runs: &[Range<usize>], epochs: usize) -> usize {
+        let steps: usize = runs.iter().map(Range::len).sum();
+        let per_epoch = match self {
+            Self::Joined { batch, .. } => runs.len().div_ceil(batch),
+            Self::Windows {
+                steps: window,
+                batch,
+            } => (steps / window).max(1).div_ceil(batch),
+        };
+        per_epoch.max(1) * epochs
+    }
+}
+
+/// `sequences` in order, as many to a batch as reach `most_steps`.
+fn in_batches(sequences: Vec<Vec<Range<usize>>>, most_steps: usize) -> Vec<Vec<Vec<Range<usize>>>> {
+    let mut batches = vec![Vec::new()];
+    let mut steps = 0;
+    for sequence in sequences {
+        if steps >= most_steps {
+            batches.push(Vec::new());
+            steps = 0;
+        }
+        steps += sequence.iter().map(Range::len).sum::<usize>();
+        if let Some(batch) = batches.last_mut() {
+            batch.push(sequence);
+        }
+    }
+    batches.retain(|batch| !batch.is_empty());
+    batches
+}
+
+/// Sequences packed for a pass.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) packing: Packing,
+    /// The step of the recording that each row shows.
+    pub(super) steps: Vec<usize>,
+    /// (row, channel).
+    pub(super) inputs: Vec<f32>,
+    /// The sequence of each row, in the order of packing.
+    sequence: Vec<usize>,
+}
+
+impl Batch {
+    /// Packs `sequences`, the longest first; those of one length stay in order.
+    pub(super) fn pack(&mut self, sequences: &[Vec<Range<usize>>]) {
+        let mut flat: Vec<Vec<usize>> = sequences
+            .iter()
+            .map(|runs| runs.iter().cloned().flatten().collect())
+            .collect();
+        flat.sort_by_key(|steps| std::cmp::Reverse(steps.len()));
+        let lengths: Vec<usize> = flat.iter().map(Vec::len).collect();
+        self.packing = Packing::new(&lengths);
+        self.steps.clear();
+        self.sequence.clear();
+        for (step, &count) in self.packing.count.iter().enumerate() {
+            self.steps
+                .extend(flat[..count].iter().map(|steps| steps[step]));
+            self.sequence.extend(0..count);
+        }
+    }
+
+    /// Writes every row's scaled counts, as a session sees them.
+    pub(super) fn fill(&mut self, samples: &Samples<'_>, scaling: &Scaling) {
+        let channels = samples.data.channels();
+        self.inputs.clear();
+        self.inputs.resize(self.steps.len() * channels, 0.0);
+        let rows = self.inputs.chunks_exact_mut(channels.max(1));
+        for (row, &step) in rows.zip(&self.steps) {
+            for (channel, count) in samples.counts(step) {
+                row[channel] = (count * scaling.factors[channel]).min(LARGEST_INPUT);
+            }
+        }
+    }
+
+    /// Writes every row's scaled counts as `recipe` disturbs them: lost channels, thinned spikes, noise, inputs
+    /// left out.
+    pub(super) fn fill_disturbed(
+        &mut self,
+        samples: &Samples<'_>,
+        scaling: &Scaling,
+        recipe: &Recipe,
+        random: &mut Random,
+    ) {
+        let channels = samples.data.channels();
+        let sequences = self.packing.count.first().copied().unwrap_or(0);
+        let mut lost = vec![false; sequences * channels];
+        let mut thinned = vec![0.0; sequences];
+        let thinning = if samples.are_counts {
+            recipe.thinning
+        } else {
+            0.0
+        };
+        for (thinned, lost) in thinned.iter_mut().zip(lost.chunks_mut(channels.max(1))) {
+            *thinned = thinning * random.uniform();
+            if recipe.lost_channels > 0.0 && random.uniform() < 0.5 {
+                let probability = recipe.lost_channels * random.uniform();
+                lost.iter_mut()
+                    .for_each(|lost| *lost = random.uniform() < probability);
+            }
+        }
+        self.inputs.clear();
+        self.inputs.resize(self.steps.len() * channels, 0.0);
+        let rows = self.inputs.chunks_exact_mut(channels.max(1));
+        let mut mask = vec![0.0; channels];
+        for ((row, &step), &sequence) in rows.zip(&self.steps).zip(&self.sequence) {
+            let lost = &lost[sequence * channels..][..channels];
+            for (channel, count) in samples.counts(step) {
+                if lost[channel] {
+                    continue;
+                }
+                let count = thin(count, thinned[sequence], random);
+                row[channel] = (count * scaling.factors[channel]).min(LARGEST_INPUT);
+            }
+            if recipe.noise > 0.0 {
+                row.iter_mut()
+                    .for_each(|input| *input += recipe.noise * random.noise());
+            }
+            if recipe.input_dropout > 0.0 {
+                let kept = 1.0 / (1.0 - recipe.input_dropout);
+                random.drop_out(&mut mask, recipe.input_dropout, [0.0, kept]);
+                row.iter_mut()
+                    .zip(&mask)
+                    .for_each(|(input, mask)| *input *= mask);
+            }
+        }
+    }
+}
+
+/// How many of `count` spikes are left where each is lost with `probability`.
+#[inline]
+fn thin(count: f32, probability: f32, random: &mut Random) -> f32 {
+    if probability <= 0.0 {
+        return count;
+    }
+    (0..count as u32)
+        .filter(|_| random.uniform() >= probability)
+        .count() as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_of_joined_runs_holds_each_once() {
+        let runs = [0..5, 7..10, 10..22, 30..31];
+        let sequences = Sequences::Joined {
+            joined: 0.7,
+            most: 3,
+            batch: 2,
+        };
+        let mut random = Random::new(1, 0);
+        for _ in 0..50 {
+            let epoch = sequences.epoch(&runs, &mut random);
+            assert!(epoch.iter().flatten().all(|sequence| sequence.len() <= 3));
+            let mut all: Vec<Range<usize>> = epoch.concat().concat();
+            all.sort_by_key(|run| run.start);
+            assert_eq!(all, runs);
+        }
+    }
+
+    #[test]
+    fn windows_lie_inside_runs() {
+        let runs = [3..8, 20..220, 300..310];
+        let sequences = Sequences::Windows {
+            steps: 50,
+            batch: 3,
+        };
+        let mut random = Random::new(1, 0);
+        for _ in 0..50 {
+            let epoch = sequences.epoch(&runs, &mut random);
+            assert_eq!(epoch.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
+            for window in epoch.concat().concat() {
+                assert!(window.len() <= 50 && !window.is_empty());
+                assert!(
+                    runs.iter()
+                        .any(|r| r.start <= window.start && window.end <= r.end)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn packing_keeps_every_step_in_its_order() {
+        let mut batch = Batch::default();
+        batch.pack(&[vec![0..2], vec![10..13, 20..22], vec![30..33]]);
+        assert_eq!(batch.packing.count, [3, 3, 2, 1, 1]);
+        assert_eq!(batch.steps, [10, 30, 0, 11, 31, 1, 12, 32, 20, 21]);
+    }
+
+    #[test]
+    fn thinning_keeps_the_expected_part() {
+        let mut random = Random::new(5, 2);
+        let kept: f32 = (0..20_000).map(|_| thin(5.0, 0.3, &mut random)).sum();
+        assert!((kept / 100_000.0 - 0.7).abs() < 0.01);
+        assert_eq!(thin(5.0, 0.0, &mut random), 5.0);
+    }
+}

@@ -1,0 +1,228 @@
+//! Training one network: AdamW on the squared error of standardised labels, and the exponential mean of the
+//! weights that it goes through.
+
+use std::ops::Range;
+
+use super::batch::{Batch, Recipe};
+use super::pass::{Dropout, Pass, Work};
+use super::random::Random;
+use super::samples::{Samples, Scaling};
+use super::shape::Shape;
+use betz_base::error::{Error, ErrorKind, Result};
+use pulp::{Arch, Simd, WithSimd};
+
+const LEARNING_RATE: f64 = 3e-3;
+const FIRST_DECAY: f64 = 0.9;
+const SECOND_DECAY: f64 = 0.999;
+const TINY: f32 = 1e-8;
+
+/// The gradient is shortened to this norm.
+const LONGEST_GRADIENT: f64 = 1.0;
+
+/// A batch whose gradient's squared norm is not below this is left out.
+const OVERFLOW: f64 = 1e30;
+
+/// So many batches left out in a row end training.
+const MOST_OVERFLOWS: usize = 10;
+
+/// What is trained: the network's sizes, on these runs of steps.
+pub(super) struct Task<'a> {
+    pub(super) shape: &'a Shape,
+    pub(super) samples: &'a Samples<'a>,
+    pub(super) scaling: &'a Scaling,
+    pub(super) runs: &'a [Range<usize>],
+    pub(super) recipe: &'a Recipe,
+}
+
+/// Trains a network from random weights; `each_epoch` says whether to go on.
+///
+/// # Errors
+/// [`ErrorKind::NonFinite`] when gradients overflow ten batches in a row; those of `each_epoch`.
+pub(super) fn fit(
+    task: &Task<'_>,
+    mut random: Random,
+    each_epoch: &dyn Fn() -> Result<()>,
+) -> Result<Vec<f32>> {
+    let (recipe, arch) = (task.recipe, Arch::new());
+    let mut optimiser = Optimiser::new(initial(task.shape, &mut random), recipe, {
+        recipe.sequences.batches(task.runs, recipe.epochs)
+    });
+    let (mut batch, mut work) = (Batch::default(), Work::default());
+    let mut gradient = vec![0.0; task.shape.weights];
+    let mut overflows = 0;
+    for _ in 0..recipe.epochs {
+        each_epoch()?;
+        for sequences in recipe.sequences.epoch(task.runs, &mut random) {
+            batch.pack(&sequences);
+            batch.fill_disturbed(task.samples, task.scaling, recipe, &mut random);
+            let pass = Pass {
+                arch,
+                shape: task.shape,
+                weights: &optimiser.weights,
+                packing: &batch.packing,
+                inputs: &batch.inputs,
+            };
+            let dropout = Dropout {
+                probability: recipe.dropout,
+                random: &mut random,
+            };
+            pass.forward(&mut work, Some(dropout), None);
+            if !differentiate(task, &batch, &mut work) {
+                continue;
+            }
+            gradient.fill(0.0);
+            pass.backward(&mut work, &mut gradient);
+            if optimiser.step(arch, &gradient) {
+                overflows = 0;
+                continue;
+            }
+            overflows += 1;
+            if overflows == MOST_OVERFLOWS {
+                return Err(Error::new(
+                    ErrorKind::NonFinite,
+                    format!(
+                        "recurrent decoder: the gradients of {MOST_OVERFLOWS} batches in a row overflowed; expected labels and counts of ordinary size"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(optimiser.mean)
+}
+
+/// Fills in the loss's derivatives by the estimates: the loss is the mean, over steps with labels, of the squared
+/// errors of standardised labels. False for a batch without labels.
+fn differentiate(task: &Task<'_>, batch: &Batch, work: &mut Work<f32>) -> bool {
+    let (columns, scaling) = (task.shape.columns, task.scaling);
+    let labelled = batch
+        .steps
+        .iter()
+        .filter(|&&step| task.samples.labels(step).is_some());
+    let factor = 2.0 / labelled.count() as f32;
+    work.estimate_gradient.clear();
+    work.estimate_gradient
+        .resize(batch.steps.len() * columns, 0.0);
+    let rows = work.estimates.chunks_exact(columns);
+    let gradients = work.estimate_gradient.chunks_exact_mut(columns);
+    for ((&step, estimates), gradients) in batch.steps.iter().zip(rows).zip(gradients) {
+        let Some(labels) = task.samples.labels(step) else {
+            continue;
+        };
+        for (o, (gradient, estimate)) in gradients
+            .iter_mut()
+            .zip(estimates)
+            .take(labels.len())
+            .enumerate()
+        {
+            let label =
+                (f64::from(labels[o]) - scaling.label_means[o]) / scaling.label_deviations[o];
+            *gradient = factor * (estimate - label as f32);
+        }
+    }
+    factor.is_finite()
+}
+
+/// Uniform in ±1/√units, as PyTorch begins; the readout's bias 0.
+fn initial(shape: &Shape, random: &mut Random) -> Vec<f32> {
+    let mut weights = vec![0.0; shape.weights];
+    let mut draw = |values: &mut [f32], units: usize| {
+        let most = 1.0 / (units as f32).sqrt();
+        values
+            .iter_mut()
+            .for_each(|v| *v = (2.0 * random.uniform() - 1.0) * most);
+    };
+    for layer in &shape.layers {
+        let all = layer.input_weights.start..layer.state_bias.end;
+        draw(&mut weights[all], layer.units);
+    }
+    let rows = weights[shape.readout.clone()].chunks_exact_mut(shape.columns);
+    rows.for_each(|row| draw(&mut row[..shape.outputs], shape.top()));
+    weights
+}
+
+/// AdamW (Loshchilov and Hutter 2019) with a cosine schedule, and the mean of the weights.
+struct Optimiser {
+    weights: Vec<f32>,
+    mean: Vec<f32>,
+    first: Vec<f32>,
+    second: Vec<f32>,
+    weight_decay: f64,
+    mean_decay: f64,
+    /// Steps of the schedule.
+    steps: usize,
+    step: usize,
+}
+
+impl Optimiser {
+    fn new(weights: Vec<f32>, recipe: &Recipe, steps: usize) -> Self {
+        Self {
+            mean: weights.clone(),
+            first: vec![0.0; weights.len()],
+            second: vec![0.0; weights.len()],
+            weight_decay: recipe.weight_decay,
+            mean_decay: recipe.mean_decay,
+            steps,
+            step: 0,
+            weights,
+        }
+    }
+
+    /// One step against `gradient`; false, and nothing else, where that overflowed.
+    fn step(&mut self, arch: Arch, gradient: &[f32]) -> bool {
+        let square: f64 = gradient.iter().map(|&g| f64::from(g) * f64::from(g)).sum();
+        self.step += 1;
+        // Neither an infinite norm nor one that is no number.
+        if !(square < OVERFLOW) {
+            return false;
+        }
+        let shorten = (LONGEST_GRADIENT / (square.sqrt() + 1e-6)).min(1.0) as f32;
+        let step = self.step as f64;
+        let part = (step / self.steps as f64).min(1.0);
+        let rate = LEARNING_RATE * 0.5 * (1.0 + (std::f64::consts::PI * part).cos());
+        let first_part = (rate / (1.0 - FIRST_DECAY.powf(step))) as f32;
+        let second_part = (1.0 / (1.0 - SECOND_DECAY.powf(step))) as f32;
+        let kept = (1.0 - rate * self.weight_decay) as f32;
+        let mean_kept = self.mean_decay.min((1.0 + step) / (10.0 + step)) as f32;
+        arch.dispatch(Update {
+            weights: &mut self.weights,
+            mean: &mut self.mean,
+            first: &mut self.first,
+            second: &mut self.second,
+            gradient,
+            factors: [shorten, first_part, second_part, kept, mean_kept],
+        });
+        true
+    }
+}
+
+/// A step of the optimiser over all weights.
+struct Update<'a> {
+    weights: &'a mut [f32],
+    mean: &'a mut [f32],
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+    gradient: &'a [f32],
+    /// Of the gradient, both moments, what stays of a weight, and of the mean.
+    factors: [f32; 5],
+}
+
+impl WithSimd for Update<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let [shorten, first_part, second_part, kept, mean_kept] = self.factors;
+        let (first_decay, second_decay) = (FIRST_DECAY as f32, SECOND_DECAY as f32);
+        let length = self.gradient.len();
+        let (weights, mean) = (&mut self.weights[..length], &mut self.mean[..length]);
+        let (first, second) = (&mut self.first[..length], &mut self.second[..length]);
+        for i in 0..length {
+            let gradient = self.gradient[i] * shorten;
+            first[i] = first_decay * first[i] + (1.0 - first_decay) * gradient;
+            second[i] = second_decay * second[i] + (1.0 - second_decay) * gradient * gradient;
+            let along = first_part * first[i] / ((second[i] * second_part).sqrt() + TINY);
+            weights[i] = weights[i] * kept - along;
+            mean[i] = mean_kept * mean[i] + (1.0 - mean_kept) * weights[i];
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Where the weights of a network lie in one list.
+
+use std::ops::Range;
+
+use super::product::COLUMNS;
+
+/// Gates of a unit: r, z, n.
+pub(super) const GATES: usize = 3;
+
+/// One layer: inputs → gates of units. Weights are row-major, columns ordered (gate, unit).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layer {
+    pub(super) inputs: usize,
+    pub(super) units: usize,
+    /// Gates × units.
+    pub(super) columns: usize,
+    pub(super) input_weights: Range<usize>,
+    pub(super) input_bias: Range<usize>,
+    pub(super) state_weights: Range<usize>,
+    pub(super) state_bias: Range<usize>,
+}
+
+/// The sizes of a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    /// Outputs, padded to whole vectors.
+    pub(super) columns: usize,
+    pub(super) layers: Vec<Layer>,
+    /// (unit of the last layer, padded output).
+    pub(super) readout: Range<usize>,
+    pub(super) readout_bias: Range<usize>,
+    /// Number of weights.
+    pub(super) weights: usize,
+}
+
+impl Shape {
+    /// `units` of each layer, multiples of 16.
+    pub(super) fn new(inputs: usize, outputs: usize, units: &[usize]) -> Self {
+        let mut end = 0;
+        let mut next = |length: usize| {
+            let start = end;
+            end += length;
+            start..end
+        };
+        let mut below = inputs;
+        let mut layers = Vec::new();
+        for &units in units {
+            let columns = GATES * units;
+            layers.push(Layer {
+                inputs: below,
+                units,
+                columns,
+                input_weights: next(below * columns),
+                input_bias: next(columns),
+                state_weights: next(units * columns),
+                state_bias: next(columns),
+            });
+            below = units;
+        }
+        let columns = outputs.next_multiple_of(COLUMNS);
+        Self {
+            inputs,
+            outputs,
+            columns,
+            layers,
+            readout: next(below * columns),
+            readout_bias: next(columns),
+            weights: end,
+        }
+    }
+
+    /// Units of the last layer.
+    pub(super) fn top(&self) -> usize {
+        self.layers.last().map_or(0, |layer| layer.units)
+    }
+}

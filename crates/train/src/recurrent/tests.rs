@@ -1,0 +1,212 @@
+//! Networks trained on data whose answer is known.
+
+use super::samples::runs;
+use super::*;
+use crate::kinds::KindOptions;
+use betz_recording::{Dataset, Segment, Spikes};
+use betz_runtime::stream::{Session, SessionConfig};
+
+const CHANNELS: usize = 12;
+
+/// Trials in which half the channels fire with a slow wave and half against it; the outputs are the wave and its
+/// change. One channel never fires.
+fn wave(trials: usize) -> Dataset {
+    let (length, steps) = (30, trials * 30);
+    let mut random = Random::new(11, 0);
+    let (mut ticks, mut channels, mut behavior) = (Vec::new(), Vec::new(), Vec::new());
+    for trial in 0..trials {
+        let phase = 6.3 * random.uniform();
+        for t in 0..length {
+            let angle = phase + 0.25 * t as f32;
+            for channel in 0..CHANNELS as u32 - 1 {
+                let sign = if channel % 2 == 0 { 1.0 } else { -1.0 };
+                let rate = 1.5 + 1.2 * sign * (angle + 0.1 * channel as f32).sin();
+                let spikes = (0..4).filter(|_| random.uniform() < rate / 4.0);
+                spikes.for_each(|_| {
+                    ticks.push((trial * length + t) as i64);
+                    channels.push(channel);
+                });
+            }
+            behavior.extend([40.0 * angle.sin() + 7.0, 10.0 * angle.cos()]);
+        }
+    }
+    Dataset {
+        step_seconds: 0.05,
+        steps,
+        channel_names: (0..CHANNELS).map(|c| format!("c{c}")).collect(),
+        spikes: Spikes {
+            ticks,
+            channels,
+            ..Spikes::default()
+        },
+        segments: (0..trials)
+            .map(|trial| Segment {
+                start: (trial * length) as i64,
+                stop: ((trial + 1) * length) as i64,
+            })
+            .collect(),
+        outputs: vec!["x".into(), "v".into()],
+        behavior,
+    }
+}
+
+fn sizes(layers: &[usize], members: usize) -> Sizes {
+    Sizes {
+        layers: layers.to_vec(),
+        members,
+        seed: 5,
+    }
+}
+
+const FEW: Recipe = Recipe {
+    epochs: 12,
+    ..Recipe::TRIALS
+};
+
+fn trained(samples: &Samples<'_>, training: &[Range<usize>], sizes: &Sizes) -> Trained {
+    trained_by(&FEW, samples, training, sizes)
+}
+
+fn trained_by(
+    recipe: &Recipe,
+    samples: &Samples<'_>,
+    training: &[Range<usize>],
+    sizes: &Sizes,
+) -> Trained {
+    let epochs = Epochs {
+        progress: &(),
+        done: AtomicU64::new(0),
+        total: 1,
+    };
+    train(samples, training, (sizes, recipe), &epochs).unwrap()
+}
+
+/// R² of both outputs over `sequences`, each from rest.
+fn r2(trained: &Trained, samples: &Samples<'_>, sequences: &[Vec<Range<usize>>]) -> [f64; 2] {
+    let mut pairs = Vec::new();
+    trained.estimate(samples, sequences, |step, row| {
+        let labels = samples.labels(step).unwrap();
+        pairs.push([0, 1].map(|o| (f64::from(labels[o]), row[o])));
+    });
+    [0, 1].map(|o| {
+        let mean = pairs.iter().map(|p| p[o].0).sum::<f64>() / pairs.len() as f64;
+        let rest: f64 = pairs.iter().map(|p| (p[o].0 - p[o].1).powi(2)).sum();
+        let all: f64 = pairs.iter().map(|p| (p[o].0 - mean).powi(2)).sum();
+        1.0 - rest / all
+    })
+}
+
+#[test]
+fn a_network_learns_and_is_not_lost_without_resets() {
+    let data = wave(80);
+    let samples = Samples::new(data.view(), 0);
+    let all = runs(data.segments.iter().copied());
+    let (training, held) = all.split_at(60);
+    let recipe = Recipe {
+        epochs: 80,
+        ..Recipe::TRIALS
+    };
+    let trained = trained_by(&recipe, &samples, training, &sizes(&[32], 1));
+    let apart: Vec<Vec<Range<usize>>> = held.iter().map(|run| vec![run.clone()]).collect();
+    let scores = r2(&trained, &samples, &apart);
+    assert!(scores[0] > 0.9 && scores[1] > 0.8, "{scores:?}");
+    let joined = r2(&trained, &samples, &[held.to_vec()]);
+    let near = scores
+        .iter()
+        .zip(joined)
+        .all(|(apart, joined)| joined > apart - 0.1);
+    assert!(near, "{scores:?}, joined {joined:?}");
+}
+
+#[test]
+fn any_number_of_threads_trains_the_same_networks() {
+    let data = wave(30);
+    let samples = Samples::new(data.view(), 0);
+    let all = runs(data.segments.iter().copied());
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| trained(&samples, &all, &sizes(&[16, 16], 3)).members)
+    };
+    let one = with(1);
+    assert_eq!(one, with(3));
+    assert_ne!(one[0], one[1]);
+}
+
+#[test]
+fn the_decoder_steps_as_its_networks_estimate() {
+    let data = wave(40);
+    for delay in [0, 2] {
+        let samples = Samples::new(data.view(), delay);
+        let all = runs(data.segments.iter().copied());
+        for sizes in [sizes(&[16], 1), sizes(&[32, 16], 2)] {
+            let trained = trained(&samples, &all, &sizes);
+            let record = TrainingRecord::default();
+            let decoder = trained
+                .decoder(&samples, &all, &sizes, (delay, record))
+                .unwrap();
+            assert_eq!(decoder.channel_mask().iter().filter(|m| !**m).count(), 1);
+            assert_eq!(
+                decoder.training().steps as usize,
+                40 * (30 - delay as usize)
+            );
+            let mut session = Session::open(&decoder, SessionConfig::default()).unwrap();
+            let mut out = [0.0; 2];
+            let apart: Vec<Vec<Range<usize>>> = all.iter().map(|run| vec![run.clone()]).collect();
+            let mut expected = vec![[0.0; 2]; data.steps];
+            trained.estimate(&samples, &apart, |step, row| {
+                expected[step].copy_from_slice(row)
+            });
+            for run in &all {
+                session.reset();
+                for step in run.clone() {
+                    let spikes = data.spikes.view();
+                    let range = spikes.range(step as i64, step as i64 + 1);
+                    session
+                        .step_spikes(&spikes.channels[range], &mut out)
+                        .unwrap();
+                    // Estimates are cut to 1.2 times the labels' range, and rounded to f32.
+                    for (o, (got, expected)) in out.iter().zip(&expected[step]).enumerate() {
+                        let range = decoder.limits().ranges[o];
+                        let cut = expected.clamp(f64::from(range.low), f64::from(range.high));
+                        assert!(
+                            (f64::from(*got) - cut).abs() < 1e-3,
+                            "step {step}: {got} {cut}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn recordings_without_labels_or_options_out_of_range_are_refused() {
+    let data = wave(25);
+    let samples = Samples::new(data.view(), 40);
+    let all = runs(data.segments.iter().copied());
+    let epochs = Epochs {
+        progress: &(),
+        done: AtomicU64::new(0),
+        total: 1,
+    };
+    let error = train(&samples, &all, (&sizes(&[16], 1), &FEW), &epochs)
+        .map(|_| ())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InsufficientData);
+    let options = |spoil: fn(&mut KindOptions)| {
+        let mut kinds = KindOptions::among(&[crate::kinds::Kind::Recurrent]);
+        spoil(&mut kinds);
+        kinds.check().unwrap_err().message().to_owned()
+    };
+    let layer = options(|k| k.layers = Some(vec![64, 50]));
+    assert!(
+        layer.contains("multiple of 16 up to 1024, got 50"),
+        "{layer}"
+    );
+    assert!(options(|k| k.layers = Some(vec![])).contains("layers: expected 1 to 8"));
+    assert!(options(|k| k.members = Some(17)).contains("members: expected 1 to 16"));
+    assert!(options(|k| k.epochs = Some(0)).contains("epochs: expected 1"));
+}
