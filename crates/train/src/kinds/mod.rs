@@ -224,17 +224,7 @@ pub fn train_kinds_on<'d>(
     let found = validate::cross_validate_banks(device, data, options, search, progress)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
-    if [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts]
-        .into_iter()
-        .any(asked)
-    {
-        let features = data.channels() as u128 * found.validation.bank.len() as u128;
-        // Beside the sums: the noise or the whitened sums, their factors, and what is solved for.
-        betz_base::memory::plan(
-            format_args!("decoders behind {features} features"),
-            features.pow(2) * 48 + data.steps as u128 * 512,
-        )?;
-    }
+    plan_memory(data, &found, kinds)?;
     let comparison = |scores: Vec<KindScore>| Comparison {
         taken: taken(&scores, kinds),
         kinds: scores,
@@ -292,25 +282,42 @@ pub fn train_kinds_on<'d>(
     if let Some(decoder) = other(&comparison)? {
         return Ok((found.trained(decoder), comparison));
     }
+    let seed = kinds.seed;
     let decoder = match (comparison.taken, lift, team) {
-        (Kind::Lift, Some(config), _) => {
-            let whole = behind.whole(progress)?;
-            let fitted = family::fit(&lifts, behind.all(&whole), &config, progress)?;
-            let head = model::lift(&fitted, kinds.seed);
-            behind.decoder((&whole, fitted.plan.latents), head, scores)?
-        }
-        (Kind::Experts, _, Some(config)) => {
-            let whole = behind.whole(progress)?;
-            let fitted = family::fit(&teams, behind.all(&whole), &config, progress)?;
-            let head = model::experts(&fitted, kinds.seed);
-            behind.decoder((&whole, fitted.plan.latents), head, scores)?
-        }
+        (Kind::Lift, Some(config), _) => behind.fit(
+            &lifts,
+            &config,
+            |fit| model::lift(fit, seed),
+            scores,
+            progress,
+        )?,
+        (Kind::Experts, _, Some(config)) => behind.fit(
+            &teams,
+            &config,
+            |fit| model::experts(fit, seed),
+            scores,
+            progress,
+        )?,
         _ => {
             let trained = validate::finish(data, options, found, progress)?;
             return Ok((trained, comparison));
         }
     };
     Ok((found.trained(decoder), comparison))
+}
+
+/// Refuses kinds whose matrices do not fit in memory beside the sums: the noise or the whitened sums, their
+/// factors, and the right-hand sides.
+fn plan_memory(data: &DatasetView<'_>, found: &BankChoice, kinds: &KindOptions) -> Result<()> {
+    let wide = [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts];
+    if !wide.iter().any(|kind| kinds.kinds.contains(kind)) {
+        return Ok(());
+    }
+    let features = data.channels() as u128 * found.validation.bank.len() as u128;
+    betz_base::memory::plan(
+        format_args!("decoders behind {features} features"),
+        features.pow(2) * 48 + data.steps as u128 * 512,
+    )
 }
 
 /// The kind to take: of those asked for the best, but the linear unless the best gains more than two

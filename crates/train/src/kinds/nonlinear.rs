@@ -1,7 +1,7 @@
 //! What the nonlinear kinds share in training: the sums of the targets, latents of every fold and of the
 //! whole, scores, and the decoder's linear engine.
 
-use super::family::{Family, held_out};
+use super::family::{self, Family, FamilyFit, held_out};
 use super::race::race;
 use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, gain, regions::regions};
@@ -110,6 +110,20 @@ impl<'a> Nonlinear<'a> {
             engine + F::multiply_adds(config, outputs),
         )?;
         Ok((*config, score))
+    }
+
+    /// The decoder of `family` in `config`, fitted to the whole recording, with the readout that `head` makes.
+    pub(super) fn fit<F: Family>(
+        &self,
+        family: &F,
+        config: &F::Config,
+        head: impl FnOnce(&FamilyFit<F::Basis>) -> Head,
+        scores: Vec<OutputScore>,
+        progress: &dyn Progress,
+    ) -> Result<Decoder> {
+        let whole = self.whole(progress)?;
+        let fit = family::fit(family, self.all(&whole), config, progress)?;
+        self.decoder((&whole, fit.plan.latents), head(&fit), scores)
     }
 
     /// Latents of the whole recording.
