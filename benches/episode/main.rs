@@ -112,6 +112,24 @@ fn thirty(options: &Options) {
     println!("\nCounts: {expected:?}\n");
 }
 
+/// A table's cells with the milliseconds of each strategy, and the counts, which all strategies must agree on.
+fn cells(
+    options: &Options,
+    names: &[(&'static str, usize)],
+    events: &Events,
+    patterns: &[Pattern],
+) -> (String, Vec<u64>) {
+    let expected = count(events, patterns).unwrap();
+    let mut row = String::new();
+    for &(name, threads) in names {
+        let job = CountJob::new(events, patterns);
+        let (took, counts) = time(&options.device, name, threads, &job);
+        assert_eq!(counts, expected, "{name}");
+        row += &format!(" {} |", milliseconds(took));
+    }
+    (row, expected)
+}
+
 /// Time against number of events: the papers' data sets 8 to 1, thirty episodes, and one.
 fn by_events(options: &Options) {
     let seconds = [20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 4000.0];
@@ -125,18 +143,7 @@ fn by_events(options: &Options) {
             let events = dataset(seconds, 50.0);
             let patterns = episodes(number, 9);
             print!("| {} | {} |", 8 - i, events.len());
-            let expected = count(&events, &patterns).unwrap();
-            for &(name, threads) in &names {
-                let (took, counts) = time(
-                    &options.device,
-                    name,
-                    threads,
-                    &CountJob::new(&events, &patterns),
-                );
-                assert_eq!(counts, expected, "{name}");
-                print!(" {} |", milliseconds(took));
-            }
-            println!();
+            println!("{}", cells(options, &names, &events, &patterns).0);
         }
         println!();
     }
@@ -155,19 +162,8 @@ fn by_length(options: &Options) {
     println!("\n|---|---|{}", "---|".repeat(names.len()));
     for size in 1..=9 {
         let patterns = episodes(1, size);
-        let mut row = String::new();
-        let expected = count(&events, &patterns).unwrap();
-        for &(name, threads) in &names {
-            let (took, counts) = time(
-                &options.device,
-                name,
-                threads,
-                &CountJob::new(&events, &patterns),
-            );
-            assert_eq!(counts, expected, "{name}");
-            row += &format!(" {} |", milliseconds(took));
-        }
-        println!("| {size} | {} |{row}", expected[0]);
+        let (row, counts) = cells(options, &names, &events, &patterns);
+        println!("| {size} | {} |{row}", counts[0]);
     }
     println!();
 }

@@ -13,7 +13,6 @@
 //! 8 MiB and sleeps. On a machine that is shared, `chrt -f 50 taskset -c 1` keeps other programs away.
 
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use betz::model::{Decoder, DecoderParts};
@@ -170,7 +169,7 @@ fn argument(i: usize, otherwise: usize) -> betz::Result<usize> {
     }
 }
 
-fn run() -> betz::Result<()> {
+fn main() -> betz::Result<()> {
     let (warm, cold) = (argument(1, 1_000_000)?, argument(2, 10_000)?);
     println!("{CHANNELS} channels, {OUTPUTS} outputs, counts; µs; statistics on");
     println!();
@@ -197,14 +196,4 @@ fn run() -> betz::Result<()> {
         }
     }
     Ok(())
-}
-
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }

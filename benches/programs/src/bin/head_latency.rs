@@ -11,7 +11,6 @@
 //! betz-runtime to prove.
 
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use betz::model::{Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift};
@@ -126,7 +125,7 @@ fn measure(
     Ok(session.stats().latency)
 }
 
-fn run() -> betz::Result<()> {
+fn main() -> betz::Result<()> {
     let steps = match std::env::args().nth(1).map(|n| n.parse::<usize>()) {
         None => 1_000_000,
         Some(Ok(steps)) if steps > 0 => steps,
@@ -177,14 +176,4 @@ fn run() -> betz::Result<()> {
         }
     }
     Ok(())
-}
-
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }
