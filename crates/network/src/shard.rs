@@ -1,5 +1,6 @@
 //! A share of a network's windows, computed by itself: with the other shares it is the network, to the last bit.
 
+#[cfg(feature = "npz")]
 use std::ops::Range;
 
 use betz_base::team::Shard;
@@ -10,6 +11,7 @@ use crate::window::Chunk;
 
 impl Plan {
     /// The numbers of the windows of `shard`.
+    #[cfg(feature = "npz")]
     pub(crate) fn windows_of(&self, shard: Shard) -> Range<usize> {
         let own = self.chunks_of(shard);
         let before: usize = match own.first() {

@@ -15,6 +15,7 @@ use betz_base::{Error, Result};
 
 use super::Receiver;
 use super::losses::Losses;
+pub use super::losses::Packet;
 use crate::bus::{Bins, Counts, Frame, Reception, Source, Tally};
 
 /// How packets begin.
@@ -26,17 +27,6 @@ pub enum Protocol {
     V40,
     /// 4.1 and later: 16 bytes, times in nanoseconds or in 1/30,000 s, by the device.
     V41,
-}
-
-/// One packet's header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
-    /// Time, in the protocol's ticks.
-    pub time: u64,
-    /// Whose it is.
-    pub chid: u16,
-    /// A spike's unit, else what it holds.
-    pub kind: u16,
 }
 
 impl Protocol {

@@ -1,13 +1,22 @@
 //! Cerebus packets that never came, as the device's own packets tell.
 
-use super::cerebus::Packet;
-
 /// Ticks of 1/30,000 s from one packet of a sample group to the next, by the group's number.
 const PERIODS: [u64; 7] = [0, 60, 30, 15, 3, 1, 1];
 /// Monitors in a row over which packets must be owed before they count as lost: packets may pass their monitor.
 const MONITORS: usize = 10;
 /// Longest gap in a group's times that is a loss, in seconds; beyond it the device's clock was set.
 const LONGEST_SECONDS: u64 = 10;
+
+/// One packet's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Time, in the protocol's ticks.
+    pub time: u64,
+    /// Whose it is.
+    pub chid: u16,
+    /// A spike's unit, else what it holds.
+    pub kind: u16,
+}
 
 /// Counts lost packets in two ways: exactly by the times of sample groups, and by the balance of packets sent and
 /// received that the device's monitors allow. The first is used as soon as there is a group.
