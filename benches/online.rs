@@ -25,7 +25,7 @@ const EPISODES: usize = 1000;
 
 fn main() {
     println!(
-        "| watched | events | Hz a neuron | shared, mean (ns) | p50 | p99 | p99.9 | max (µs) | apart, mean (ns) |"
+        "| watched | events | Hz per neuron | shared, mean (ns) | p50 | p99 | p99.9 | max (µs) | apart, mean (ns) |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for seconds in [20.0, 100.0] {
@@ -125,7 +125,7 @@ fn row(name: &str, events: &Events, seconds: f64, patterns: &[Pattern]) {
     );
 }
 
-/// What handing an event to a miner's thread costs the feeder.
+/// Cost of an event to the feeder of a miner's thread.
 fn feed() {
     let config = MinerConfig {
         capacity: 1 << 22,
@@ -142,14 +142,14 @@ fn feed() {
     }
     handle.flush().unwrap();
     println!(
-        "\nfeeding {ticks} steps of 16 spikes: p50 {} ns, p99.9 {} ns a step, {} dropped",
+        "\nfeeding {ticks} steps of 16 spikes: p50 {} ns, p99.9 {} ns per step, {} dropped",
         times.value_at_quantile(0.5),
         times.value_at_quantile(0.999),
         feed.dropped()
     );
 }
 
-/// What a session's step costs with a miner attached, beside one without.
+/// Cost of a session's step with a miner attached, and without.
 fn attached() {
     const CHANNELS: usize = 256;
     let filter = Filter {

@@ -40,7 +40,7 @@ fn step(criterion: &mut Criterion) {
         let config = SessionConfig::default();
         let mut session = Session::open(&decoder, config).unwrap_or_else(|e| panic!("{e}"));
         let mut out = [0.0; 2];
-        // 20 Hz a channel: one in two hundred fires.
+        // 20 Hz per channel: one in two hundred fires.
         let list: Vec<u32> = (0..channels as u32).step_by(200).collect();
         let mut counts = vec![0; channels];
         list.iter()

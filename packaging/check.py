@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What packages are made of says the same as the workspace: versions, ABI, licences, files that are named.
+"""Checks that the package descriptions agree with the workspace: versions, ABI, licences, file names.
 
     packaging/check.py
 

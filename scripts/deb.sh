@@ -3,14 +3,14 @@
 #
 #   scripts/deb.sh [--out DIR] [amd64|arm64]
 #
-#   --out DIR   where betz_VERSION_ARCHITECTURE.deb goes (target/deb)
+#   --out DIR   folder for betz_VERSION_ARCHITECTURE.deb (default: target/deb)
 #
-# For this machine unless the other is named, for which Debian's cross compiler links (gcc-aarch64-linux-gnu or
-# gcc-x86-64-linux-gnu) and qemu-user runs what was built, where it is at hand.
-# It holds /usr/bin/betz, a manual page for it and for each command, completions for Bash, Zsh and fish, the licences of
-# all that is linked, and the changelog. What it depends on is what dpkg-shlibdeps finds; CUDA and LSL are loaded at run
-# time where they are. Needs dpkg-dev. DEBFULLNAME and DEBEMAIL name the maintainer.
-# Checked: installed into an empty root, run, removed without a trace; lintian's findings where it is at hand.
+# The default architecture is this machine's. For the other one, Debian's cross compiler links (gcc-aarch64-linux-gnu or
+# gcc-x86-64-linux-gnu), and qemu-user, if installed, runs the result. The package holds /usr/bin/betz, manual pages,
+# completions for Bash, Zsh and fish, the licences of all linked code, and the changelog. dpkg-shlibdeps finds its
+# dependencies; CUDA and LSL are loaded at run time if present. Needs dpkg-dev. DEBFULLNAME and DEBEMAIL name the
+# maintainer. The script installs the package into an empty root, runs it, removes it, checks that nothing is left, and
+# runs lintian if it is installed.
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")/.."
@@ -101,7 +101,7 @@ scripts/notices.py betz-cli --target "$machine-unknown-linux-gnu" | gzip -9n >"$
 	END
 } >"$doc/copyright"
 
-# What it is linked to, with the oldest versions that have its symbols.
+# Linked libraries, with the oldest versions that have the symbols.
 # The other machine's libraries are not installed as packages: what is asked of them says it.
 asked() {
     "${tools}readelf" -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | while read -r library; do

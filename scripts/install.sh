@@ -3,23 +3,23 @@
 #
 #   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--target TRIPLE] [--debug]
 #
-#   --no-cuda       trains, mines, keeps networks and sorts, on the CPU alone
-#   --runtime-only  loads, steps and swaps models, and has queues: nothing that trains, mines, keeps networks or sorts
-#   --with-workspace  with the features that the whole workspace asks of what it shares, so that nothing is
-#                   built again that `cargo build` has built; what the library does not call is left out all
-#                   the same
-#   --target        for another machine (aarch64-unknown-linux-gnu): needs Rust's standard library for it
-#                   and a C cross-compiler, TRIPLE's own or what CC and CROSS (a prefix, such as
-#                   aarch64-linux-gnu-) name
-#   --debug         built quickly, for tests of the package: slow, and large
+#   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
+#   --runtime-only  only load, step and swap models, and queues: the smallest library
+#   --with-workspace  build with the features of the whole workspace, so that nothing is compiled again after
+#                   `cargo build`; the linker removes unused code, so the library
+#                   does not grow
+#   --target        build for another machine (aarch64-unknown-linux-gnu); needs Rust's standard library for it
+#                   and a C cross-compiler: TRIPLE's own, or the one in CC, or CROSS (a prefix such as
+#                   aarch64-linux-gnu-)
+#   --debug         build quickly, for tests of the package; the library is slow and large
 #
 #   DIR/include/{betz.h,betz.hpp}
 #   DIR/lib/libbetz.so -> libbetz.so.ABI, libbetz.a
 #   DIR/lib/pkgconfig/betz.pc
 #   DIR/lib/cmake/betz/betzConfig.cmake, betzConfigVersion.cmake
 #
-# DESTDIR is put in front of DIR, as packagers expect. The package may be moved: nothing in it names
-# its own place.
+# DESTDIR is prepended to DIR, as packagers expect. The package may be moved: it contains no absolute
+# paths.
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every package that the workspace is built from: a licence that deny.toml allows, and from the registry.
 
-What `cargo deny check licenses sources` finds, from what the packages declare, in a second and with nothing
+The checks of `cargo deny check licenses sources`, on the licences that packages declare, in a second and with nothing
 to install; where cargo-deny is at hand, .ci/run calls that instead. Licence texts are not read.
 
     scripts/licences.py

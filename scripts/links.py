@@ -45,24 +45,52 @@ def links(page):
         yield target, (page.parent / path).resolve() if path else page, anchor
 
 
+def listed(*patterns):
+    """Files of the repository, tracked or not yet tracked."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    return sorted({name for name in names if name and (ROOT / name).exists()})
+
+
 def pages():
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout.split()
-    return [ROOT / path for path in sorted(set(listed)) if (ROOT / path).exists()]
+    return [ROOT / path for path in listed("*.md")]
+
+
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:rs|py|pyi|sh|c|cpp|h|hpp|cu|cuh|md|toml|mjs|ts|json|yaml))`")
+
+
+def missing_paths(page, files):
+    """Paths in code spans that no file of the repository ends with; NAME.cu and the like are placeholders."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for path in PATH.findall(text):
+        clean = path.removeprefix("./")
+        placeholder = re.search(r"(?:^|/)[A-Z]+[./]", clean)
+        if not placeholder and not any(file == clean or file.endswith(f"/{clean}") for file in files):
+            yield path
 
 
 def broken():
     out = []
+    files = set(listed())
+    # A changelog also names files that are gone.
+    for page in pages():
+        if page.name != "CHANGELOG.md":
+            for path in missing_paths(page, files):
+                out.append(f"{page.relative_to(ROOT)}: `{path}`: no such file")
     for page in pages():
         for target, file, anchor in links(page):
             if not file.exists():
                 out.append(f"{page.relative_to(ROOT)}: {target}: no such file")
             elif anchor and file.suffix == ".md" and anchor not in anchors(file):
                 out.append(f"{page.relative_to(ROOT)}: {target}: no such heading")
-    # A page that the contents do not name is not in the site.
+    # A page that the contents do not name is not in the site, and a link to it would lead nowhere.
     named = {file for _, file, _ in links(ROOT / "docs/SUMMARY.md")}
+    for page in sorted(named):
+        for target, file, _ in links(page):
+            if file.is_dir():
+                out.append(f"{page.relative_to(ROOT)}: {target}: link to a file, not to a folder")
+            elif file.suffix == ".md" and file not in named:
+                out.append(f"docs/SUMMARY.md: add {file.relative_to(ROOT)}, to which {page.relative_to(ROOT)} links")
     for page in sorted((ROOT / "docs").glob("*.md")):
         if page.name != "SUMMARY.md" and page not in named:
             out.append(f"docs/SUMMARY.md: add {page.name}")
@@ -78,7 +106,11 @@ def copy(folder):
     for file in wanted:
         to = folder / file.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, to)
+        if file.suffix == ".md":
+            # mdBook makes index.html of README.md, and does not change the links to it.
+            to.write_text(re.sub(r"(\]\((?:[^()\s]*/)?)README\.md", r"\1index.md", file.read_text()))
+        else:
+            shutil.copyfile(file, to)
     # mdBook looks for the contents at the top of the book, where its paths begin.
     text = LINK.sub(
         lambda link: link.group(0).replace(

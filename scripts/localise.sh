@@ -12,7 +12,7 @@ out=${2:?usage: localise.sh IN.a OUT.a}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What std takes from malloc goes through functions of libbetz's own (ffi/library/src/system_memory.rs),
+# Calls of std to malloc go to functions of libbetz's own (ffi/library/src/system_memory.rs),
 # where it has them.
 wrap=()
 if "${NM:-nm}" --defined-only "$in" 2>/dev/null | grep ' __wrap_malloc$' >/dev/null; then

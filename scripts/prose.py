@@ -49,7 +49,7 @@ COUNTED_OR_VERB = "batches calls copies counts draws filters labels links passes
 TIMES = "second millisecond microsecond minute hour day week month year"
 UNITS = (
     f"{TIMES} step tick channel line spike bin unit trial core thread byte file row level operation crate block window"
-    " edge node neuron sample frame pair event symbol feature output process rank device machine segment session"
+    " edge node neuron sample frame pair event symbol feature output process rank device machine segment"
     " electrode synapse pass column page kernel candidate word bit pixel filter lane entry message packet call"
     " connection dimension layer fold cell batch chunk"
 )

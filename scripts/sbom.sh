@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What libbetz is made of, as a CycloneDX 1.5 document on stdout: every crate that is linked in, with its
-# version, licence and checksum, from Cargo.lock and cargo's own metadata.
+# Prints a CycloneDX 1.5 document of libbetz: every linked crate, with version, licence and checksum, from Cargo.lock and
+# cargo's metadata.
 #
 #   scripts/sbom.sh [--no-cuda | --runtime-only]
 set -euo pipefail

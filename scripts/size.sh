@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Bytes of libbetz.so by crate, and whether they have grown:
+# Prints the bytes of libbetz.so by crate, and checks the total:
 #
 #   scripts/size.sh LIBRARY.so NAME [--check]
 #
-# LIBRARY.so is one that is not stripped (target/release/libbetz.so). The table goes to stdout: code and
-# data of every symbol by the crate that its name begins with, and what has no name as "(unnamed)". With
-# --check the total is compared with the last line of benches/record/size.md for NAME:
+# LIBRARY.so must not be stripped (target/release/libbetz.so). The table on stdout gives code and data of every symbol
+# by the crate that its name begins with; symbols without a name are "(unnamed)". With --check the total is compared
+# with the last line of benches/record/size.md for NAME:
 #
-#   | NAME | date | stripped bytes | why |
+#   | NAME | date | stripped bytes | contents |
 #
-# and more than 5 % above it fails, until a line is added there that says why. A NAME without a line is not
-# held to anything yet.
+# The check fails if the total is more than 5 % above it. Then replace that line and give the reason. A NAME without a
+# line is not checked.
 set -euo pipefail
 library=${1:?usage: size.sh LIBRARY.so NAME [--check]}
 name=${2:?usage: size.sh LIBRARY.so NAME [--check]}
@@ -55,7 +55,7 @@ if [ -z "$allowed" ]; then
 fi
 if [ $((total * 100)) -gt $((allowed * 105)) ]; then
     echo "size.sh: $name takes $total bytes, more than 5 % above the $allowed of benches/record/size.md:" \
-        "add a line there that says why" >&2
+        "replace that line, with the reason" >&2
     exit 1
 fi
 echo "size.sh: $name: $total bytes, recorded $allowed"

@@ -3,13 +3,13 @@
 #
 #   scripts/wheel.sh [--out DIR] [x86_64] [aarch64]
 #
-#   --out DIR   where the wheels go (target/wheels)
+#   --out DIR   folder for the wheels (default: target/wheels)
 #
-# Both machines unless one is named; each is a release build of minutes. Zig links them (maturin and ziglang are
-# installed into target/wheel-tools), against the symbols of glibc 2.17: manylinux2014, every Linux from 2014 on.
-# Rust's standard library for the other machine is added by rustup. scripts/check_wheel.py checks tag, size and what the
-# library asks of the system, and runs it: the other machine's under qemu-user, with Debian's Python for it and NumPy
-# in target/arm64, where apt-get and qemu-aarch64 are there.
+# Builds both architectures unless one is named; each takes minutes. Zig links them against the symbols of glibc 2.17
+# (manylinux2014: every Linux from 2014 on); maturin and ziglang are installed into target/wheel-tools. rustup adds Rust's
+# standard library for the other machine. scripts/check_wheel.py checks tag, size and system dependencies, and runs the
+# library. For the other machine it uses qemu-user, with Debian's Python and NumPy in target/arm64, if apt-get and qemu are
+# installed.
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
-//! What a model's channels carried in training, spikes or a signal: kept in its file as an optional section, so
-//! that a recording of the other kind is refused.
+//! Form of a model's training data, spikes or a signal. It is an optional section of the model file, so that Betz can
+//! refuse a recording of the other form.
 
 use betz_base::{Error, Result};
 use betz_recording::SpikeForm;
@@ -9,7 +9,7 @@ const TAG: [u8; 4] = *b"form";
 const SIGNAL: &[u8] = b"signal";
 const SPIKES: &[u8] = b"spikes";
 
-/// Counts are spikes.
+/// Content of the section; counts are spikes.
 fn name(form: SpikeForm) -> &'static [u8] {
     match form {
         SpikeForm::Signal => SIGNAL,
@@ -17,7 +17,7 @@ fn name(form: SpikeForm) -> &'static [u8] {
     }
 }
 
-/// `model` with what it was trained on.
+/// `model` with a section for the form of its training data.
 ///
 /// # Errors
 /// As [`Decoder::new`].
@@ -31,13 +31,13 @@ pub fn marked(model: Decoder, form: SpikeForm) -> Result<Decoder> {
     Decoder::new(parts)
 }
 
-/// Whether `model` says that it was trained on a signal.
+/// True if `model` was trained on a signal.
 pub fn is_of_signal(model: &Decoder) -> bool {
     model.attachment(TAG) == Some(SIGNAL)
 }
 
-/// Refuses spikes for a model of a signal, and a signal for one of spikes. A model made elsewhere may not say what
-/// it is of: it takes both.
+/// Refuses spikes for a model of a signal, and a signal for one of spikes. A model without the section, made elsewhere,
+/// takes both.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording).

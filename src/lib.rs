@@ -8,20 +8,20 @@
 //!     └──► network (correlations over sliding windows, communities)
 //! ```
 //!
-//! This crate is a facade: the rooms are crates of their own, and features choose them.
+//! This crate is a facade: its modules are crates of their own, and features choose them.
 //!
-//! | feature | what comes with it |
+//! | feature | adds |
 //! |---|---|
 //! | (none) | [`recording`]'s types, [`psc`] filters, [`model`] files, [`stream`]: what a controller embeds |
 //! | `npz` | reading and writing recordings as `.npz` |
 //! | `train` | batch filtering and decoding, [`train`], [`device`] |
 //! | `mine` | [`episode`]: frequent episodes of spikes, offline and online |
-//! | `simulate` | [`simulate`]: populations and networks whose truth is known |
+//! | `simulate` | [`simulate`]: populations and networks with a known truth |
 //! | `spiking` | [`spiking`]: networks of spiking neurons in real time, and decoders in a closed loop |
-//! | `sort` | [`sort`]: spikes with units from voltage; with `train` also sorters and maps from data |
+//! | `sort` | [`sort`]: sorted spikes from voltage; with `train` also the training of sorters and maps |
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
 //! | `serde` | outputs, filters and provenance can be serialised |
-//! | `cuda` | the above on a GPU, loaded at run time: the same binary runs where there is none |
+//! | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
 //!
 //! All are on by default. Time is integer ticks inside; seconds only at the edges.
 //!
@@ -92,8 +92,8 @@
 //! ```
 //!
 //! ## From spikes to the chains among them
-//! Which neuron fires after which, at which delay, more often than a threshold: two chains are hidden
-//! in the spikes of 26 neurons, and mining finds both.
+//! Mining finds episodes (which neuron fires after which, at which delay) that occur more often than a threshold. Two
+//! chains are hidden in the spikes of 26 neurons, and mining finds both.
 //!
 //! ```
 //! # #[cfg(all(feature = "mine", feature = "simulate"))]
@@ -116,10 +116,10 @@
 //! ```
 //!
 //! ## From a signal to its communities
-//! Which nodes go together over a window that slides, exactly, and which groups they form: [`network`]
-//! begins with an example; `betz network` does it from the command line.
+//! [`network`] finds the nodes that go together in a sliding window, exactly, and the groups that they form. Its page
+//! begins with an example; `betz network` does the same from the command line.
 //!
-//! The repository's `examples/` are whole programs; `docs/` has a page per capability.
+//! The repository's `examples/` are complete programs; `docs/` has guides and reference.
 
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use betz_base::{error, file, hash, memory, progress, team, text};
@@ -153,7 +153,7 @@ pub mod psc {
     pub use betz_runtime::psc::*;
 }
 
-/// The trained decoder, its file, and what it makes of a whole recording.
+/// The trained decoder, its file, and the decoding of whole recordings.
 pub mod model {
     #[cfg(feature = "train")]
     pub use betz_gram::decode::{Decoded, channel_order, choose_device, decode, decode_on};
@@ -168,15 +168,20 @@ pub mod train {
         estimate_delay, evaluate, evaluate_on, gram, largest_response, score, solve,
     };
     pub use betz_train::{
-        Alternative, Choice, Delay, Folds, MAX_FOLDS, PRESETS, Part, Preset, RidgeChoice, Search,
-        Timing, TrainOptions, Trained, Training, TrainingOutcome, TrainingPlan, Validation,
-        alternatives, calibrate, choose, cross_validate, crossover, folds, spread, train, train_on,
-        train_validated, train_validated_on,
+        Alternative, Choice, Delay, MAX_FOLDS, PRESETS, Preset, RidgeChoice, Search, Timing,
+        TrainOptions, Trained, Training, TrainingOutcome, TrainingPlan, Validation, alternatives,
+        calibrate, choose, cross_validate, crossover, train, train_on, train_validated,
+        train_validated_on,
     };
     pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
-    pub use betz_train::{VarianceScore, variance_scores, with_variance};
-    pub use betz_train::{long, online, place, retained, sums};
+    pub use betz_train::{VarianceScore, variance_scores};
+    pub use betz_train::{long, online, place, retained, sums, trials};
 }
 
 /// This version of Betz.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The Rust program of docs/embedding.md compiles.
+#[cfg(all(doctest, feature = "npz", feature = "train"))]
+#[doc = include_str!("../docs/embedding.md")]
+struct Embedding;

@@ -11,7 +11,7 @@ pub(crate) const PER_SECOND: f64 = 1e12;
 /// 64 Poisson neurons with four embedded chains of nine.
 struct Network {
     seconds: f64,
-    /// Total rate of each neuron, chains included, in spikes a second.
+    /// Total rate of each neuron, chains included, in spikes per second.
     rate: f64,
     seed: u64,
 }
@@ -36,7 +36,7 @@ impl Network {
     fn events(&self) -> Events {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let chains = chains();
-        // Each chain starts 5 times a second and passes on each spike with probability 0.97.
+        // Each chain starts 5 times per second and passes on each spike with probability 0.97.
         let (start, pass) = (5.0, 0.97);
         let mut embedded = vec![0.0; 64];
         for chain in &chains {

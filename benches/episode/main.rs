@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use betz::device::Device;
-use betz::episode::count::{CountJob, InMemory, Strategy, count, count_on, latest_start_on};
+use betz::episode::count::{CountJob, InMemory, Strategy, count, latest_start_on};
 use betz::episode::{Events, Interval, MineOptions, Order, Pattern, mine, mine_by};
 
 use betz_episode_published::{strategies, strategy_on};
@@ -112,6 +112,24 @@ fn thirty(options: &Options) {
     println!("\nCounts: {expected:?}\n");
 }
 
+/// A table's cells with the milliseconds of each strategy, and the counts, which all strategies must agree on.
+fn cells(
+    options: &Options,
+    names: &[(&'static str, usize)],
+    events: &Events,
+    patterns: &[Pattern],
+) -> (String, Vec<u64>) {
+    let expected = count(events, patterns).unwrap();
+    let mut row = String::new();
+    for &(name, threads) in names {
+        let job = CountJob::new(events, patterns);
+        let (took, counts) = time(&options.device, name, threads, &job);
+        assert_eq!(counts, expected, "{name}");
+        row += &format!(" {} |", milliseconds(took));
+    }
+    (row, expected)
+}
+
 /// Time against number of events: the papers' data sets 8 to 1, thirty episodes, and one.
 fn by_events(options: &Options) {
     let seconds = [20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 4000.0];
@@ -125,18 +143,7 @@ fn by_events(options: &Options) {
             let events = dataset(seconds, 50.0);
             let patterns = episodes(number, 9);
             print!("| {} | {} |", 8 - i, events.len());
-            let expected = count(&events, &patterns).unwrap();
-            for &(name, threads) in &names {
-                let (took, counts) = time(
-                    &options.device,
-                    name,
-                    threads,
-                    &CountJob::new(&events, &patterns),
-                );
-                assert_eq!(counts, expected, "{name}");
-                print!(" {} |", milliseconds(took));
-            }
-            println!();
+            println!("{}", cells(options, &names, &events, &patterns).0);
         }
         println!();
     }
@@ -155,19 +162,8 @@ fn by_length(options: &Options) {
     println!("\n|---|---|{}", "---|".repeat(names.len()));
     for size in 1..=9 {
         let patterns = episodes(1, size);
-        let mut row = String::new();
-        let expected = count(&events, &patterns).unwrap();
-        for &(name, threads) in &names {
-            let (took, counts) = time(
-                &options.device,
-                name,
-                threads,
-                &CountJob::new(&events, &patterns),
-            );
-            assert_eq!(counts, expected, "{name}");
-            row += &format!(" {} |", milliseconds(took));
-        }
-        println!("| {size} | {} |{row}", expected[0]);
+        let (row, counts) = cells(options, &names, &events, &patterns);
+        println!("| {size} | {} |{row}", counts[0]);
     }
     println!();
 }
@@ -315,6 +311,11 @@ fn median<T>(runs: usize, mut run: impl FnMut() -> T) -> (Duration, T) {
     (times[runs / 2], result)
 }
 
+/// Counts on a device from events in host memory.
+fn from_host(device: &Device, job: &CountJob<'_>) -> Vec<u64> {
+    latest_start_on(device).count(job).unwrap()
+}
+
 /// Warm medians on a CUDA device: events there, events in host memory, and the CPU beside it.
 fn on_device(options: &Options) {
     if options.device.is_cpu() {
@@ -342,8 +343,7 @@ fn on_device(options: &Options) {
         let patterns = episodes(number, size);
         let job = CountJob::new(&events, &patterns);
         let (resident, counts) = all.install(|| median(21, || there.count(&job).unwrap()));
-        let (host, again) =
-            all.install(|| median(11, || count_on(&options.device, &job).unwrap().counts));
+        let (host, again) = all.install(|| median(11, || from_host(&options.device, &job)));
         let cpu_runs = if number > 30 { 1 } else { 5 };
         let (cpu, expected) =
             all.install(|| median(cpu_runs, || count(&events, &patterns).unwrap()));
@@ -451,7 +451,7 @@ fn large(options: &Options) {
                 milliseconds(took)
             );
         }
-        let (took, counts) = median(5, || count_on(device, &job).unwrap().counts);
+        let (took, counts) = median(5, || from_host(device, &job));
         assert_eq!(counts, expected);
         println!(
             "| {number} | {size} | latest-start, from host memory | {} | {} |",

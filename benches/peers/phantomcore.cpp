@@ -8,7 +8,7 @@
 //       -I/usr/include/eigen3 -I/tmp/betz/include -L/tmp/betz/lib -lbetz -Wl,-rpath,/tmp/betz/lib -o /tmp/phantomcore
 //   chrt -f 50 taskset -c 1 /tmp/phantomcore
 //
-// The flags are those of PhantomCore's own CMakeLists. Each line: microseconds a step, the median of 300 parts of 1,000
+// The flags are those of PhantomCore's own CMakeLists. Each line: microseconds per step, the median of 300 parts of 1,000
 // steps, and the least. PhantomCore's decoders forget nothing between bins (linear), or have 4 states (Kalman); Betz
 // filters every channel through 8 PSC filters first.
 #include <algorithm>

@@ -1,4 +1,4 @@
-//! What the benches of a CUDA device share: problems of a stated size, timing, and what was asked for.
+//! Shared by the benches of a CUDA device: problems of a stated size, timing, and the choice of parts.
 
 // Each bench takes what it needs.
 #![allow(dead_code)]
@@ -83,7 +83,7 @@ pub(crate) fn cuda() -> Option<Device> {
     Some(device)
 }
 
-/// Whether the part `name` was asked for on the command line; without any names, all are.
+/// True if the command line names the part `name`, or no part at all.
 pub(crate) fn wants(name: &str) -> bool {
     let asked: Vec<String> = (std::env::args().skip(1))
         .filter(|a| a != "--bench")

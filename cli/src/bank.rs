@@ -100,7 +100,7 @@ pub(crate) fn delay_steps(text: &str, step_seconds: f64) -> Result<i64> {
     let rounded = steps * step_seconds;
     if (rounded - seconds).abs() > 1e-6 * step_seconds {
         eprintln!(
-            "--delay {seconds} s is no whole number of steps of {step_seconds} s: taken as {rounded} s"
+            "--delay {seconds} s is not a whole number of steps of {step_seconds} s: rounded to {rounded} s"
         );
     }
     Ok(steps as i64)

@@ -17,7 +17,7 @@ pub(crate) fn expect_npz(path: &Path, option: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::argument(format!(
-        "{option}: expected a recording that is read in stretches (.npz), got {}",
+        "{option}: expected a recording that is read in chunks (.npz), got {}",
         path.display()
     )))
 }
@@ -43,7 +43,7 @@ pub(crate) fn open(
     let mut stretches = Stretches::open(path)?;
     let whole = stretches.outline();
     report::note(&format!(
-        "{}: {}, {:.1} s, {}, read in stretches",
+        "{}: {}, {:.1} s, {}, read in chunks",
         path.display(),
         report::count(whole.channels() as u128, "channel"),
         whole.seconds(),

@@ -127,19 +127,22 @@ fn align(recording: &Recording, step: f64, max_gap: Option<f64>) -> Result<Datas
         max_gap_seconds: max_gap,
     };
     let (dataset, left_out) = recording.align_with(&options)?;
-    for (count, what) in [
+    for (count, unit, place) in [
         (
             left_out.segments_dropped,
-            "segments without a whole step or without behaviour",
+            "segment",
+            "without a whole step or without behaviour",
         ),
         (
             left_out.steps_without_behavior,
-            "steps before or after the behaviour",
+            "step",
+            "before or after the behaviour",
         ),
-        (left_out.steps_in_gaps, "steps in gaps of the behaviour"),
+        (left_out.steps_in_gaps, "step", "in gaps of the behaviour"),
     ] {
         if count > 0 {
-            eprintln!("left out: {count} {what}");
+            let left_out = report::count(count as u128, unit);
+            eprintln!("left out: {left_out} {place}");
         }
     }
     Ok(dataset)
@@ -214,7 +217,7 @@ pub(crate) fn recording_for(
     if invented_channel_names(model.channel_names())
         || invented_channel_names(&recording.channel_names)
     {
-        eprintln!("channels have no names in the model or the recording: taken by their numbers");
+        eprintln!("channels have no names in the model or the recording: matched by number");
     }
     recording
         .with_channels(model.channel_names())

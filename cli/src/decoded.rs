@@ -5,7 +5,7 @@ use std::path::Path;
 use betz::model::Decoder;
 use betz::recording::{Dataset, Recording};
 use betz::{Error, Result};
-use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
+use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 
 use crate::common_args::Behaviors;
 use crate::data;
@@ -31,7 +31,7 @@ pub(super) fn series(
     model: &Decoder,
     dataset: &Dataset,
     estimates: &[f32],
-) -> Decoded {
+) -> DecodedOutputs {
     let width = model.outputs().len();
     let (mut times, mut values) = (Vec::new(), Vec::new());
     for segment in &dataset.segments {
@@ -42,7 +42,7 @@ pub(super) fn series(
         }
     }
     let name = name.file_name().unwrap_or_default().to_string_lossy();
-    Decoded {
+    DecodedOutputs {
         by: format!(
             "{name}, a {} decoder that Betz {} trained",
             model.kind(),

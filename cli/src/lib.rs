@@ -17,7 +17,6 @@ mod data;
 mod decoded;
 mod device;
 mod files;
-mod learning;
 mod page;
 mod rates;
 mod replay;

@@ -61,7 +61,7 @@ pub(crate) fn options(page: &Page) -> Options {
 pub(crate) fn announce(monitor: &Monitor, page: &Page, json: bool) -> Result<Option<Door>> {
     if !page.host.is_loopback() {
         eprintln!(
-            "the page is served on {}: without TLS, everybody on the way reads along, the token too",
+            "the page is served on {} without TLS: others on the network can read it, including the token",
             monitor.address()
         );
     }

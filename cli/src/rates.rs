@@ -25,11 +25,11 @@ pub(crate) struct Rates {
     training: f64,
     /// Channels that fire much more or much less than in training.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    changed: Vec<Changed>,
+    changed: Vec<RateChange>,
 }
 
 #[derive(Serialize, Clone)]
-struct Changed {
+struct RateChange {
     channel: String,
     here: f64,
     training: f64,
@@ -65,7 +65,8 @@ impl Rates {
         if self.changed.is_empty() {
             return;
         }
-        let one = |c: &Changed| format!("{} ({:.2} Hz, was {:.2})", c.channel, c.here, c.training);
+        let one =
+            |c: &RateChange| format!("{} ({:.2} Hz, was {:.2})", c.channel, c.here, c.training);
         let mut named: Vec<String> = self.changed.iter().take(NAMED).map(one).collect();
         if self.changed.len() > NAMED {
             named.push(format!("and {} more", self.changed.len() - NAMED));
@@ -80,7 +81,7 @@ impl Rates {
 
 /// Channels in use whose spikes are far from the mean counts of training, which the model keeps to decode
 /// artefacts as.
-fn changed(model: &Decoder, dataset: &Dataset, seconds: f64) -> Vec<Changed> {
+fn changed(model: &Decoder, dataset: &Dataset, seconds: f64) -> Vec<RateChange> {
     let Some(blanking) = &model.limits().blanking else {
         return Vec::new();
     };
@@ -100,7 +101,7 @@ fn changed(model: &Decoder, dataset: &Dataset, seconds: f64) -> Vec<Changed> {
             let expected = mean * steps;
             let rare = expected >= LEAST_SPIKES && spikes * CHANGE < expected;
             let frequent = spikes >= LEAST_SPIKES && spikes > CHANGE * expected.max(1.0);
-            (*used && (rare || frequent)).then(|| Changed {
+            (*used && (rare || frequent)).then(|| RateChange {
                 channel: model.channel_names()[channel].clone(),
                 here: spikes / seconds,
                 training: expected / seconds,

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use betz::recording::Dataset;
 use betz::stream::{Session, Stats, StepStatus};
+use betz::text::count;
 use betz::{Error, Progress, Result};
 use serde::Serialize;
 
@@ -40,8 +41,12 @@ impl LatencyUs {
 
     pub(crate) fn sentence(&self) -> String {
         format!(
-            "step latency: p50 {:.3} µs, p99 {:.3} µs, p99.9 {:.3} µs, max {:.1} µs over {} steps",
-            self.p50, self.p99, self.p99_9, self.max, self.steps
+            "step latency: p50 {:.3} µs, p99 {:.3} µs, p99.9 {:.3} µs, max {:.1} µs over {}",
+            self.p50,
+            self.p99,
+            self.p99_9,
+            self.max,
+            count(self.steps, "step")
         )
     }
 }

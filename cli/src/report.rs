@@ -20,7 +20,7 @@ pub(crate) fn stop_on_interrupt() {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping; once more to quit at once");
+        eprintln!("stopping; press Ctrl-C again to quit at once");
     });
     if let Err(e) = set {
         eprintln!("Ctrl-C will quit at once: {e}");
@@ -213,11 +213,11 @@ pub(crate) fn remarks(scores: &[OutputScore]) {
     };
     if let Some(names) = list(&|s| s.r2.is_nan()) {
         eprintln!(
-            "{names}: the truth does not change in what was scored, so R² and NRMSE say nothing"
+            "{names}: the true output is constant in the scored part, so R² and NRMSE are undefined"
         );
     }
     if let Some(names) = list(&|s| s.r2 < 0.0) {
-        eprintln!("{names}: R² is below 0: worse than saying the mean every time");
+        eprintln!("{names}: R² is below 0: worse than predicting the mean");
     }
 }
 

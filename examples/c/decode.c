@@ -2,7 +2,7 @@
  *
  *   decode MODEL [TICKS]
  *
- * Spikes are simulated at 20 Hz a channel; put your acquisition in their place. Prints one line a
+ * Spikes are simulated at 20 Hz per channel; put your acquisition in their place. Prints one line a
  * tick, then what the session has counted. Build: see examples/CMakeLists.txt, or
  *
  *   cc decode.c $(pkg-config --cflags --libs betz) -o decode

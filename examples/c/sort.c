@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
         const double t = (double)tick * TICK / RATE;
         const double velocity[OUTPUTS] = {sin(1.7 * t) * cos(0.31 * t), cos(2.3 * t) * sin(0.45 * t + 1.0)};
         if (tick == learned) {
-            /* What was sorted until now trains the decoder: a channel a unit. */
+            /* The spikes sorted so far train the decoder, with one channel per unit. */
             betz_train_config config;
             must(betz_train_config_default(&config, sizeof config), "configuring");
             const betz_filter bank[] = {{0.06, 0}, {0.2, 0}};

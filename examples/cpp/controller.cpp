@@ -2,7 +2,7 @@
 //
 //   controller MODEL [--seconds S] [--cpu N]
 //
-// The acquisition is simulated at 20 Hz a channel; put your amplifier in its place. The decoding
+// The acquisition is simulated at 20 Hz per channel; put your amplifier in its place. The decoding
 // thread wakes at absolute deadlines (clock_nanosleep), one per tick of the model, decodes the tick
 // before and would hand the estimate to the actuator. Memory is locked and the thread runs under
 // SCHED_FIFO where the system permits it; what it does not permit is said and done without.
@@ -85,7 +85,7 @@ private:
     std::int64_t max_ = 0;
 };
 
-// What a thread needs to meet deadlines; says what could not be had.
+// Gives a thread what it needs to meet deadlines, and reports what the system refused.
 void become_real_time(int cpu) {
     sched_param priority{};
     priority.sched_priority = 80;

@@ -766,8 +766,9 @@ typedef struct betz_session_config {
      */
     betz_unknown_channels unknown_channels;
     /**
-     * Lowest value given out, in output units, one an output; NULL (default) for no bound. A
-     * single bound is written as -INFINITY. Copied on opening.
+     * Lowest value given out, in output units, one per output; NULL (default) for no bound. -INFINITY: no
+     * bound for this output. The bounds are hard: what `hold` and `slew` give out lies within them, too.
+     * Copied on opening.
      */
     const float *clamp_low;
     /**
@@ -1336,7 +1337,7 @@ typedef struct betz_miner_config {
      */
     size_t n_intervals;
     /**
-     * Events in line for the miner's thread (16 bytes each), 1 to 2^24: what may come while it is
+     * Events in line for the miner's thread, at least (20 bytes each), 1 to 2^24: what may come while it is
      * held up. Those that find no room are dropped and counted. Default: 65,536.
      */
     size_t capacity;
@@ -1760,8 +1761,8 @@ BETZ_API const char *betz_version(void);
 /**
  * 1 when the library has what `name` says, 0 when it has not or does not know the name; 0 for NULL.
  *
- * "train" (`betz_train`), "mine" (`betz_miner`), "cuda" (training on devices, loaded at run time),
- * "swap-by-position" (`betz_swap_config.by_position`), "allocator" (`betz_set_allocator`). A function of
+ * "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`),
+ * "cuda" (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator" (`betz_set_allocator`). A function of
  * this header that the library lacks is none that a program can link with: ask before `dlsym`.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
@@ -1814,15 +1815,17 @@ betz_status betz_set_allocator(const struct betz_allocator *allocator);
 /**
  * Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
  *
- * `path` is NUL-terminated, in the system's encoding. Fails with `BETZ_ERROR_IO`,
- * `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
+ * `path` is NUL-terminated, in the system's encoding, and names a regular file: pipes and devices are
+ * refused at once. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
  *
  * Thread-safe: yes. Realtime-safe: no (reads a file). Allocates: yes.
  *
  * The caller's part:
  * `path` is NULL or a NUL-terminated string; `out` is NULL or writable.
  */
-BETZ_API BETZ_CHECKED betz_status betz_model_load(const char *path, struct betz_model **out);
+BETZ_API BETZ_CHECKED
+betz_status betz_model_load(const char *path,
+                            struct betz_model **out);
 
 /**
  * Reads a model from the `len` bytes of a model file in memory into a new model, which the caller
@@ -2567,7 +2570,8 @@ betz_status betz_queue_push(struct betz_queue *queue,
 
 /**
  * Says that every spike up to and including `tick` has been pushed: the data's age counts from
- * here. Call it every tick, also when nothing fired.
+ * here. Call it every tick, also when nothing fired. Steps whose tick is not marked are flagged
+ * (`BETZ_STEP_STALE`), also before the first mark.
  *
  * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
  *

@@ -91,45 +91,36 @@ impl Reserve {
     }
 }
 
-/// Where a host's own memory comes from. `allocate` gives `size` bytes aligned to `align` (a power of
-/// two), or NULL when it has none; `release` takes them back with the same numbers. Both are called from
-/// any thread, several at once, and must not call Betz.
-#[repr(C)]
-pub struct betz_allocator {
-    /// Size of this struct in bytes, as the caller was compiled.
-    pub struct_size: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// Handed to both functions as it is.
-    pub user: *mut c_void,
-    /// Gives memory.
-    pub allocate:
-        Option<unsafe extern "C" fn(user: *mut c_void, size: usize, align: usize) -> *mut c_void>,
-    /// Takes it back.
-    pub release: Option<
-        unsafe extern "C" fn(user: *mut c_void, block: *mut c_void, size: usize, align: usize),
-    >,
+grows! {
+    /// Where a host's own memory comes from. `allocate` gives `size` bytes aligned to `align` (a power of
+    /// two), or NULL when it has none; `release` takes them back with the same numbers. Both are called from
+    /// any thread, several at once, and must not call Betz.
+    #[repr(C)]
+    pub struct betz_allocator {
+        /// Size of this struct in bytes, as the caller was compiled.
+        pub struct_size: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// Handed to both functions as it is.
+        pub user: *mut c_void,
+        /// Gives memory.
+        pub allocate:
+            Option<unsafe extern "C" fn(user: *mut c_void, size: usize, align: usize) -> *mut c_void>,
+        /// Takes it back.
+        pub release: Option<
+            unsafe extern "C" fn(user: *mut c_void, block: *mut c_void, size: usize, align: usize),
+        >,
+    }
 }
-
-type Allocate = Option<unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void>;
-type Release = Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize)>;
-
-grows!(betz_allocator {
-    struct_size: u32,
-    reserved: u32,
-    user: *mut c_void,
-    allocate: Allocate,
-    release: Release,
-});
 
 impl Config for betz_allocator {
     fn defaults() -> Self {
         Self {
             struct_size: size_of::<Self>() as u32,
-            reserved: 0,
             user: ptr::null_mut(),
             allocate: None,
             release: None,
+            ..grow::zeroed()
         }
     }
 }

@@ -41,12 +41,8 @@ pub(crate) enum Failure {
     Forked(&'static str),
     /// The system has no memory left; what the call had made is freed.
     OutOfMemory,
-    /// A spike of a channel that the model does not have, where that is refused.
-    UnknownChannel {
-        spike: usize,
-        channel: u32,
-        channels: usize,
-    },
+    /// The session refused a step.
+    Step(StepRefused),
     /// The named handle has seen a panic.
     Poisoned(&'static str),
     /// The library refused.
@@ -64,7 +60,7 @@ impl Failure {
             }
             Self::Forked(_) => betz_status::BETZ_ERROR_FORKED,
             Self::OutOfMemory => betz_status::BETZ_ERROR_OUT_OF_MEMORY,
-            Self::UnknownChannel { .. } => betz_status::BETZ_ERROR_MISMATCH,
+            Self::Step(refused) => refused.kind().into(),
             Self::Poisoned(_) => betz_status::BETZ_ERROR_POISONED,
             Self::Betz(error) => error.kind().into(),
         }
@@ -106,14 +102,21 @@ impl fmt::Display for Failure {
                 "memory: expected more of it, the system has none left (what this call had made is \
                  freed)",
             ),
-            Self::UnknownChannel {
+            Self::Step(StepRefused::Outputs { expected, got }) => {
+                write!(f, "outputs: expected {expected}, got {got}")
+            }
+            Self::Step(StepRefused::Channels { expected, got }) => {
+                write!(f, "channels: expected {expected}, got {got}")
+            }
+            Self::Step(StepRefused::UnknownChannel {
                 spike,
                 channel,
                 channels,
-            } => write!(
+            }) => write!(
                 f,
                 "channels[{spike}]: expected a channel of the model, below {channels}, got {channel}"
             ),
+            Self::Step(refused) => refused.fmt(f),
             Self::Poisoned(name) => write!(
                 f,
                 "{name}: an earlier call panicked and left this handle in an unknown state; it can \
@@ -126,23 +129,7 @@ impl fmt::Display for Failure {
 
 impl From<StepRefused> for Failure {
     fn from(refused: StepRefused) -> Self {
-        match refused {
-            StepRefused::Outputs { expected, got } => Self::Length {
-                name: "outputs",
-                expected,
-                got,
-            },
-            StepRefused::UnknownChannel {
-                spike,
-                channel,
-                channels,
-            } => Self::UnknownChannel {
-                spike,
-                channel,
-                channels,
-            },
-            other => Self::Betz(other.into_error()),
-        }
+        Self::Step(refused)
     }
 }
 

@@ -29,23 +29,34 @@ pub(crate) trait Config: Grows {
     fn defaults() -> Self;
 }
 
-/// Implements [`Grows`]: `grows!(betz_stats { ticks: u64, … })` with every field in order.
+/// Declares a struct that [`Grows`]. `tests/header.rs` takes the declaration out of the macro for cbindgen.
 macro_rules! grows {
-    ($name:ident { $($field:ident: $type:ty),+ $(,)? }) => {
+    ($(#[$about:meta])* $visible:vis struct $name:ident {
+        $($(#[$about_field:meta])* $of:vis $field:ident: $type:ty,)+
+    }) => {
+        $(#[$about])*
+        $visible struct $name {
+            $($(#[$about_field])* $of $field: $type,)+
+        }
         // SAFETY: every field is a number, a pointer, or bits that are looked at before they are an
         // enum; the offsets are the compiler's.
         unsafe impl crate::grow::Grows for $name {
             const STARTS: &'static [usize] = &[$(std::mem::offset_of!($name, $field)),+];
         }
         const _: () = {
-            // No field is missing here, and there is no padding, where pointers have 64 bits.
+            // There is no padding where pointers have 64 bits.
             let fields = 0 $(+ size_of::<$type>())+;
             assert!(cfg!(not(target_pointer_width = "64")) || fields == size_of::<$name>());
-            let _ = |it: &$name| { $(let _: &$type = &it.$field;)+ };
         };
     };
 }
 pub(crate) use grows;
+
+/// A struct whose every field is 0 or NULL.
+pub(crate) fn zeroed<T: Grows>() -> T {
+    // SAFETY: zeros are a pattern of bits that C may leave in it.
+    unsafe { std::mem::zeroed() }
+}
 
 /// Whether a caller's struct may be so long: cut between two fields, whole, or longer.
 fn known<T: Grows>(size: usize) -> bool {
@@ -175,21 +186,16 @@ pub(crate) fn zero(value: u32, name: &'static str) -> Result<()> {
 mod tests {
     use super::*;
 
-    #[repr(C)]
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    struct Now {
-        struct_size: u32,
-        small: u32,
-        large: f64,
-        last: u64,
+    grows! {
+        #[repr(C)]
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        struct Now {
+            struct_size: u32,
+            small: u32,
+            large: f64,
+            last: u64,
+        }
     }
-    grows!(Now {
-        struct_size: u32,
-        small: u32,
-        large: f64,
-        last: u64
-    });
-
     impl Config for Now {
         fn defaults() -> Self {
             Self {

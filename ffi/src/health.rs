@@ -75,59 +75,43 @@ pub unsafe extern "C" fn betz_session_status(session: *const betz_session) -> u3
     unsafe { barrier::query(session, 0, |handle| handle.session().status().bits()) }
 }
 
-/// What a session published after its last step.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_health {
-    /// The tick of the last step, on the session's clock (the queue's, where it steps through one).
-    pub tick: i64,
-    /// What the last step was worth, `BETZ_STEP_*`.
-    pub status: u32,
-    /// Where a swap stands, a `betz_swap_state`.
-    pub swap: u32,
-    /// Steps taken.
-    pub ticks: u64,
-    /// Ticks skipped.
-    pub skipped: u64,
-    /// Spikes taken.
-    pub spikes: u64,
-    /// Spikes of channels that the model does not have.
-    pub unknown_channel_spikes: u64,
-    /// Spikes lost before the session.
-    pub dropped: u64,
-    /// Spikes that came after their tick.
-    pub late: u64,
-    /// Spikes left out because they lay too far ahead.
-    pub future: u64,
-    /// Models that have taken over from another.
-    pub model_swaps: u64,
-    /// Steps that took longer than the deadline.
-    pub deadline_misses: u64,
-    /// How long the last step took, in nanoseconds; 0 when statistics are off.
-    pub latency_ns: u64,
-    /// How long the slowest step took, in nanoseconds.
-    pub longest_ns: u64,
-    /// Which model, with which mask, gives the estimates.
-    pub model: u64,
+grows! {
+    /// What a session published after its last step.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_health {
+        /// The tick of the last step, on the session's clock (the queue's, where it steps through one).
+        pub tick: i64,
+        /// What the last step was worth, `BETZ_STEP_*`.
+        pub status: u32,
+        /// Where a swap stands, a `betz_swap_state`.
+        pub swap: u32,
+        /// Steps taken.
+        pub ticks: u64,
+        /// Ticks skipped.
+        pub skipped: u64,
+        /// Spikes taken.
+        pub spikes: u64,
+        /// Spikes of channels that the model does not have.
+        pub unknown_channel_spikes: u64,
+        /// Spikes lost before the session.
+        pub dropped: u64,
+        /// Spikes that came after their tick.
+        pub late: u64,
+        /// Spikes left out because they lay too far ahead.
+        pub future: u64,
+        /// Models that have taken over from another.
+        pub model_swaps: u64,
+        /// Steps that took longer than the deadline.
+        pub deadline_misses: u64,
+        /// How long the last step took, in nanoseconds; 0 when statistics are off.
+        pub latency_ns: u64,
+        /// How long the slowest step took, in nanoseconds.
+        pub longest_ns: u64,
+        /// Which model, with which mask, gives the estimates.
+        pub model: u64,
+    }
 }
-
-grows!(betz_health {
-    tick: i64,
-    status: u32,
-    swap: u32,
-    ticks: u64,
-    skipped: u64,
-    spikes: u64,
-    unknown_channel_spikes: u64,
-    dropped: u64,
-    late: u64,
-    future: u64,
-    model_swaps: u64,
-    deadline_misses: u64,
-    latency_ns: u64,
-    longest_ns: u64,
-    model: u64,
-});
 
 /// How the session does, all of one step, to `*out`, whose size in bytes is `size` (give `sizeof`). The
 /// thread that steps never waits for it. `BETZ_ERROR_INVALID_ARGUMENT` unless the session was opened with

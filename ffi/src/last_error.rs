@@ -1,25 +1,30 @@
 //! This thread's last message, in a fixed buffer: keeping one allocates nothing.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ffi::c_char;
 use std::fmt::{self, Write};
 
 /// Longest message kept, in bytes; longer ones are cut at a character.
 const CAPACITY: usize = 1024;
 
+/// Cells, and no lock around them: a signal handler whose call fails while another call of its thread writes
+/// a message garbles that message, and nothing else.
 struct Message {
-    bytes: [u8; CAPACITY],
-    len: usize,
+    bytes: [Cell<u8>; CAPACITY],
+    len: Cell<usize>,
 }
 
-impl Write for Message {
+impl Write for &Message {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut n = text.len().min(CAPACITY - self.len);
+        let len = self.len.get().min(CAPACITY);
+        let mut n = text.len().min(CAPACITY - len);
         while !text.is_char_boundary(n) {
             n -= 1;
         }
-        self.bytes[self.len..self.len + n].copy_from_slice(&text.as_bytes()[..n]);
-        self.len += n;
+        for (to, from) in self.bytes[len..].iter().zip(&text.as_bytes()[..n]) {
+            to.set(*from);
+        }
+        self.len.set(len + n);
         if n == text.len() {
             Ok(())
         } else {
@@ -29,15 +34,18 @@ impl Write for Message {
 }
 
 thread_local! {
-    static LAST: RefCell<Message> = const {
-        RefCell::new(Message { bytes: [0; CAPACITY], len: 0 })
+    static LAST: Message = const {
+        Message {
+            bytes: [const { Cell::new(0) }; CAPACITY],
+            len: Cell::new(0),
+        }
     };
 }
 
 /// Keeps `message` as this thread's last error.
 pub(crate) fn set(message: &dyn fmt::Display) {
-    LAST.with_borrow_mut(|last| {
-        last.len = 0;
+    LAST.with(|mut last| {
+        last.len.set(0);
         // An error here says that the message was cut, which is fine.
         let _ = write!(last, "{message}");
     });
@@ -58,20 +66,21 @@ pub(crate) fn set(message: &dyn fmt::Display) {
 /// `buf` is NULL or points to `cap` writable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_last_error(buf: *mut c_char, cap: usize) -> usize {
-    LAST.with_borrow(|last| {
+    LAST.with(|last| {
+        let len = last.len.get();
         if !buf.is_null() && cap > 0 {
-            let mut n = last.len.min(cap - 1);
+            let mut n = len.min(cap - 1);
             // Not in the middle of a character: 0b10xxxxxx continues one.
-            while n < last.len && n > 0 && last.bytes[n] & 0xC0 == 0x80 {
+            while n < len && n > 0 && last.bytes[n].get() & 0xC0 == 0x80 {
                 n -= 1;
             }
             // SAFETY: the caller gives `cap` writable bytes, and n + 1 <= cap.
             unsafe {
-                std::ptr::copy_nonoverlapping(last.bytes.as_ptr(), buf.cast(), n);
+                std::ptr::copy_nonoverlapping(last.bytes.as_ptr().cast(), buf, n);
                 buf.add(n).write(0);
             }
         }
-        last.len
+        len
     })
 }
 
@@ -105,6 +114,23 @@ mod tests {
         let (len, text) = read(4 * CAPACITY);
         assert_eq!(len, CAPACITY);
         assert_eq!(text, "µ".repeat(CAPACITY / 2).as_bytes());
+    }
+
+    /// A message that fails while it is written: as a signal handler's call does.
+    struct Interrupted;
+
+    impl fmt::Display for Interrupted {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("begun, ")?;
+            set(&"handler's");
+            f.write_str(" and ended")
+        }
+    }
+
+    #[test]
+    fn a_failure_within_a_failure_leaves_a_message() {
+        set(&Interrupted);
+        assert_eq!(read(64).1, b"handler's and ended");
     }
 
     #[test]

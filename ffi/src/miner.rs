@@ -62,39 +62,30 @@ impl betz_miner {
     }
 }
 
-/// What a miner has taken and found.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_miner_stats {
-    /// Events counted.
-    pub events: u64,
-    /// Events that found no room in line: the miner never saw them.
-    pub dropped: u64,
-    /// Events refused because their tick was before that of an earlier one.
-    pub late: u64,
-    /// Events refused because their symbol is unknown, or their tick is beyond 2^61.
-    pub invalid: u64,
-    /// Tick of the last event counted; INT64_MIN before the first.
-    pub newest_tick: i64,
-    /// Episodes watched now.
-    pub episodes: u64,
-    /// How often mining the window has renewed the list.
-    pub renewed: u64,
-    /// How often mining the window has failed, and the list has stayed;
-    /// `betz_watch_list_last_failure` says why.
-    pub failures: u64,
+grows! {
+    /// What a miner has taken and found.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_miner_stats {
+        /// Events counted.
+        pub events: u64,
+        /// Events that found no room in line: the miner never saw them.
+        pub dropped: u64,
+        /// Events refused because their tick was before that of an earlier one.
+        pub late: u64,
+        /// Events refused because their symbol is unknown, or their tick is beyond 2^61.
+        pub invalid: u64,
+        /// Tick of the last event counted; INT64_MIN before the first.
+        pub newest_tick: i64,
+        /// Episodes watched now.
+        pub episodes: u64,
+        /// How often mining the window has renewed the list.
+        pub renewed: u64,
+        /// How often mining the window has failed, and the list has stayed;
+        /// `betz_watch_list_last_failure` says why.
+        pub failures: u64,
+    }
 }
-
-grows!(betz_miner_stats {
-    events: u64,
-    dropped: u64,
-    late: u64,
-    invalid: u64,
-    newest_tick: i64,
-    episodes: u64,
-    renewed: u64,
-    failures: u64,
-});
 
 /// Opens a miner and starts its thread, and two more when it has a window. The threads have the priority
 /// and the processors that the configuration says, whatever the calling thread has, and block all

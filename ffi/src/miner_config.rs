@@ -38,116 +38,78 @@ pub struct betz_episode {
     pub size: usize,
 }
 
-/// What a miner counts. Fill it with `betz_miner_config_default`, then set at least `symbols`,
-/// `tick_seconds`, and either episodes to watch or a window to find them in. Everything is copied.
-#[repr(C)]
-pub struct betz_miner_config {
-    /// Size of this struct in bytes, as the caller was compiled: set by the default.
-    pub struct_size: u32,
-    /// Events have symbols 0 to `symbols` - 1, at most 2^24. No default. For a session's miner: at
-    /// least the model's channels.
-    pub symbols: u32,
-    /// Length of a tick in seconds. No default. For a session's miner: the model's step.
-    pub tick_seconds: f64,
-    /// Names of the symbols, UTF-8, `symbols` of them, all different; NULL (default): "0", "1", ...
-    pub labels: *const *const c_char,
-    /// Episodes to watch, as text: `a3 -(0.004,0.006]-> a5`, in labels and seconds. An edge may be
-    /// left out (`a3 a5`) when `intervals` has one entry, which then holds. NULL (default): none.
-    pub episodes: *const *const c_char,
-    /// Number of texts, 0 for NULL.
-    pub n_episodes: usize,
-    /// Episodes to watch, as arrays; in the list they come after those given as text. NULL (default):
-    /// none.
-    pub patterns: *const betz_episode,
-    /// Number of patterns, 0 for NULL.
-    pub n_patterns: usize,
-    /// Intervals of the edges: one for texts without their own, or all those that the window is mined
-    /// with. NULL (default): none.
-    pub intervals: *const betz_interval,
-    /// Number of intervals, 0 for NULL.
-    pub n_intervals: usize,
-    /// Events in line for the miner's thread (16 bytes each), 1 to 2^24: what may come while it is
-    /// held up. Those that find no room are dropped and counted. Default: 65,536.
-    pub capacity: usize,
-    /// Length of the window of recent events that is mined again and again, to watch what is frequent
-    /// in it; longer than the longest episode may last. 0 (default): the list stays as given.
-    pub window_seconds: f64,
-    /// Mine when so much time has gone by in the events since the last mining began. 0 (default): a
-    /// quarter of the window.
-    pub every_seconds: f64,
-    /// The window holds at most this many events (16 bytes each), the newest. Default: 1,048,576.
-    pub window_events: usize,
-    /// Episodes with at least this count in the window are frequent. No default; needed with a window.
-    pub threshold: u64,
-    /// Smallest episodes to find, in symbols. Default: 2.
-    pub min_size: u32,
-    /// Largest episodes to find, in symbols. Default: 6.
-    pub max_size: u32,
-    /// Longest list to watch; longer episodes come first, then more frequent ones. Default: 1,000.
-    pub max_episodes: usize,
-    /// Priority of the miner's threads (one that counts; with a window one that mines and one that waits
-    /// for it): 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the right
-    /// (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
-    pub thread_priority: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// Processors that these threads may run on, by number. NULL (default): those that the process had
-    /// when the library was loaded, whatever the calling thread is pinned to.
-    pub processors: *const u32,
-    /// Number of processors, 0 for NULL.
-    pub n_processors: usize,
+grows! {
+    /// What a miner counts. Fill it with `betz_miner_config_default`, then set at least `symbols`,
+    /// `tick_seconds`, and either episodes to watch or a window to find them in. Everything is copied.
+    #[repr(C)]
+    pub struct betz_miner_config {
+        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        pub struct_size: u32,
+        /// Events have symbols 0 to `symbols` - 1, at most 2^24. No default. For a session's miner: at
+        /// least the model's channels.
+        pub symbols: u32,
+        /// Length of a tick in seconds. No default. For a session's miner: the model's step.
+        pub tick_seconds: f64,
+        /// Names of the symbols, UTF-8, `symbols` of them, all different; NULL (default): "0", "1", ...
+        pub labels: *const *const c_char,
+        /// Episodes to watch, as text: `a3 -(0.004,0.006]-> a5`, in labels and seconds. An edge may be
+        /// left out (`a3 a5`) when `intervals` has one entry, which then holds. NULL (default): none.
+        pub episodes: *const *const c_char,
+        /// Number of texts, 0 for NULL.
+        pub n_episodes: usize,
+        /// Episodes to watch, as arrays; in the list they come after those given as text. NULL (default):
+        /// none.
+        pub patterns: *const betz_episode,
+        /// Number of patterns, 0 for NULL.
+        pub n_patterns: usize,
+        /// Intervals of the edges: one for texts without their own, or all those that the window is mined
+        /// with. NULL (default): none.
+        pub intervals: *const betz_interval,
+        /// Number of intervals, 0 for NULL.
+        pub n_intervals: usize,
+        /// Events in line for the miner's thread, at least (20 bytes each), 1 to 2^24: what may come while it is
+        /// held up. Those that find no room are dropped and counted. Default: 65,536.
+        pub capacity: usize,
+        /// Length of the window of recent events that is mined again and again, to watch what is frequent
+        /// in it; longer than the longest episode may last. 0 (default): the list stays as given.
+        pub window_seconds: f64,
+        /// Mine when so much time has gone by in the events since the last mining began. 0 (default): a
+        /// quarter of the window.
+        pub every_seconds: f64,
+        /// The window holds at most this many events (16 bytes each), the newest. Default: 1,048,576.
+        pub window_events: usize,
+        /// Episodes with at least this count in the window are frequent. No default; needed with a window.
+        pub threshold: u64,
+        /// Smallest episodes to find, in symbols. Default: 2.
+        pub min_size: u32,
+        /// Largest episodes to find, in symbols. Default: 6.
+        pub max_size: u32,
+        /// Longest list to watch; longer episodes come first, then more frequent ones. Default: 1,000.
+        pub max_episodes: usize,
+        /// Priority of the miner's threads (one that counts; with a window one that mines and one that waits
+        /// for it): 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the right
+        /// (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        pub thread_priority: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// Processors that these threads may run on, by number. NULL (default): those that the process had
+        /// when the library was loaded, whatever the calling thread is pinned to.
+        pub processors: *const u32,
+        /// Number of processors, 0 for NULL.
+        pub n_processors: usize,
+    }
 }
-
-grows!(betz_miner_config {
-    struct_size: u32,
-    symbols: u32,
-    tick_seconds: f64,
-    labels: *const *const c_char,
-    episodes: *const *const c_char,
-    n_episodes: usize,
-    patterns: *const betz_episode,
-    n_patterns: usize,
-    intervals: *const betz_interval,
-    n_intervals: usize,
-    capacity: usize,
-    window_seconds: f64,
-    every_seconds: f64,
-    window_events: usize,
-    threshold: u64,
-    min_size: u32,
-    max_size: u32,
-    max_episodes: usize,
-    thread_priority: u32,
-    reserved: u32,
-    processors: *const u32,
-    n_processors: usize,
-});
 
 impl Config for betz_miner_config {
     fn defaults() -> Self {
         Self {
             struct_size: size_of::<Self>() as u32,
-            symbols: 0,
-            tick_seconds: 0.0,
-            labels: std::ptr::null(),
-            episodes: std::ptr::null(),
-            n_episodes: 0,
-            patterns: std::ptr::null(),
-            n_patterns: 0,
-            intervals: std::ptr::null(),
-            n_intervals: 0,
             capacity: 1 << 16,
-            window_seconds: 0.0,
-            every_seconds: 0.0,
             window_events: 1 << 20,
-            threshold: 0,
             min_size: 2,
             max_size: 6,
             max_episodes: 1000,
-            thread_priority: 0,
-            reserved: 0,
-            processors: std::ptr::null(),
-            n_processors: 0,
+            ..grow::zeroed()
         }
     }
 }

@@ -55,8 +55,8 @@ fn c_text(text: &str) -> CString {
 
 /// Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
 ///
-/// `path` is NUL-terminated, in the system's encoding. Fails with `BETZ_ERROR_IO`,
-/// `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
+/// `path` is NUL-terminated, in the system's encoding, and names a regular file: pipes and devices are
+/// refused at once. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
 ///
 /// Thread-safe: yes. Realtime-safe: no (reads a file). Allocates: yes.
 ///
@@ -323,26 +323,21 @@ pub unsafe extern "C" fn betz_model_output_unit(
     }
 }
 
-/// How well a model decodes one output what it was not trained on, by cross-validation.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_score {
-    /// Coefficient of determination, 1 - residual / total sum of squares.
-    pub r2: f64,
-    /// Root mean square error, in the output's unit.
-    pub rmse: f64,
-    /// RMSE / (max - min of the truth).
-    pub nrmse_range: f64,
-    /// RMSE / standard deviation of the truth.
-    pub nrmse_std: f64,
+grows! {
+    /// How well a model decodes one output what it was not trained on, by cross-validation.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_score {
+        /// Coefficient of determination, 1 - residual / total sum of squares.
+        pub r2: f64,
+        /// Root mean square error, in the output's unit.
+        pub rmse: f64,
+        /// RMSE / (max - min of the truth).
+        pub nrmse_range: f64,
+        /// RMSE / standard deviation of the truth.
+        pub nrmse_std: f64,
+    }
 }
-
-grows!(betz_score {
-    r2: f64,
-    rmse: f64,
-    nrmse_range: f64,
-    nrmse_std: f64,
-});
 
 /// The cross-validated score of output `output` (0 to outputs - 1), kept with the model, to `*out`, whose
 /// size in bytes is `size` (give `sizeof`).

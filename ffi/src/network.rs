@@ -83,82 +83,61 @@ pub struct betz_edge {
     pub r: f32,
 }
 
-/// A window of a network.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_network_info {
-    /// Windows completed before this one.
-    pub window: u64,
-    /// The tick of its first step.
-    pub first_tick: i64,
-    /// The tick behind its last step.
-    pub end_tick: i64,
-    /// Its edges, also those beyond `betz_network_config.max_edges`.
-    pub edges: u64,
-    /// Channels whose counts are all equal in this window: they have no correlation with any.
-    pub undefined: u64,
+grows! {
+    /// A window of a network.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_network_info {
+        /// Windows completed before this one.
+        pub window: u64,
+        /// The tick of its first step.
+        pub first_tick: i64,
+        /// The tick behind its last step.
+        pub end_tick: i64,
+        /// Its edges, also those beyond `betz_network_config.max_edges`.
+        pub edges: u64,
+        /// Channels whose counts are all equal in this window: they have no correlation with any.
+        pub undefined: u64,
+    }
 }
 
-grows!(betz_network_info {
-    window: u64,
-    first_tick: i64,
-    end_tick: i64,
-    edges: u64,
-    undefined: u64,
-});
-
-/// What a network has taken, and how long that took.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_network_stats {
-    /// Steps taken.
-    pub steps: u64,
-    /// Steps that wait for the network's thread now.
-    pub waiting: u64,
-    /// Steps that found no room: the network never saw them, and began anew behind them.
-    pub dropped: u64,
-    /// Whole bins.
-    pub bins: u64,
-    /// Windows completed.
-    pub windows: u64,
-    /// Of these, windows whose edges were not looked for because the thread was late. The next is whole.
-    pub skipped_windows: u64,
-    /// How often a step did not follow the one before (a reset, steps skipped or dropped). No window holds
-    /// bins of both sides.
-    pub gaps: u64,
-    /// Steps before a gap that filled no bin.
-    pub partial_steps: u64,
-    /// Spikes of channels that the network does not have.
-    pub unknown_channel_spikes: u64,
-    /// Counts of a channel and bin that were no whole number of 0 to 65,535, and became the nearest one.
-    pub altered_counts: u64,
-    /// Updates timed: one a bin.
-    pub updates: u64,
-    /// Median time of an update, in microseconds to 1 %: a bin's sums, and the edges of a window that it
-    /// completes.
-    pub update_p50_us: f64,
-    /// 99th percentile.
-    pub update_p99_us: f64,
-    /// The slowest; what the machine did in between is in it.
-    pub update_max_us: f64,
+grows! {
+    /// What a network has taken, and how long that took.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_network_stats {
+        /// Steps taken.
+        pub steps: u64,
+        /// Steps that wait for the network's thread now.
+        pub waiting: u64,
+        /// Steps that found no room: the network never saw them, and began anew behind them.
+        pub dropped: u64,
+        /// Whole bins.
+        pub bins: u64,
+        /// Windows completed.
+        pub windows: u64,
+        /// Of these, windows whose edges were not looked for because the thread was late. The next is whole.
+        pub skipped_windows: u64,
+        /// How often a step did not follow the one before (a reset, steps skipped or dropped). No window holds
+        /// bins of both sides.
+        pub gaps: u64,
+        /// Steps before a gap that filled no bin.
+        pub partial_steps: u64,
+        /// Spikes of channels that the network does not have.
+        pub unknown_channel_spikes: u64,
+        /// Counts of a channel and bin that were no whole number of 0 to 65,535, and became the nearest one.
+        pub altered_counts: u64,
+        /// Updates timed: one a bin.
+        pub updates: u64,
+        /// Median time of an update, in microseconds to 1 %: a bin's sums, and the edges of a window that it
+        /// completes.
+        pub update_p50_us: f64,
+        /// 99th percentile.
+        pub update_p99_us: f64,
+        /// The slowest; what the machine did in between is in it.
+        pub update_max_us: f64,
+    }
 }
-
-grows!(betz_network_stats {
-    steps: u64,
-    waiting: u64,
-    dropped: u64,
-    bins: u64,
-    windows: u64,
-    skipped_windows: u64,
-    gaps: u64,
-    partial_steps: u64,
-    unknown_channel_spikes: u64,
-    altered_counts: u64,
-    updates: u64,
-    update_p50_us: f64,
-    update_p99_us: f64,
-    update_max_us: f64,
-});
 
 /// Opens a network and starts its thread, which has the priority and the processors that the configuration
 /// says, whatever the calling thread has, and blocks all signals. After fork() a network of the parent can

@@ -25,89 +25,61 @@ pub enum betz_edge_sign {
     BETZ_EDGE_NEGATIVE = 2,
 }
 
-/// What a network keeps. Fill it with `betz_network_config_default`, then set at least `channels`,
-/// `tick_seconds`, `bin_seconds` and `window_bins`. Everything is copied.
-#[repr(C)]
-pub struct betz_network_config {
-    /// Size of this struct in bytes, as the caller was compiled: set by the default.
-    pub struct_size: u32,
-    /// Channels are 0 to `channels` - 1, at most 16,384. No default. For a session's network: at least
-    /// the model's.
-    pub channels: u32,
-    /// Length of a tick in seconds. No default. For a session's network: the model's step.
-    pub tick_seconds: f64,
-    /// Length of the bins that spikes are counted in, in seconds: a whole number of ticks. No default.
-    pub bin_seconds: f64,
-    /// Length of a window in bins, 2 to 32,768. No default.
-    pub window_bins: u32,
-    /// Bins from one window to the next, at least 1. Default: 1.
-    pub step_bins: u32,
-    /// Least correlation of an edge, 0 to 1. Default: 0.5.
-    pub threshold: f64,
-    /// Which correlations count. Default: `BETZ_EDGE_BOTH`.
-    pub sign: MaybeUninit<betz_edge_sign>,
-    /// Edges of a window that are kept, the first ones by (i, j), 12 bytes each, twice; all are counted.
-    /// 0 (default): as many as there are pairs, or 2^20 if those are more.
-    pub max_edges: u32,
-    /// 1: a correlation must exceed the threshold; 0 (default): or equal it.
-    pub strict: u32,
-    /// 1: look for communities in every window (Leiden, from those of the window before); 0 (default): do
-    /// not.
-    pub communities: u32,
-    /// What waits for the network's thread, 16 bytes each, one for a step and one for each channel that
-    /// fires in it: more than `channels`, at most 2^24. Steps that find no room are dropped and counted.
-    /// 0 (default): 65,536, or four steps of all channels if those are more.
-    pub capacity: usize,
-    /// Priority of the network's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
-    /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
-    pub thread_priority: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// Processors that this thread may run on, by number. NULL (default): those that the process had
-    /// when the library was loaded, whatever the calling thread is pinned to.
-    pub processors: *const u32,
-    /// Number of processors, 0 for NULL.
-    pub n_processors: usize,
+grows! {
+    /// What a network keeps. Fill it with `betz_network_config_default`, then set at least `channels`,
+    /// `tick_seconds`, `bin_seconds` and `window_bins`. Everything is copied.
+    #[repr(C)]
+    pub struct betz_network_config {
+        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        pub struct_size: u32,
+        /// Channels are 0 to `channels` - 1, at most 16,384. No default. For a session's network: at least
+        /// the model's.
+        pub channels: u32,
+        /// Length of a tick in seconds. No default. For a session's network: the model's step.
+        pub tick_seconds: f64,
+        /// Length of the bins that spikes are counted in, in seconds: a whole number of ticks. No default.
+        pub bin_seconds: f64,
+        /// Length of a window in bins, 2 to 32,768. No default.
+        pub window_bins: u32,
+        /// Bins from one window to the next, at least 1. Default: 1.
+        pub step_bins: u32,
+        /// Least correlation of an edge, 0 to 1. Default: 0.5.
+        pub threshold: f64,
+        /// Which correlations count. Default: `BETZ_EDGE_BOTH`.
+        pub sign: MaybeUninit<betz_edge_sign>,
+        /// Edges of a window that are kept, the first ones by (i, j), 12 bytes each, twice; all are counted.
+        /// 0 (default): as many as there are pairs, or 2^20 if those are more.
+        pub max_edges: u32,
+        /// 1: a correlation must exceed the threshold; 0 (default): or equal it.
+        pub strict: u32,
+        /// 1: look for communities in every window (Leiden, from those of the window before); 0 (default): do
+        /// not.
+        pub communities: u32,
+        /// What waits for the network's thread, 16 bytes each, one for a step and one for each channel that
+        /// fires in it: more than `channels`, at most 2^24. Steps that find no room are dropped and counted.
+        /// 0 (default): 65,536, or four steps of all channels if those are more.
+        pub capacity: usize,
+        /// Priority of the network's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
+        /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        pub thread_priority: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// Processors that this thread may run on, by number. NULL (default): those that the process had
+        /// when the library was loaded, whatever the calling thread is pinned to.
+        pub processors: *const u32,
+        /// Number of processors, 0 for NULL.
+        pub n_processors: usize,
+    }
 }
-
-grows!(betz_network_config {
-    struct_size: u32,
-    channels: u32,
-    tick_seconds: f64,
-    bin_seconds: f64,
-    window_bins: u32,
-    step_bins: u32,
-    threshold: f64,
-    sign: MaybeUninit<betz_edge_sign>,
-    max_edges: u32,
-    strict: u32,
-    communities: u32,
-    capacity: usize,
-    thread_priority: u32,
-    reserved: u32,
-    processors: *const u32,
-    n_processors: usize,
-});
 
 impl Config for betz_network_config {
     fn defaults() -> Self {
         Self {
             struct_size: size_of::<Self>() as u32,
-            channels: 0,
-            tick_seconds: 0.0,
-            bin_seconds: 0.0,
-            window_bins: 0,
             step_bins: 1,
             threshold: 0.5,
             sign: MaybeUninit::new(betz_edge_sign::BETZ_EDGE_BOTH),
-            max_edges: 0,
-            strict: 0,
-            communities: 0,
-            capacity: 0,
-            thread_priority: 0,
-            reserved: 0,
-            processors: std::ptr::null(),
-            n_processors: 0,
+            ..grow::zeroed()
         }
     }
 }

@@ -81,34 +81,27 @@ pub enum betz_late_spikes {
     BETZ_LATE_SPIKES_DISCARD = 1,
 }
 
-/// How a queue stands, seen from the consuming thread.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_queue_state {
-    /// The tick that `betz_queue_step` decodes next.
-    pub tick: i64,
-    /// The newest tick that the producer has marked; INT64_MIN before the first.
-    pub newest_tick: i64,
-    /// Time since the producer marked a tick, in microseconds: the age of the newest data. Grows
-    /// when the acquisition has stopped. INFINITY before the first mark.
-    pub newest_age_us: f64,
-    /// Spikes that found no room, ever. Those dropped before a mark are seen with it.
-    pub dropped: u64,
-    /// Spikes in line now.
-    pub waiting: u64,
-    /// Ticks by which the newest mark is ahead of the last tick decoded: 0 when all that is known is
-    /// decoded, negative when steps have run ahead of the data; INT64_MIN before the first mark.
-    pub lag: i64,
+grows! {
+    /// How a queue stands, seen from the consuming thread.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_queue_state {
+        /// The tick that `betz_queue_step` decodes next.
+        pub tick: i64,
+        /// The newest tick that the producer has marked; INT64_MIN before the first.
+        pub newest_tick: i64,
+        /// Time since the producer marked a tick, in microseconds: the age of the newest data. Grows
+        /// when the acquisition has stopped. INFINITY before the first mark.
+        pub newest_age_us: f64,
+        /// Spikes that found no room, ever. Those dropped before a mark are seen with it.
+        pub dropped: u64,
+        /// Spikes in line now.
+        pub waiting: u64,
+        /// Ticks by which the newest mark is ahead of the last tick decoded: 0 when all that is known is
+        /// decoded, negative when steps have run ahead of the data; INT64_MIN before the first mark.
+        pub lag: i64,
+    }
 }
-
-grows!(betz_queue_state {
-    tick: i64,
-    newest_tick: i64,
-    newest_age_us: f64,
-    dropped: u64,
-    waiting: u64,
-    lag: i64,
-});
 
 /// What becomes of a session whose queue goes on elsewhere. 32 bits.
 #[repr(u32)]
@@ -121,27 +114,22 @@ pub enum betz_resync {
     BETZ_RESYNC_RESET = 1,
 }
 
-/// How a queue is made. Fill it with `betz_queue_config_default`, then change what you need.
-#[repr(C)]
-pub struct betz_queue_config {
-    /// Size of this struct in bytes, as the caller was compiled: set by the default.
-    pub struct_size: u32,
-    /// What becomes of late spikes. Default: they are taken.
-    pub late_spikes: MaybeUninit<betz_late_spikes>,
-    /// Spikes that it holds at most, 1 to 2^24; 20 bytes each. Default: 65,536.
-    pub capacity: usize,
-    /// How far ahead of the tick that is decoded a spike's tick may lie, in seconds, above 0. What lies
-    /// further is a fault of the acquisition's: it is counted (`betz_stats.future`) and left out, so that it
-    /// holds up nothing. Default: 10.
-    pub ahead_seconds: f64,
+grows! {
+    /// How a queue is made. Fill it with `betz_queue_config_default`, then change what you need.
+    #[repr(C)]
+    pub struct betz_queue_config {
+        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        pub struct_size: u32,
+        /// What becomes of late spikes. Default: they are taken.
+        pub late_spikes: MaybeUninit<betz_late_spikes>,
+        /// Spikes that it holds at most, 1 to 2^24; 20 bytes each. Default: 65,536.
+        pub capacity: usize,
+        /// How far ahead of the tick that is decoded a spike's tick may lie, in seconds, above 0. What lies
+        /// further is a fault of the acquisition's: it is counted (`betz_stats.future`) and left out, so that it
+        /// holds up nothing. Default: 10.
+        pub ahead_seconds: f64,
+    }
 }
-
-grows!(betz_queue_config {
-    struct_size: u32,
-    late_spikes: MaybeUninit<betz_late_spikes>,
-    capacity: usize,
-    ahead_seconds: f64,
-});
 
 impl Config for betz_queue_config {
     fn defaults() -> Self {
@@ -272,7 +260,8 @@ pub unsafe extern "C" fn betz_queue_push(
 }
 
 /// Says that every spike up to and including `tick` has been pushed: the data's age counts from
-/// here. Call it every tick, also when nothing fired.
+/// here. Call it every tick, also when nothing fired. Steps whose tick is not marked are flagged
+/// (`BETZ_STEP_STALE`), also before the first mark.
 ///
 /// Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -313,7 +302,7 @@ pub unsafe extern "C" fn betz_queue_step(
     unsafe {
         barrier::run_on(queue, |queue| {
             let (session, _guard) = barrier::second(session)?;
-            let out = session.estimates(out, outputs)?;
+            let out = cast::slice_mut(out, outputs, "out")?;
             Ok(queue.consumer().try_step(session.session(), out)?)
         })
     }

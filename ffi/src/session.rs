@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use betz::stream::{
-    ChannelRules, Clamp, HealthReader, Hold, Session, SessionConfig, Swapper, UnknownChannels,
+    ChannelRules, Clamp, HealthReader, Hold, Input, Session, SessionConfig, Swapper,
+    UnknownChannels,
 };
 
 use crate::allocator::expect_room;
@@ -28,7 +29,6 @@ pub struct betz_session {
     session: UnsafeCell<Session>,
     /// How other threads reach the session while it steps.
     swapper: Mutex<Swapper>,
-    refuses_unknown_channels: bool,
     /// What other threads read, when the configuration asks for it.
     health: Option<HealthReader>,
     /// A checkpoint that was asked for and has not been fetched yet.
@@ -96,44 +96,6 @@ impl betz_session {
     pub(crate) fn has_network(&self) -> &AtomicBool {
         &self.has_network
     }
-
-    /// One count per channel.
-    ///
-    /// # Safety
-    /// As [`cast::slice`].
-    #[inline]
-    unsafe fn counts<'a, T>(&self, counts: *const T, channels: usize) -> Result<&'a [T]> {
-        if channels != self.channels {
-            return Err(Failure::Length {
-                name: "channels",
-                expected: self.channels,
-                got: channels,
-            });
-        }
-        // SAFETY: the caller's promise.
-        unsafe { cast::slice(counts, channels, "counts") }
-    }
-
-    /// Room for one estimate an output.
-    ///
-    /// # Safety
-    /// As [`cast::slice_mut`].
-    #[inline]
-    pub(crate) unsafe fn estimates<'a>(
-        &self,
-        out: *mut f32,
-        outputs: usize,
-    ) -> Result<&'a mut [f32]> {
-        if outputs != self.outputs {
-            return Err(Failure::Length {
-                name: "outputs",
-                expected: self.outputs,
-                got: outputs,
-            });
-        }
-        // SAFETY: the caller's promise.
-        unsafe { cast::slice_mut(out, outputs, "out") }
-    }
 }
 
 /// What becomes of a spike whose channel the model does not have. 32 bits.
@@ -147,118 +109,81 @@ pub enum betz_unknown_channels {
     BETZ_UNKNOWN_CHANNELS_REFUSE = 1,
 }
 
-/// How a session runs. Fill it with `betz_session_config_default`, then change what you need.
-#[repr(C)]
-pub struct betz_session_config {
-    /// Size of this struct in bytes, as the caller was compiled: set by the default.
-    pub struct_size: u32,
-    /// Policy for spikes of channels that the model does not have. Default: ignore.
-    pub unknown_channels: MaybeUninit<betz_unknown_channels>,
-    /// Lowest value given out, in output units, one an output; NULL (default) for no bound. A
-    /// single bound is written as -INFINITY. Copied on opening.
-    pub clamp_low: *const f32,
-    /// Highest value given out, in output units, one an output; NULL (default) for no bound.
-    /// Copied on opening.
-    pub clamp_high: *const f32,
-    /// Number of entries behind `clamp_low` and `clamp_high`: the model's outputs, or 0.
-    pub clamp_len: usize,
-    /// One byte a channel, 0 for a channel that is to take no part (an electrode that has gone
-    /// bad); NULL (default) for none. Copied on opening; holds for swapped-in models as well. A
-    /// channel that the model masks stays masked.
-    pub channel_mask: *const u8,
-    /// Number of entries behind `channel_mask`: the model's channels, or 0.
-    pub channel_mask_len: usize,
-    /// Longest time a step should take, in microseconds; longer ones are counted
-    /// (`betz_stats.deadline_misses`). 0 (default): no deadline. Needs `statistics`.
-    pub deadline_us: f64,
-    /// 1 (default): time every step, about 20 ns each. 0: count only.
-    pub statistics: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// 1: while data are missing or flagged, the last good outputs are held for `hold_seconds`, then go to
-    /// `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): estimates go on by
-    /// what silence means.
-    pub hold: u32,
-    /// Flagged steps in a row (blanked, out of range) that are still believed. Default: 2.
-    pub patience_steps: u32,
-    /// Default: 0.2.
-    pub hold_seconds: f64,
-    /// Default: 0.5.
-    pub decay_seconds: f64,
-    /// Where held outputs come to rest, one an output; NULL (default): 0. Copied on opening.
-    pub rest: *const f32,
-    /// Number of entries behind `rest`: the model's outputs, or 0.
-    pub rest_len: usize,
-    /// 1: every step publishes what `betz_session_health` reads from other threads, some 10 ns a step. 0
-    /// (default): it does not.
-    pub health: u32,
-    /// Zero.
-    pub reserved_2: u32,
-    /// Largest change of each output from one step to the next, in output units, one an output (INFINITY: any);
-    /// NULL (default) for no limit. An output that would change more goes as far as it may
-    /// (`BETZ_STEP_SLEWED`), held ones too; the first step after opening and a reset is free. Copied on opening.
-    pub slew: *const f32,
-    /// Number of entries behind `slew`: the model's outputs, or 0.
-    pub slew_len: usize,
-    /// 1: steps count each channel's spikes, look once a second for channels that are dead or scream, and say so
-    /// (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`); `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not know
-    /// how many are usual (trained on fewer than 200 steps, or on a signal). A trainer that watches does it in
-    /// their place. About 1 ns a spike, and some a channel once a second. 0 (default): they do not.
-    pub watch_channels: u32,
-    /// Zero.
-    pub reserved_3: u32,
+grows! {
+    /// How a session runs. Fill it with `betz_session_config_default`, then change what you need.
+    #[repr(C)]
+    pub struct betz_session_config {
+        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        pub struct_size: u32,
+        /// Policy for spikes of channels that the model does not have. Default: ignore.
+        pub unknown_channels: MaybeUninit<betz_unknown_channels>,
+        /// Lowest value given out, in output units, one per output; NULL (default) for no bound. -INFINITY: no
+        /// bound for this output. The bounds are hard: what `hold` and `slew` give out lies within them, too.
+        /// Copied on opening.
+        pub clamp_low: *const f32,
+        /// Highest value given out, in output units, one an output; NULL (default) for no bound.
+        /// Copied on opening.
+        pub clamp_high: *const f32,
+        /// Number of entries behind `clamp_low` and `clamp_high`: the model's outputs, or 0.
+        pub clamp_len: usize,
+        /// One byte a channel, 0 for a channel that is to take no part (an electrode that has gone
+        /// bad); NULL (default) for none. Copied on opening; holds for swapped-in models as well. A
+        /// channel that the model masks stays masked.
+        pub channel_mask: *const u8,
+        /// Number of entries behind `channel_mask`: the model's channels, or 0.
+        pub channel_mask_len: usize,
+        /// Longest time a step should take, in microseconds; longer ones are counted
+        /// (`betz_stats.deadline_misses`). 0 (default): no deadline. Needs `statistics`.
+        pub deadline_us: f64,
+        /// 1 (default): time every step, about 20 ns each. 0: count only.
+        pub statistics: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// 1: while data are missing or flagged, the last good outputs are held for `hold_seconds`, then go to
+        /// `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): estimates go on by
+        /// what silence means.
+        pub hold: u32,
+        /// Flagged steps in a row (blanked, out of range) that are still believed. Default: 2.
+        pub patience_steps: u32,
+        /// Default: 0.2.
+        pub hold_seconds: f64,
+        /// Default: 0.5.
+        pub decay_seconds: f64,
+        /// Where held outputs come to rest, one an output; NULL (default): 0. Copied on opening.
+        pub rest: *const f32,
+        /// Number of entries behind `rest`: the model's outputs, or 0.
+        pub rest_len: usize,
+        /// 1: every step publishes what `betz_session_health` reads from other threads, some 10 ns a step. 0
+        /// (default): it does not.
+        pub health: u32,
+        /// Zero.
+        pub reserved_2: u32,
+        /// Largest change of each output from one step to the next, in output units, one an output (INFINITY: any);
+        /// NULL (default) for no limit. An output that would change more goes as far as it may
+        /// (`BETZ_STEP_SLEWED`), held ones too; the first step after opening and a reset is free. Copied on opening.
+        pub slew: *const f32,
+        /// Number of entries behind `slew`: the model's outputs, or 0.
+        pub slew_len: usize,
+        /// 1: steps count each channel's spikes, look once a second for channels that are dead or scream, and say so
+        /// (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`); `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not know
+        /// how many are usual (trained on fewer than 200 steps, or on a signal). A trainer that watches does it in
+        /// their place. About 1 ns a spike, and some a channel once a second. 0 (default): they do not.
+        pub watch_channels: u32,
+        /// Zero.
+        pub reserved_3: u32,
+    }
 }
-
-grows!(betz_session_config {
-    struct_size: u32,
-    unknown_channels: MaybeUninit<betz_unknown_channels>,
-    clamp_low: *const f32,
-    clamp_high: *const f32,
-    clamp_len: usize,
-    channel_mask: *const u8,
-    channel_mask_len: usize,
-    deadline_us: f64,
-    statistics: u32,
-    reserved: u32,
-    hold: u32,
-    patience_steps: u32,
-    hold_seconds: f64,
-    decay_seconds: f64,
-    rest: *const f32,
-    rest_len: usize,
-    health: u32,
-    reserved_2: u32,
-    slew: *const f32,
-    slew_len: usize,
-    watch_channels: u32,
-    reserved_3: u32,
-});
 
 impl Config for betz_session_config {
     fn defaults() -> Self {
         Self {
             struct_size: size_of::<Self>() as u32,
             unknown_channels: MaybeUninit::new(betz_unknown_channels::BETZ_UNKNOWN_CHANNELS_IGNORE),
-            clamp_low: std::ptr::null(),
-            clamp_high: std::ptr::null(),
-            clamp_len: 0,
-            channel_mask: std::ptr::null(),
-            channel_mask_len: 0,
-            deadline_us: 0.0,
             statistics: 1,
-            reserved: 0,
-            hold: 0,
             patience_steps: 2,
             hold_seconds: 0.2,
             decay_seconds: 0.5,
-            rest: std::ptr::null(),
-            rest_len: 0,
-            health: 0,
-            reserved_2: 0,
-            slew: std::ptr::null(),
-            slew_len: 0,
-            watch_channels: 0,
-            reserved_3: 0,
+            ..grow::zeroed()
         }
     }
 }
@@ -385,7 +310,6 @@ pub unsafe extern "C" fn betz_session_open(
             let watches = grow::flag(config.watch_channels, "config->watch_channels")?;
             let config = config.read()?;
             let out = cast::out(out, "out")?;
-            let refuses_unknown_channels = config.unknown_channels == UnknownChannels::Refuse;
             let mut session = Session::open(model.decoder(), config)?;
             if watches {
                 session.watch_itself(model.decoder(), ChannelRules::default())?;
@@ -400,7 +324,6 @@ pub unsafe extern "C" fn betz_session_open(
                 has_network: AtomicBool::new(false),
                 session: UnsafeCell::new(session),
                 swapper,
-                refuses_unknown_channels,
                 health,
                 checkpoint: Mutex::new(None),
                 poison: Poison::default(),
@@ -429,7 +352,7 @@ pub unsafe extern "C" fn betz_session_variances(
     unsafe {
         barrier::run_on(session, |handle| {
             let out = cast::slice_mut(out, n, "out")?;
-            Ok(handle.session().variances(out)?)
+            Ok(handle.session().try_variances(out)?)
         })
     }
 }
@@ -456,9 +379,9 @@ pub unsafe extern "C" fn betz_session_step_counts(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            let counts = handle.counts(counts, channels)?;
-            let out = handle.estimates(out, outputs)?;
-            Ok(handle.session().step_counts(counts, out)?)
+            let counts = cast::slice(counts, channels, "counts")?;
+            let out = cast::slice_mut(out, outputs, "out")?;
+            Ok(handle.session().try_step(&Input::Counts(counts), out)?)
         })
     }
 }
@@ -487,19 +410,8 @@ pub unsafe extern "C" fn betz_session_step_spikes(
     unsafe {
         barrier::run_on(session, |handle| {
             let channels = cast::slice(channels, n, "channels")?;
-            if handle.refuses_unknown_channels {
-                // Here and not in the session, whose refusal would allocate its message.
-                let known = |&channel: &u32| (channel as usize) < handle.channels;
-                if let Some(spike) = channels.iter().position(|channel| !known(channel)) {
-                    return Err(Failure::UnknownChannel {
-                        spike,
-                        channel: channels[spike],
-                        channels: handle.channels,
-                    });
-                }
-            }
-            let out = handle.estimates(out, outputs)?;
-            Ok(handle.session().step_spikes(channels, out)?)
+            let out = cast::slice_mut(out, outputs, "out")?;
+            Ok(handle.session().try_step(&Input::Spikes(channels), out)?)
         })
     }
 }
@@ -521,9 +433,9 @@ pub unsafe extern "C" fn betz_session_step_counts_u8(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            let counts = handle.counts(counts, channels)?;
-            let out = handle.estimates(out, outputs)?;
-            Ok(handle.session().step_counts_u8(counts, out)?)
+            let counts = cast::slice(counts, channels, "counts")?;
+            let out = cast::slice_mut(out, outputs, "out")?;
+            Ok(handle.session().try_step(&Input::CountsU8(counts), out)?)
         })
     }
 }
@@ -546,16 +458,9 @@ pub unsafe extern "C" fn betz_session_step_counts_f32(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            let counts = handle.counts(counts, channels)?;
-            // Here and not in the session, whose refusal would allocate its message.
-            if !counts.iter().all(|count| (0.0..=65535.0).contains(count)) {
-                return Err(Failure::Argument {
-                    name: "counts",
-                    expected: "values of 0 to 65535",
-                });
-            }
-            let out = handle.estimates(out, outputs)?;
-            Ok(handle.session().step_counts_f32(counts, out)?)
+            let counts = cast::slice(counts, channels, "counts")?;
+            let out = cast::slice_mut(out, outputs, "out")?;
+            Ok(handle.session().try_step_weighted(counts, out)?)
         })
     }
 }
@@ -577,8 +482,8 @@ pub unsafe extern "C" fn betz_session_step_stale(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            let out = handle.estimates(out, outputs)?;
-            Ok(handle.session().step_stale(out)?)
+            let out = cast::slice_mut(out, outputs, "out")?;
+            Ok(handle.session().try_step_stale(out)?)
         })
     }
 }

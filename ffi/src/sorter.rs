@@ -90,64 +90,49 @@ impl From<Spike> for betz_sorter_spike {
     }
 }
 
-/// What a sorter has taken.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_sorter_stats {
-    /// Samples of each channel.
-    pub samples: u64,
-    /// Spikes that no unit has.
-    pub unlabelled: u64,
-    /// Artefacts: stretches that were blanked.
-    pub artefacts: u64,
-    /// Crossings in them, which are no spikes.
-    pub blanked: u64,
-    /// Values at an end of what 16 bits hold.
-    pub saturated: u64,
+grows! {
+    /// What a sorter has taken.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_sorter_stats {
+        /// Samples of each channel.
+        pub samples: u64,
+        /// Spikes that no unit has.
+        pub unlabelled: u64,
+        /// Artefacts: stretches that were blanked.
+        pub artefacts: u64,
+        /// Crossings in them, which are no spikes.
+        pub blanked: u64,
+        /// Values at an end of what 16 bits hold.
+        pub saturated: u64,
+    }
 }
 
-grows!(betz_sorter_stats {
-    samples: u64,
-    unlabelled: u64,
-    artefacts: u64,
-    blanked: u64,
-    saturated: u64,
-});
-
-/// A unit, and where it is now.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_sorter_unit {
-    /// Its number, which stays when others are merged or split (`betz sort edit`).
-    pub id: u32,
-    /// Channel of its largest minimum, as the samples have them.
-    pub channel: u32,
-    /// Mean minimum in training, below 0.
-    pub microvolts: f32,
-    /// Distance of its centre from that of training, in standard deviations of the noise; 0 where it does not follow
-    /// its spikes.
-    pub moved: f32,
-    /// Spikes a second in training.
-    pub trained_hz: f64,
-    /// Spikes a second now, by the same forgetting as its centre; NAN where it does not follow its spikes.
-    pub rate_hz: f64,
-    /// 1 when it is further than three standard deviations from where it was, or fires less than a third or more than
-    /// three times as often.
-    pub changed: u32,
-    /// 0.
-    pub reserved: u32,
+grows! {
+    /// A unit, and where it is now.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_sorter_unit {
+        /// Its number, which stays when others are merged or split (`betz sort edit`).
+        pub id: u32,
+        /// Channel of its largest minimum, as the samples have them.
+        pub channel: u32,
+        /// Mean minimum in training, below 0.
+        pub microvolts: f32,
+        /// Distance of its centre from that of training, in standard deviations of the noise; 0 where it does not follow
+        /// its spikes.
+        pub moved: f32,
+        /// Spikes a second in training.
+        pub trained_hz: f64,
+        /// Spikes a second now, by the same forgetting as its centre; NAN where it does not follow its spikes.
+        pub rate_hz: f64,
+        /// 1 when it is further than three standard deviations from where it was, or fires less than a third or more than
+        /// three times as often.
+        pub changed: u32,
+        /// 0.
+        pub reserved: u32,
+    }
 }
-
-grows!(betz_sorter_unit {
-    id: u32,
-    channel: u32,
-    microvolts: f32,
-    moved: f32,
-    trained_hz: f64,
-    rate_hz: f64,
-    changed: u32,
-    reserved: u32,
-});
 
 /// Reads the sorter file `path` (`betz sort train`) into a new sorter at rest, which the caller frees with
 /// `betz_sorter_close`. All allocation is here.

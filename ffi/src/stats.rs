@@ -7,63 +7,47 @@ use crate::grow::{self, grows};
 use crate::session::betz_session;
 use crate::status::betz_status;
 
-/// Counters and latencies of a session, since it was opened or since `betz_session_clear_stats`.
-///
-/// Latencies are of the step alone, by a monotonic clock, in microseconds to 1 %; zeros when
-/// `betz_session_config.statistics` is 0.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_stats {
-    /// Steps taken.
-    pub ticks: u64,
-    /// Spikes taken, of all channels that the model has, masked ones included.
-    pub spikes: u64,
-    /// Spikes ignored because the model has no such channel.
-    pub unknown_channel_spikes: u64,
-    /// Spikes lost before the session: the queue in front of it was full, or a queue held them for
-    /// a step that was refused.
-    pub dropped: u64,
-    /// Spikes that came from the queue after their tick, whether they were still taken or not.
-    pub late: u64,
-    /// Steps that took longer than the deadline.
-    pub deadline_misses: u64,
-    /// Models that have taken over from another, rolling back included.
-    pub model_swaps: u64,
-    /// Steps timed.
-    pub latency_steps: u64,
-    /// Median latency of a step.
-    pub latency_p50_us: f64,
-    /// 99th percentile.
-    pub latency_p99_us: f64,
-    /// 99.9th percentile.
-    pub latency_p99_9_us: f64,
-    /// The slowest step; what the machine did in between is in it.
-    pub latency_max_us: f64,
-    /// Mean.
-    pub latency_mean_us: f64,
-    /// Spikes from the queue that lay too far ahead and were left out.
-    pub future: u64,
-    /// Ticks skipped (`betz_session_skip`, `betz_queue_resync`).
-    pub skipped: u64,
+grows! {
+    /// Counters and latencies of a session, since it was opened or since `betz_session_clear_stats`.
+    ///
+    /// Latencies are of the step alone, by a monotonic clock, in microseconds to 1 %; zeros when
+    /// `betz_session_config.statistics` is 0.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_stats {
+        /// Steps taken.
+        pub ticks: u64,
+        /// Spikes taken, of all channels that the model has, masked ones included.
+        pub spikes: u64,
+        /// Spikes ignored because the model has no such channel.
+        pub unknown_channel_spikes: u64,
+        /// Spikes lost before the session: the queue in front of it was full, or a queue held them for
+        /// a step that was refused.
+        pub dropped: u64,
+        /// Spikes that came from the queue after their tick, whether they were still taken or not.
+        pub late: u64,
+        /// Steps that took longer than the deadline.
+        pub deadline_misses: u64,
+        /// Models that have taken over from another, rolling back included.
+        pub model_swaps: u64,
+        /// Steps timed.
+        pub latency_steps: u64,
+        /// Median latency of a step.
+        pub latency_p50_us: f64,
+        /// 99th percentile.
+        pub latency_p99_us: f64,
+        /// 99.9th percentile.
+        pub latency_p99_9_us: f64,
+        /// The slowest step; what the machine did in between is in it.
+        pub latency_max_us: f64,
+        /// Mean.
+        pub latency_mean_us: f64,
+        /// Spikes from the queue that lay too far ahead and were left out.
+        pub future: u64,
+        /// Ticks skipped (`betz_session_skip`, `betz_queue_resync`).
+        pub skipped: u64,
+    }
 }
-
-grows!(betz_stats {
-    ticks: u64,
-    spikes: u64,
-    unknown_channel_spikes: u64,
-    dropped: u64,
-    late: u64,
-    deadline_misses: u64,
-    model_swaps: u64,
-    latency_steps: u64,
-    latency_p50_us: f64,
-    latency_p99_us: f64,
-    latency_p99_9_us: f64,
-    latency_max_us: f64,
-    latency_mean_us: f64,
-    future: u64,
-    skipped: u64,
-});
 
 impl From<Stats> for betz_stats {
     fn from(stats: Stats) -> Self {

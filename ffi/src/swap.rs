@@ -122,49 +122,37 @@ fn send(
     Ok(swapper(session).swap_with(decoder, &options)?)
 }
 
-/// How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
-#[repr(C)]
-pub struct betz_swap_config {
-    /// Size of this struct in bytes, as the caller was compiled: set by the default.
-    pub struct_size: u32,
-    /// 0 (default): channels and outputs must have the names of the running model's, in the same order.
-    /// 1: channel i is channel i and output i is output i, whatever they are called; only their numbers
-    /// must agree.
-    pub by_position: u32,
-    /// The new model gives the estimates after so many ticks; 0: at the next tick, from rest. UINT64_MAX
-    /// (default): once what it has not seen is forgotten.
-    pub warm_up_steps: u64,
-    /// Then the estimates go from the old model's to its own over so many ticks. Default: 0.
-    pub cross_fade_steps: u64,
-    /// The spikes of the last ticks, ticks ascending on the session's clock, to warm the new model up with
-    /// in the calling thread; NULL (default): none. Not kept.
-    pub replay: *const betz_spike,
-    /// Number of spikes, 0 for NULL.
-    pub n_replay: usize,
-    /// The first tick that they do not cover; of no effect without spikes.
-    pub replay_end_tick: i64,
+grows! {
+    /// How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
+    #[repr(C)]
+    pub struct betz_swap_config {
+        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        pub struct_size: u32,
+        /// 0 (default): channels and outputs must have the names of the running model's, in the same order.
+        /// 1: channel i is channel i and output i is output i, whatever they are called; only their numbers
+        /// must agree.
+        pub by_position: u32,
+        /// The new model gives the estimates after so many ticks; 0: at the next tick, from rest. UINT64_MAX
+        /// (default): once what it has not seen is forgotten.
+        pub warm_up_steps: u64,
+        /// Then the estimates go from the old model's to its own over so many ticks. Default: 0.
+        pub cross_fade_steps: u64,
+        /// The spikes of the last ticks, ticks ascending on the session's clock, to warm the new model up with
+        /// in the calling thread; NULL (default): none. Not kept.
+        pub replay: *const betz_spike,
+        /// Number of spikes, 0 for NULL.
+        pub n_replay: usize,
+        /// The first tick that they do not cover; of no effect without spikes.
+        pub replay_end_tick: i64,
+    }
 }
-
-grows!(betz_swap_config {
-    struct_size: u32,
-    by_position: u32,
-    warm_up_steps: u64,
-    cross_fade_steps: u64,
-    replay: *const betz_spike,
-    n_replay: usize,
-    replay_end_tick: i64,
-});
 
 impl Config for betz_swap_config {
     fn defaults() -> Self {
         Self {
             struct_size: size_of::<Self>() as u32,
-            by_position: 0,
             warm_up_steps: u64::MAX,
-            cross_fade_steps: 0,
-            replay: std::ptr::null(),
-            n_replay: 0,
-            replay_end_tick: 0,
+            ..grow::zeroed()
         }
     }
 }
@@ -279,30 +267,24 @@ pub unsafe extern "C" fn betz_session_swap_state(
     }
 }
 
-/// How far a swap is, and which model runs.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_swap_progress {
-    /// Where it stands, a `betz_swap_state`.
-    pub state: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
-    /// the request is pending, what it asked for.
-    pub ticks_left: u64,
-    /// Ticks that warm-up and cross-fade of the last swap take in all.
-    pub ticks: u64,
-    /// `betz_model_fingerprint` of the model that gives the estimates.
-    pub running: u64,
+grows! {
+    /// How far a swap is, and which model runs.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_swap_progress {
+        /// Where it stands, a `betz_swap_state`.
+        pub state: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
+        /// the request is pending, what it asked for.
+        pub ticks_left: u64,
+        /// Ticks that warm-up and cross-fade of the last swap take in all.
+        pub ticks: u64,
+        /// `betz_model_fingerprint` of the model that gives the estimates.
+        pub running: u64,
+    }
 }
-
-grows!(betz_swap_progress {
-    state: u32,
-    reserved: u32,
-    ticks_left: u64,
-    ticks: u64,
-    running: u64,
-});
 
 /// How far the last swap is and which model runs, to `*out`, whose size in bytes is `size` (give `sizeof`).
 /// Also frees models that the session has retired since the last request.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz::Error;
 use betz::device::{Device, DeviceSpec};
-use betz::model::{LowPass, MAX_CHANNELS, MAX_OUTPUTS};
+use betz::model::{LowPass, MAX_CHANNELS, MAX_FILTERS, MAX_OUTPUTS};
 use betz::progress::Progress;
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
@@ -78,131 +78,88 @@ pub enum betz_bad_channels {
 pub type betz_progress =
     Option<extern "C" fn(user: *mut c_void, stage: *const c_char, done: u64, total: u64) -> u32>;
 
-/// How a model is trained. Fill it with `betz_train_config_default`, then set at least
-/// `step_seconds` and `channels`. Everything is copied: nothing needs to outlive the call.
-#[repr(C)]
-pub struct betz_train_config {
-    /// Size of this struct in bytes, as the caller was compiled: set by the default.
-    pub struct_size: u32,
-    /// Number of channels, 1 to 1,048,576. No default.
-    pub channels: u32,
-    /// Length of one step (tick) in seconds. No default.
-    pub step_seconds: f64,
-    /// The bank: filters applied to every channel. NULL (default): cross-validation chooses among
-    /// the library's presets; needs `folds`.
-    pub filters: *const betz_filter,
-    /// Number of filters, at most 256; 0 for NULL.
-    pub n_filters: usize,
-    /// Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
-    /// everything.
-    pub segments: *const betz_segment,
-    /// Number of trials, 0 for NULL.
-    pub n_segments: usize,
-    /// How the ridge is chosen. Default: by cross-validation.
-    pub ridge_choice: MaybeUninit<betz_ridge>,
-    /// Policy for dead and duplicated channels. Default: refuse.
-    pub bad_channels: MaybeUninit<betz_bad_channels>,
-    /// sigma or lambda, see `ridge_choice`. Default: 0.
-    pub ridge: f64,
-    /// The output at step t estimates the behaviour at step t - delay_steps; a negative delay looks
-    /// ahead. Default: 0.
-    pub delay_steps: i64,
-    /// Cut-off (-3 dB) in Hz of a Butterworth low-pass behind the filters. Default: 0, none.
-    pub low_pass_hz: f64,
-    /// Its order, 1 to 8. Default: 2; of no effect without a cut-off.
-    pub low_pass_order: u32,
-    /// Folds of the cross-validation that chooses what was left open and scores the model
-    /// (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
-    /// several times as fast; bank and ridge must then be given. At most 1,000, and the steps.
-    pub folds: u32,
-    /// Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ...,
-    /// as for the command line's recordings.
-    pub channel_names: *const *const c_char,
-    /// Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
-    pub output_names: *const *const c_char,
-    /// Units of the outputs, UTF-8, one an output; NULL (default): unknown.
-    pub output_units: *const *const c_char,
-    /// Told how far training is; NULL (default): nobody.
-    pub progress: betz_progress,
-    /// Handed to `progress` as it is.
-    pub progress_user: *mut c_void,
-    /// Where to train: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
-    /// `BETZ_ERROR_DEVICE_UNAVAILABLE` where there is none; "auto", wherever less time is expected.
-    /// NULL (default): "cpu", which gives the same bits on any number of threads; a device's differ
-    /// in rounding.
-    pub device: *const c_char,
-    /// Threads that train; they end with the call. 0 (default): one for each of the processors below.
-    pub threads: u32,
-    /// Their priority: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the
-    /// right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
-    pub thread_priority: u32,
-    /// Processors that they may run on, by number. NULL (default): those that the process had when the
-    /// library was loaded, whatever the calling thread is pinned to.
-    pub processors: *const u32,
-    /// Number of processors, 0 for NULL.
-    pub n_processors: usize,
-    /// Keep the sums that the model was solved from in it, for `betz_trainer_open` and `betz drop`, if they
-    /// take no more than so many bytes (features^2 / 2 * 8, and a little); else training is refused before
-    /// it begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): keep none.
-    pub retain_bytes: usize,
+grows! {
+    /// How a model is trained. Fill it with `betz_train_config_default`, then set at least
+    /// `step_seconds` and `channels`. Everything is copied: nothing needs to outlive the call.
+    #[repr(C)]
+    pub struct betz_train_config {
+        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        pub struct_size: u32,
+        /// Number of channels, 1 to 1,048,576. No default.
+        pub channels: u32,
+        /// Length of one step (tick) in seconds. No default.
+        pub step_seconds: f64,
+        /// The bank: filters applied to every channel. NULL (default): cross-validation chooses among
+        /// the library's presets; needs `folds`.
+        pub filters: *const betz_filter,
+        /// Number of filters, at most 256; 0 for NULL.
+        pub n_filters: usize,
+        /// Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
+        /// everything.
+        pub segments: *const betz_segment,
+        /// Number of trials, 0 for NULL.
+        pub n_segments: usize,
+        /// How the ridge is chosen. Default: by cross-validation.
+        pub ridge_choice: MaybeUninit<betz_ridge>,
+        /// Policy for dead and duplicated channels. Default: refuse.
+        pub bad_channels: MaybeUninit<betz_bad_channels>,
+        /// sigma or lambda, see `ridge_choice`. Default: 0.
+        pub ridge: f64,
+        /// The output at step t estimates the behaviour at step t - delay_steps; a negative delay looks
+        /// ahead. Default: 0.
+        pub delay_steps: i64,
+        /// Cut-off (-3 dB) in Hz of a Butterworth low-pass behind the filters. Default: 0, none.
+        pub low_pass_hz: f64,
+        /// Its order, 1 to 8. Default: 2; of no effect without a cut-off.
+        pub low_pass_order: u32,
+        /// Folds of the cross-validation that chooses what was left open and scores the model
+        /// (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
+        /// several times as fast; bank and ridge must then be given. At most 1,000, and the steps.
+        pub folds: u32,
+        /// Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ...,
+        /// as for the command line's recordings.
+        pub channel_names: *const *const c_char,
+        /// Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
+        pub output_names: *const *const c_char,
+        /// Units of the outputs, UTF-8, one an output; NULL (default): unknown.
+        pub output_units: *const *const c_char,
+        /// Told how far training is; NULL (default): nobody.
+        pub progress: betz_progress,
+        /// Handed to `progress` as it is.
+        pub progress_user: *mut c_void,
+        /// Where to train: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
+        /// `BETZ_ERROR_DEVICE_UNAVAILABLE` where there is none; "auto", wherever less time is expected.
+        /// NULL (default): "cpu", which gives the same bits on any number of threads; a device's differ
+        /// in rounding.
+        pub device: *const c_char,
+        /// Threads that train; they end with the call. 0 (default): one for each of the processors below.
+        pub threads: u32,
+        /// Their priority: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the
+        /// right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        pub thread_priority: u32,
+        /// Processors that they may run on, by number. NULL (default): those that the process had when the
+        /// library was loaded, whatever the calling thread is pinned to.
+        pub processors: *const u32,
+        /// Number of processors, 0 for NULL.
+        pub n_processors: usize,
+        /// Keep the sums that the model was solved from in it, for `betz_trainer_open` and `betz drop`, if they
+        /// take no more than so many bytes (features^2 / 2 * 8, and a little); else training is refused before
+        /// it begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): keep none.
+        pub retain_bytes: usize,
+    }
 }
-
-grows!(betz_train_config {
-    struct_size: u32,
-    channels: u32,
-    step_seconds: f64,
-    filters: *const betz_filter,
-    n_filters: usize,
-    segments: *const betz_segment,
-    n_segments: usize,
-    ridge_choice: MaybeUninit<betz_ridge>,
-    bad_channels: MaybeUninit<betz_bad_channels>,
-    ridge: f64,
-    delay_steps: i64,
-    low_pass_hz: f64,
-    low_pass_order: u32,
-    folds: u32,
-    channel_names: *const *const c_char,
-    output_names: *const *const c_char,
-    output_units: *const *const c_char,
-    progress: betz_progress,
-    progress_user: *mut c_void,
-    device: *const c_char,
-    threads: u32,
-    thread_priority: u32,
-    processors: *const u32,
-    n_processors: usize,
-    retain_bytes: usize,
-});
 
 impl Config for betz_train_config {
     fn defaults() -> Self {
         Self {
             struct_size: size_of::<Self>() as u32,
-            channels: 0,
-            step_seconds: 0.0,
-            filters: std::ptr::null(),
-            n_filters: 0,
-            segments: std::ptr::null(),
-            n_segments: 0,
             ridge_choice: MaybeUninit::new(betz_ridge::BETZ_RIDGE_CROSS_VALIDATED),
             bad_channels: MaybeUninit::new(betz_bad_channels::BETZ_BAD_CHANNELS_REFUSE),
-            ridge: 0.0,
-            delay_steps: 0,
-            low_pass_hz: 0.0,
             low_pass_order: 2,
             folds: 5,
-            channel_names: std::ptr::null(),
-            output_names: std::ptr::null(),
-            output_units: std::ptr::null(),
             progress: None,
             progress_user: std::ptr::null_mut(),
-            device: std::ptr::null(),
-            threads: 0,
-            thread_priority: 0,
-            processors: std::ptr::null(),
-            n_processors: 0,
-            retain_bytes: 0,
+            ..grow::zeroed()
         }
     }
 }
@@ -324,6 +281,7 @@ fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Resu
         ("config->folds", config.folds as usize, steps.min(MAX_FOLDS)),
         ("config->channels", config.channels as usize, MAX_CHANNELS),
         ("outputs", outputs, MAX_OUTPUTS),
+        ("config->n_filters", config.n_filters, MAX_FILTERS),
     ];
     for (name, got, most) in sizes {
         if got > most {

@@ -104,56 +104,43 @@ impl betz_trainer {
     }
 }
 
-/// How a trainer learns. Fill it with `betz_trainer_config_default`, then change what you need.
-#[repr(C)]
-pub struct betz_trainer_config {
-    /// Size of this struct in bytes, as the caller was compiled: set by the default.
-    pub struct_size: u32,
-    /// 1 (default): channels that die or scream are left out of the model until they are well again, where
-    /// the model knows how many spikes are usual (trained on 200 steps or more). 0: none is.
-    pub watch_channels: u32,
-    /// After so many seconds with labels what was learned counts half, in one of the memories that
-    /// compete: of the others one is three times as short, and one forgets nothing. INFINITY: that one
-    /// alone. Default: 120.
-    pub half_life_seconds: f64,
-    /// Seconds of data that the sums retained by the model count for, at most. 0 (default): all of them.
-    pub prior_seconds: f64,
-    /// Refuse models that change the outputs by more than this, root mean square over the labels' standard
-    /// deviations. 0 (default): by whatever.
-    pub max_change: f64,
-    /// Longest trial that is learned from, in seconds. Default: 60.
-    pub longest_trial_seconds: f64,
-    /// Trials from one candidate to the next, 2 to 10,000. Default: 5.
-    pub batch: usize,
-    /// Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
-    /// labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
-    pub capacity: usize,
-    /// Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
-    /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
-    pub thread_priority: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// Processors that the thread may run on, by number. NULL (default): those that the process had when
-    /// the library was loaded, whatever the calling thread is pinned to.
-    pub processors: *const u32,
-    /// Number of processors, 0 for NULL.
-    pub n_processors: usize,
+grows! {
+    /// How a trainer learns. Fill it with `betz_trainer_config_default`, then change what you need.
+    #[repr(C)]
+    pub struct betz_trainer_config {
+        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        pub struct_size: u32,
+        /// 1 (default): channels that die or scream are left out of the model until they are well again, where
+        /// the model knows how many spikes are usual (trained on 200 steps or more). 0: none is.
+        pub watch_channels: u32,
+        /// After so many seconds with labels what was learned counts half, in one of the memories that
+        /// compete: of the others one is three times as short, and one forgets nothing. INFINITY: that one
+        /// alone. Default: 120.
+        pub half_life_seconds: f64,
+        /// Seconds of data that the sums retained by the model count for, at most. 0 (default): all of them.
+        pub prior_seconds: f64,
+        /// Refuse models that change the outputs by more than this, root mean square over the labels' standard
+        /// deviations. 0 (default): by whatever.
+        pub max_change: f64,
+        /// Longest trial that is learned from, in seconds. Default: 60.
+        pub longest_trial_seconds: f64,
+        /// Trials from one candidate to the next, 2 to 10,000. Default: 5.
+        pub batch: usize,
+        /// Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
+        /// labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+        pub capacity: usize,
+        /// Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
+        /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        pub thread_priority: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// Processors that the thread may run on, by number. NULL (default): those that the process had when
+        /// the library was loaded, whatever the calling thread is pinned to.
+        pub processors: *const u32,
+        /// Number of processors, 0 for NULL.
+        pub n_processors: usize,
+    }
 }
-
-grows!(betz_trainer_config {
-    struct_size: u32,
-    watch_channels: u32,
-    half_life_seconds: f64,
-    prior_seconds: f64,
-    max_change: f64,
-    longest_trial_seconds: f64,
-    batch: usize,
-    capacity: usize,
-    thread_priority: u32,
-    reserved: u32,
-    processors: *const u32,
-    n_processors: usize,
-});
 
 impl Config for betz_trainer_config {
     fn defaults() -> Self {
@@ -162,15 +149,11 @@ impl Config for betz_trainer_config {
             struct_size: size_of::<Self>() as u32,
             watch_channels: 1,
             half_life_seconds: config.half_life_seconds,
-            prior_seconds: 0.0,
             max_change: config.max_change,
             longest_trial_seconds: config.longest_trial_seconds,
             batch: config.batch,
             capacity: config.capacity,
-            thread_priority: 0,
-            reserved: 0,
-            processors: std::ptr::null(),
-            n_processors: 0,
+            ..grow::zeroed()
         }
     }
 }
@@ -201,66 +184,48 @@ impl betz_trainer_config {
     }
 }
 
-/// Where a trainer stands.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_trainer_state {
-    /// Trials learned from.
-    pub trials: u64,
-    /// Seconds with labels in them.
-    pub labelled_seconds: f64,
-    /// Steps that the memory of the half-life asked for counts, after forgetting.
-    pub effective_steps: f64,
-    /// Trials left out because the line was full.
-    pub dropped_full: u64,
-    /// Trials left out because they were ended with `keep` 0, or a label found no room.
-    pub dropped_unwanted: u64,
-    /// Trials left out because no step had a label.
-    pub dropped_unlabelled: u64,
-    /// Trials left out because they were longer than the trainer takes.
-    pub dropped_long: u64,
-    /// Trials left out because the session was reset between their labels.
-    pub dropped_reset: u64,
-    /// Steps that found no room in line.
-    pub lost_steps: u64,
-    /// Labels that were refused, found no room, or came after their trial's end.
-    pub lost_labels: u64,
-    /// Candidates that took over.
-    pub accepted: u64,
-    /// Candidates that did not.
-    pub refused: u64,
-    /// Models that turned out worse than the one before, which came back.
-    pub rolled_back: u64,
-    /// Channels that are dead or scream (`betz_trainer_ill_channels`).
-    pub ill_channels: u64,
-    /// 1 where a system could not be solved, or a trial not be learned from; else 0.
-    pub failed: u64,
-    /// Mean R² over outputs of the model in use on the trials that candidates were compared on last; NaN
-    /// before that.
-    pub score_before: f64,
-    /// That of the best candidate.
-    pub score_after: f64,
+grows! {
+    /// Where a trainer stands.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_trainer_state {
+        /// Trials learned from.
+        pub trials: u64,
+        /// Seconds with labels in them.
+        pub labelled_seconds: f64,
+        /// Steps that the memory of the half-life asked for counts, after forgetting.
+        pub effective_steps: f64,
+        /// Trials left out because the line was full.
+        pub dropped_full: u64,
+        /// Trials left out because they were ended with `keep` 0, or a label found no room.
+        pub dropped_unwanted: u64,
+        /// Trials left out because no step had a label.
+        pub dropped_unlabelled: u64,
+        /// Trials left out because they were longer than the trainer takes.
+        pub dropped_long: u64,
+        /// Trials left out because the session was reset between their labels.
+        pub dropped_reset: u64,
+        /// Steps that found no room in line.
+        pub lost_steps: u64,
+        /// Labels that were refused, found no room, or came after their trial's end.
+        pub lost_labels: u64,
+        /// Candidates that took over.
+        pub accepted: u64,
+        /// Candidates that did not.
+        pub refused: u64,
+        /// Models that turned out worse than the one before, which came back.
+        pub rolled_back: u64,
+        /// Channels that are dead or scream (`betz_trainer_ill_channels`).
+        pub ill_channels: u64,
+        /// 1 where a system could not be solved, or a trial not be learned from; else 0.
+        pub failed: u64,
+        /// Mean R² over outputs of the model in use on the trials that candidates were compared on last; NaN
+        /// before that.
+        pub score_before: f64,
+        /// That of the best candidate.
+        pub score_after: f64,
+    }
 }
-
-grows!(betz_trainer_state {
-    trials: u64,
-    labelled_seconds: f64,
-    effective_steps: f64,
-    dropped_full: u64,
-    dropped_unwanted: u64,
-    dropped_unlabelled: u64,
-    dropped_long: u64,
-    dropped_reset: u64,
-    lost_steps: u64,
-    lost_labels: u64,
-    accepted: u64,
-    refused: u64,
-    rolled_back: u64,
-    ill_channels: u64,
-    failed: u64,
-    score_before: f64,
-    score_after: f64,
-});
 
 impl From<TrainerState> for betz_trainer_state {
     fn from(state: TrainerState) -> Self {

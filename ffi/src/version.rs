@@ -30,8 +30,8 @@ pub extern "C" fn betz_version() -> *const c_char {
 
 /// 1 when the library has what `name` says, 0 when it has not or does not know the name; 0 for NULL.
 ///
-/// "train" (`betz_train`), "mine" (`betz_miner`), "cuda" (training on devices, loaded at run time),
-/// "swap-by-position" (`betz_swap_config.by_position`), "allocator" (`betz_set_allocator`). A function of
+/// "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`),
+/// "cuda" (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator" (`betz_set_allocator`). A function of
 /// this header that the library lacks is none that a program can link with: ask before `dlsym`.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
@@ -52,9 +52,11 @@ pub unsafe extern "C" fn betz_has_feature(name: *const c_char) -> u32 {
     )
 }
 
-const FEATURES: [(&CStr, bool); 5] = [
+const FEATURES: [(&CStr, bool); 7] = [
     (c"train", cfg!(feature = "train")),
     (c"mine", cfg!(feature = "mine")),
+    (c"network", cfg!(feature = "network")),
+    (c"sort", cfg!(feature = "sort")),
     (c"cuda", cfg!(feature = "cuda")),
     (c"swap-by-position", true),
     (c"allocator", true),

@@ -64,32 +64,25 @@ fn text(text: String) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// An episode and its count, as a watch list shows it. What is pointed to belongs to the list.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct betz_watched {
-    /// The episode as text, `a3 -(0.004,0.006]-> a5`: NUL-terminated UTF-8.
-    pub text: *const c_char,
-    /// Its symbols, `size` of them.
-    pub symbols: *const u32,
-    /// The intervals of its edges, `size` - 1 of them, on whole ticks.
-    pub intervals: *const betz_interval,
-    /// Number of symbols.
-    pub size: usize,
-    /// Its non-overlapped occurrences.
-    pub count: u64,
-    /// Events at this tick and later are counted; INT64_MIN: all since the first.
-    pub since_tick: i64,
+grows! {
+    /// An episode and its count, as a watch list shows it. What is pointed to belongs to the list.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct betz_watched {
+        /// The episode as text, `a3 -(0.004,0.006]-> a5`: NUL-terminated UTF-8.
+        pub text: *const c_char,
+        /// Its symbols, `size` of them.
+        pub symbols: *const u32,
+        /// The intervals of its edges, `size` - 1 of them, on whole ticks.
+        pub intervals: *const betz_interval,
+        /// Number of symbols.
+        pub size: usize,
+        /// Its non-overlapped occurrences.
+        pub count: u64,
+        /// Events at this tick and later are counted; INT64_MIN: all since the first.
+        pub since_tick: i64,
+    }
 }
-
-grows!(betz_watched {
-    text: *const c_char,
-    symbols: *const u32,
-    intervals: *const betz_interval,
-    size: usize,
-    count: u64,
-    since_tick: i64,
-});
 
 /// The list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
 ///

@@ -190,6 +190,7 @@ mod system {
     /// Gives the calling thread, a new one of Betz's own, its policy, priority and processors, and keeps
     /// the host's signals away from it.
     pub(super) fn settle(priority: u32, processors: &[usize]) -> Result<(), Error> {
+        default_floats();
         // SAFETY: the sets are initialised and of the size that is said; all calls are about the calling
         // thread.
         unsafe {
@@ -236,6 +237,24 @@ mod system {
         Ok(())
     }
 
+    /// The floating-point environment that every program starts with: no traps, rounding to nearest. A new
+    /// thread inherits that of the thread which starts it, and a host may have traps on.
+    fn default_floats() {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let control: u32 = 0x1F80;
+            // SAFETY: loads the register of SSE from a word of ours.
+            unsafe {
+                std::arch::asm!("ldmxcsr [{}]", in(reg) &control, options(nostack, readonly));
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: writes the control register alone.
+        unsafe {
+            std::arch::asm!("msr fpcr, {}", in(reg) 0u64, options(nomem, nostack));
+        }
+    }
+
     fn system_error(what: std::fmt::Arguments<'_>, error: &std::io::Error) -> Error {
         Error::new(ErrorKind::Io, format!("{what}: {error}"))
     }
@@ -255,5 +274,42 @@ mod system {
         Err(Error::argument(
             "config->thread_priority and config->processors: expected 0 and NULL on this system",
         ))
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn control() -> u32 {
+        let mut word = 0u32;
+        // SAFETY: stores a register in a word of ours.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &mut word, options(nostack));
+        }
+        word
+    }
+
+    fn set_control(word: u32) {
+        // SAFETY: loads a register from a word of ours.
+        unsafe {
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &word, options(nostack, readonly));
+        }
+    }
+
+    /// A host that traps on invalid operations and rounds toward zero keeps that to itself.
+    #[test]
+    fn own_threads_have_the_default_floating_point_environment() {
+        // SAFETY: there is no array of processors.
+        let workers = unsafe { Workers::read(0, 0, std::ptr::null(), 0) }.unwrap();
+        let before = control();
+        set_control(0x1F80 & !0x80 | 0x6000);
+        let within = workers.run(|| {
+            let below = std::thread::spawn(control).join();
+            Ok((control(), below.unwrap_or(0)))
+        });
+        set_control(before);
+        let (own, below) = within.unwrap();
+        assert_eq!((own & 0xFFC0, below & 0xFFC0), (0x1F80, 0x1F80));
     }
 }

@@ -83,14 +83,39 @@ fn generate(root: &Path) -> String {
             .replace("@MINOR@", env!("CARGO_PKG_VERSION_MINOR"))
             .replace("@PATCH@", env!("CARGO_PKG_VERSION_PATCH")),
     );
+    // cbindgen expands no macro.
+    let expanded = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header");
+    std::fs::create_dir_all(&expanded).unwrap();
     let builder = SOURCES.iter().fold(
         cbindgen::Builder::new().with_config(config),
-        |builder, name| builder.with_src(root.join(format!("src/{name}.rs"))),
+        |builder, name| {
+            let file = expanded.join(format!("{name}.rs"));
+            let source = std::fs::read_to_string(root.join(format!("src/{name}.rs"))).unwrap();
+            std::fs::write(&file, without_macro(&source)).unwrap();
+            builder.with_src(file)
+        },
     );
     let mut header = Vec::new();
     builder.generate().unwrap().write(&mut header);
     let header = String::from_utf8(header).unwrap();
     for_old_compilers(&header)
+}
+
+/// The source with the structs that `grows!` declares outside of it.
+fn without_macro(source: &str) -> String {
+    let mut inside = false;
+    let mut kept = String::new();
+    for line in source.lines() {
+        if line == "grows! {" {
+            inside = true;
+        } else if inside && line == "}" {
+            inside = false;
+        } else {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
 }
 
 /// What cbindgen has no option for: statuses must be looked at, C89 knows neither `//` nor a comma after

@@ -234,3 +234,33 @@ fn no_change_of_a_checkpoint_gives_estimates_that_are_not_finite() {
         betz_model_free(model);
     }
 }
+
+/// More filters than any model has are refused before the first is read: the array has two.
+#[test]
+fn a_wrong_number_of_filters_is_refused_before_they_are_read() {
+    let filters = [(); 2].map(|()| betz_filter {
+        tau_seconds: 0.1,
+        order: 0,
+    });
+    let (counts, behavior) = ([0u16; 80], [0.0f32; 10]);
+    let mut config = MaybeUninit::<betz_train_config>::uninit();
+    let mut model = ptr::null_mut();
+    // SAFETY: places and slices of the lengths that are said, but for the filters, which are not read.
+    let status = unsafe {
+        betz_train_config_default(config.as_mut_ptr(), size_of_val(&config));
+        let config = config.assume_init_mut();
+        (config.channels, config.step_seconds) = (8, 0.02);
+        (config.filters, config.n_filters) = (filters.as_ptr(), 1 << 24);
+        config.folds = 0;
+        betz_train_counts(
+            config,
+            counts.as_ptr(),
+            behavior.as_ptr(),
+            10,
+            1,
+            &mut model,
+        )
+    };
+    assert_eq!(status, betz_status::BETZ_ERROR_INVALID_ARGUMENT);
+    assert!(model.is_null());
+}

@@ -12,8 +12,8 @@ use betz_base::error::{Error, Result};
 use betz_device::Device;
 use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Row, mine};
 use betz_monitor::{
-    MapErrors, MapShape, MapStage, Mapped, MinedEpisodes, Monitor, Networked, Options, Recorded,
-    Shown, Source,
+    Contents, DecodedRecording, MapErrors, MapShape, MapStage, MapView, MinedEpisodes, Monitor,
+    NamedNetwork, Options, Source,
 };
 use betz_network::{NetworkSpec, Plan, Signal, Threshold, Window};
 use betz_recording::{Dataset, Segment, Spikes};
@@ -56,7 +56,7 @@ fn spikes(seed: u64) -> Vec<(i64, u32)> {
     all
 }
 
-fn network(name: &str, all: &[(i64, u32)], bins: std::ops::Range<usize>) -> Result<Networked> {
+fn network(name: &str, all: &[(i64, u32)], bins: std::ops::Range<usize>) -> Result<NamedNetwork> {
     let mut counts = vec![0_u16; bins.len() * CHANNELS];
     for (step, channel) in all {
         let bin = *step as usize / BIN;
@@ -74,7 +74,7 @@ fn network(name: &str, all: &[(i64, u32)], bins: std::ops::Range<usize>) -> Resu
     let network = Plan::new(&spec, &signal)?.run(&signal, &())?;
     let starts = network.window_start().iter();
     let begin = bins.start;
-    Ok(Networked {
+    Ok(NamedNetwork {
         name: name.into(),
         window_seconds: Some(
             starts
@@ -96,7 +96,7 @@ fn network(name: &str, all: &[(i64, u32)], bins: std::ops::Range<usize>) -> Resu
 }
 
 /// Nodes in groups of five hundred that follow a wave each.
-fn large(nodes: usize) -> Result<Networked> {
+fn large(nodes: usize) -> Result<NamedNetwork> {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let samples = 120;
     let groups = nodes.div_ceil(500);
@@ -115,7 +115,7 @@ fn large(nodes: usize) -> Result<Networked> {
         step: 20,
     };
     let spec = NetworkSpec::pearson(window).threshold(Threshold::Top(10 * nodes));
-    Ok(Networked {
+    Ok(NamedNetwork {
         name: format!("{nodes} nodes"),
         network: Plan::new(&spec, &signal)?.run(&signal, &())?,
         names: None,
@@ -126,7 +126,7 @@ fn large(nodes: usize) -> Result<Networked> {
 }
 
 /// Trains a map and shows every stage of it, with a rest after each.
-fn train(shown: &Mapped, grid: Grid, values: &[f32], dims: usize, rest_ms: u64) -> Result<()> {
+fn train(shown: &MapView, grid: Grid, values: &[f32], dims: usize, rest_ms: u64) -> Result<()> {
     let samples = Samples::new(values, dims)?;
     let options = BatchOptions::default();
     let start = Map::on_plane(grid, samples)?;
@@ -156,7 +156,7 @@ fn train(shown: &Mapped, grid: Grid, values: &[f32], dims: usize, rest_ms: u64) 
     Ok(())
 }
 
-fn mapped(name: &str, grid: Grid, dims: usize, samples: usize) -> Result<Mapped> {
+fn mapped(name: &str, grid: Grid, dims: usize, samples: usize) -> Result<MapView> {
     let shape = MapShape {
         rows: grid.rows(),
         columns: grid.columns(),
@@ -165,11 +165,11 @@ fn mapped(name: &str, grid: Grid, dims: usize, samples: usize) -> Result<Mapped>
         dims,
     };
     let samples = samples as u64;
-    Ok(Mapped::new(name, shape)?.with_samples(samples, samples, samples))
+    Ok(MapView::new(name, shape)?.with_samples(samples, samples, samples))
 }
 
 /// Hexagons for what the channels do in a quarter of a second, squares for colours; the latter slowly where asked for.
-fn maps(all: &[(i64, u32)], slowly_ms: Option<usize>) -> Result<Vec<Mapped>> {
+fn maps(all: &[(i64, u32)], slowly_ms: Option<usize>) -> Result<Vec<MapView>> {
     let bin = 5 * BIN;
     let bins = STEPS / bin;
     let mut counts = vec![0_f32; bins * CHANNELS];
@@ -231,7 +231,7 @@ fn main() -> Result<()> {
     if let Some(nodes) = number("--nodes")? {
         networks.push(large(nodes)?);
     }
-    let recorded = Recorded {
+    let recorded = DecodedRecording {
         source: Source {
             name: "a made-up recording".into(),
             channel_names: names(),
@@ -257,7 +257,7 @@ fn main() -> Result<()> {
         estimates: Vec::new(),
         delay_steps: 0,
     };
-    let shown = Shown {
+    let shown = Contents {
         recordings: vec![recorded],
         networks,
         mined: vec![MinedEpisodes {

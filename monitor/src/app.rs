@@ -12,40 +12,40 @@ use tokio::sync::{broadcast, mpsc};
 
 use crate::control::Control;
 use crate::explore::Image;
-use crate::explore::counted::Counted;
+use crate::explore::counted::EpisodeList;
 use crate::explore::episodes::MinedEpisodes;
 use crate::explore::job;
-use crate::explore::map::Mapped;
-use crate::explore::network::Looked;
-use crate::explore::recorded::Recorded;
+use crate::explore::map::MapView;
+use crate::explore::network::NetworkView;
+use crate::explore::recorded::DecodedRecording;
 use crate::guard::Guard;
-use crate::hub::Seen;
-use crate::simulation::Steered;
+use crate::hub::HubState;
+use crate::simulation::SimulationHandle;
 use crate::source::Source;
 
 /// What every request looks at.
-pub(crate) struct Shared {
+pub(crate) struct AppState {
     pub(crate) source: Source,
     /// What is looked at instead of a session.
-    pub(crate) recorded: Vec<Recorded>,
+    pub(crate) recorded: Vec<DecodedRecording>,
     /// Networks; those that pages have computed come behind those that were given.
-    pub(crate) networks: Mutex<Vec<Arc<Looked>>>,
+    pub(crate) networks: Mutex<Vec<Arc<NetworkView>>>,
     pub(crate) mined: Vec<MinedEpisodes>,
     /// Episodes that are counted while the session runs.
-    pub(crate) counted: OnceLock<Counted>,
-    pub(crate) maps: Vec<Mapped>,
+    pub(crate) counted: OnceLock<EpisodeList>,
+    pub(crate) maps: Vec<MapView>,
     pub(crate) image: Option<Image>,
     /// A session runs, or did.
     pub(crate) live: bool,
     pub(crate) jobs: job::Places,
-    pub(crate) seen: Mutex<Seen>,
+    pub(crate) seen: Mutex<HubState>,
     pub(crate) frames: broadcast::Sender<Bytes>,
     pub(crate) guard: Guard,
     pub(crate) viewers: AtomicUsize,
     pub(crate) skipped: AtomicU64,
     pub(crate) control: OnceLock<Control>,
     /// A simulated network.
-    pub(crate) steered: OnceLock<Steered>,
+    pub(crate) steered: OnceLock<SimulationHandle>,
     pub(crate) may_control: bool,
     /// Told apart from sessions before: a page that comes back knows that it is another.
     pub(crate) epoch: String,
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) events: mpsc::UnboundedSender<(String, Value)>,
 }
 
-pub(crate) type App = Arc<Shared>;
+pub(crate) type App = Arc<AppState>;
 
 /// There is no such recording.
 pub(crate) fn no_source(app: &App, asked: usize) -> Response {

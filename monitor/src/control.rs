@@ -16,21 +16,21 @@ use crate::source::ModelCard;
 
 /// Hands over a session's [`Swapper`] and the models that may be swapped in.
 pub struct Control {
-    held: Mutex<Held>,
+    held: Mutex<SwapTargets>,
     cards: Vec<ModelCard>,
     /// What a mask would cost is being worked out.
     judging: AtomicBool,
 }
 
-struct Held {
+struct SwapTargets {
     swapper: Swapper,
     models: Vec<Arc<Decoder>>,
 }
 
 /// The one place for working out what a mask would cost; free again when it is dropped.
-pub(crate) struct Judging<'a>(&'a AtomicBool);
+pub(crate) struct JudgingGuard<'a>(&'a AtomicBool);
 
-impl Drop for Judging<'_> {
+impl Drop for JudgingGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -39,7 +39,7 @@ impl Drop for Judging<'_> {
 /// What a page asks for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
+pub(crate) struct ControlRequest {
     /// The number of the model to swap in.
     #[serde(default)]
     model: Option<usize>,
@@ -74,7 +74,7 @@ impl Control {
             .collect();
         let models = models.into_iter().map(|(_, m)| Arc::new(m)).collect();
         Ok(Self {
-            held: Mutex::new(Held { swapper, models }),
+            held: Mutex::new(SwapTargets { swapper, models }),
             cards,
             judging: AtomicBool::new(false),
         })
@@ -98,8 +98,8 @@ impl Control {
     }
 
     /// The place for working out what a mask would cost; `None` while somebody has it.
-    pub(crate) fn judge(&self) -> Option<Judging<'_>> {
-        (!self.judging.swap(true, Ordering::Acquire)).then_some(Judging(&self.judging))
+    pub(crate) fn judge(&self) -> Option<JudgingGuard<'_>> {
+        (!self.judging.swap(true, Ordering::Acquire)).then_some(JudgingGuard(&self.judging))
     }
 
     /// The model that gives the estimates.
@@ -110,7 +110,7 @@ impl Control {
         self.running_of(&lock(&self.held))
     }
 
-    fn running_of(&self, held: &Held) -> Result<Arc<Decoder>> {
+    fn running_of(&self, held: &SwapTargets) -> Result<Arc<Decoder>> {
         let running = held.swapper.progress().running;
         let found = self.cards.iter().position(|c| c.fingerprint == running);
         let found = found.map(|i| held.models[i].clone());
@@ -120,7 +120,7 @@ impl Control {
     }
 
     /// Does what is asked; gives the event that tells of it. May take as long as preparing a model does.
-    pub(crate) fn act(&self, what: &str, asked: &Asked) -> Result<Value> {
+    pub(crate) fn act(&self, what: &str, asked: &ControlRequest) -> Result<Value> {
         let mut held = lock(&self.held);
         let held = &mut *held;
         match what {

@@ -54,7 +54,7 @@ struct Fits {
 }
 
 /// A step of the held frames.
-struct Held<'a> {
+struct FrameStep<'a> {
     tick: i64,
     trial_begins: bool,
     spikes: &'a [u32],
@@ -186,7 +186,7 @@ pub(crate) fn mask(decoder: &Decoder, off: &[usize]) -> Result<Vec<bool>> {
 fn each_step(
     frame: &Frame<'_>,
     width: usize,
-    mut work: impl FnMut(Held<'_>) -> Result<()>,
+    mut work: impl FnMut(FrameStep<'_>) -> Result<()>,
 ) -> Result<()> {
     let has = |id| frame.sections.iter().any(|s| s.0 == id);
     if has(Section::CELLS) {
@@ -215,7 +215,7 @@ fn each_step(
         while next < ticks.len().min(channels.len()) && ticks[next] <= offset {
             next += 1;
         }
-        work(Held {
+        work(FrameStep {
             tick: frame.first.saturating_add(i64::from(offset)),
             trial_begins: trials.contains(&offset),
             spikes: &channels[from..next],

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::feed::Taken;
 use crate::frame::Counters;
-use crate::hub::{Gathering, Shape};
+use crate::hub::{FrameBuilder, Shape};
 
 const TAU_SECONDS: f64 = 0.02;
 const CHANNELS: usize = 6;
@@ -74,7 +74,7 @@ fn frames(steps: &[Made], told: bool) -> Vec<Bytes> {
         ticks_a_second: 1_000.0,
         deadline_ns: None,
     };
-    let (mut gathering, mut frames) = (Gathering::new(shape), Vec::new());
+    let (mut gathering, mut frames) = (FrameBuilder::new(shape), Vec::new());
     for (i, step) in steps.iter().enumerate() {
         let taken = Taken {
             tick: step.tick,

@@ -146,11 +146,6 @@ pub fn latency_bucket(nanoseconds: u32) -> usize {
     (((octave - 6) * 4) as usize + quarter).min(BUCKETS - 1)
 }
 
-/// The shortest latency of a bucket, in nanoseconds.
-pub fn bucket_begins(bucket: usize) -> f64 {
-    64.0 * (bucket as f64 / 4.0).exp2()
-}
-
 /// Writes one frame.
 #[derive(Debug)]
 pub struct Writer {

@@ -162,7 +162,7 @@ proptest! {
 #[test]
 fn latency_buckets_are_quarters_of_octaves() {
     for bucket in 0..BUCKETS - 1 {
-        let (begin, end) = (bucket_begins(bucket), bucket_begins(bucket + 1));
+        let [begin, end] = [bucket, bucket + 1].map(|b| 64.0 * (b as f64 / 4.0).exp2());
         for ns in [
             begin.ceil() as u32,
             (begin + end) as u32 / 2,

@@ -17,7 +17,7 @@ const LONGEST_MOMENT: i64 = 10;
 
 /// A frame and the ticks that it spans.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct SpannedFrame {
     pub(crate) ticks: Range<i64>,
     pub(crate) bytes: Bytes,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Kept {
 /// The frames of the last ticks.
 #[derive(Debug)]
 pub(crate) struct History {
-    frames: VecDeque<Kept>,
+    frames: VecDeque<SpannedFrame>,
     bytes: usize,
     keep_ticks: i64,
     keep_bytes: usize,
@@ -43,7 +43,7 @@ impl History {
     }
 
     /// One frame more; the oldest go.
-    pub(crate) fn push(&mut self, frame: Kept) {
+    pub(crate) fn push(&mut self, frame: SpannedFrame) {
         let end = frame.ticks.end;
         self.bytes += frame.bytes.len();
         self.frames.push_back(frame);
@@ -58,7 +58,7 @@ impl History {
     }
 
     /// The frames that have ticks in common with `ticks`.
-    pub(crate) fn range(&self, ticks: Range<i64>) -> impl Iterator<Item = &Kept> {
+    pub(crate) fn range(&self, ticks: Range<i64>) -> impl Iterator<Item = &SpannedFrame> {
         (self.frames.iter()).filter(move |f| f.ticks.start < ticks.end && ticks.start < f.ticks.end)
     }
 
@@ -84,7 +84,7 @@ pub(crate) struct Moment {
     /// Misses beyond those listed.
     pub(crate) more: u64,
     pub(crate) ticks: Range<i64>,
-    pub(crate) frames: Vec<Kept>,
+    pub(crate) frames: Vec<SpannedFrame>,
 }
 
 /// What lay around missed deadlines.
@@ -132,7 +132,7 @@ impl Moments {
             self.shrink();
             return;
         }
-        let frames: Vec<Kept> = history.range(span.clone()).cloned().collect();
+        let frames: Vec<SpannedFrame> = history.range(span.clone()).cloned().collect();
         self.bytes += frames.iter().map(|f| f.bytes.len()).sum::<usize>();
         self.kept.push_back(Moment {
             id: self.next,
@@ -146,7 +146,7 @@ impl Moments {
     }
 
     /// A frame came: it may lie in the moment that is not over.
-    pub(crate) fn push(&mut self, frame: &Kept) {
+    pub(crate) fn push(&mut self, frame: &SpannedFrame) {
         if let Some(open) = self.kept.back_mut()
             && frame.ticks.start < open.ticks.end
             && open.ticks.start < frame.ticks.end
@@ -175,9 +175,9 @@ impl Moments {
 mod tests {
     use super::*;
 
-    fn frame(start: i64, end: i64) -> Kept {
+    fn frame(start: i64, end: i64) -> SpannedFrame {
         let bytes = Bytes::from(vec![0; 10]);
-        Kept {
+        SpannedFrame {
             ticks: start..end,
             bytes,
         }

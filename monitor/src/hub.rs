@@ -9,7 +9,7 @@ use crate::feed::{FeedReader, Taken, TruthReader};
 use crate::frame::{
     BUCKETS, Counters, Kind, MAX_TICKS, STEP_BEFORE, Section, Writer, latency_bucket,
 };
-use crate::history::{History, Kept, Miss, Moments};
+use crate::history::{History, Miss, Moments, SpannedFrame};
 
 /// A gap this long, in ticks, ends a frame: it would be a frame of nothing.
 const LONGEST_GAP: i64 = 1_000;
@@ -27,7 +27,7 @@ const MOST_EVENTS: usize = 1_000;
 
 /// What the hub and the server both look at; the session never does.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct HubState {
     pub(crate) history: History,
     pub(crate) moments: Moments,
     pub(crate) totals: Counters,
@@ -46,7 +46,7 @@ pub(crate) struct Seen {
     pub(crate) trials: u64,
 }
 
-impl Seen {
+impl HubState {
     pub(crate) fn new(channels: usize, keep_ticks: i64, around: i64) -> Self {
         Self {
             history: History::new(keep_ticks),
@@ -81,7 +81,7 @@ pub(crate) struct Shape {
 
 /// Steps, gathered to a frame.
 #[derive(Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct FrameBuilder {
     shape: Shape,
     sequence: u32,
     first: Option<i64>,
@@ -101,7 +101,7 @@ pub(crate) struct Gathering {
     trials: Vec<u16>,
 }
 
-impl Gathering {
+impl FrameBuilder {
     pub(crate) fn new(shape: Shape) -> Self {
         Self {
             shape,
@@ -191,7 +191,11 @@ impl Gathering {
     }
 
     /// The frame, and a new one is begun; `None` where there was no step.
-    pub(crate) fn finish(&mut self, totals: &Counters, rates: Option<&[f32]>) -> Option<Kept> {
+    pub(crate) fn finish(
+        &mut self,
+        totals: &Counters,
+        rates: Option<&[f32]>,
+    ) -> Option<SpannedFrame> {
         let first = self.first.take()?;
         let room = 512
             + self.spike_tick.len() * 6
@@ -234,7 +238,7 @@ impl Gathering {
         if let Some(rates) = rates {
             frame.f32(Section::RATES, rates);
         }
-        let kept = Kept {
+        let kept = SpannedFrame {
             ticks: first..first + i64::from(self.ticks),
             bytes: frame.finish(),
         };
@@ -295,7 +299,7 @@ impl Gathering {
 pub(crate) struct Hub {
     reader: FeedReader,
     truth: TruthReader,
-    gathering: Gathering,
+    gathering: FrameBuilder,
     health: Option<HealthReader>,
     last: Health,
     step: Taken,
@@ -313,7 +317,7 @@ impl Hub {
         Self {
             reader,
             truth,
-            gathering: Gathering::new(shape),
+            gathering: FrameBuilder::new(shape),
             health: None,
             last: Health::default(),
             step: Taken::default(),
@@ -331,7 +335,7 @@ impl Hub {
     }
 
     /// Takes what is in the ring, hands on the frames of it; gives their number.
-    pub(crate) fn turn(&mut self, seen: &Mutex<Seen>, mut send: impl FnMut(Bytes)) -> usize {
+    pub(crate) fn turn(&mut self, seen: &Mutex<HubState>, mut send: impl FnMut(Bytes)) -> usize {
         let mut frames = 0;
         let connected = self.reader.is_connected();
         while self.reader.take(&mut self.step) {
@@ -353,7 +357,7 @@ impl Hub {
         frames
     }
 
-    fn count(&mut self, seen: &Mutex<Seen>) {
+    fn count(&mut self, seen: &Mutex<HubState>) {
         self.totals.steps += 1;
         self.totals.spikes += self.step.spikes.len() as u64;
         self.ticks_of_counts += 1.0;
@@ -400,7 +404,7 @@ impl Hub {
         }
     }
 
-    fn finish(&mut self, seen: &Mutex<Seen>, send: &mut impl FnMut(Bytes)) -> bool {
+    fn finish(&mut self, seen: &Mutex<HubState>, send: &mut impl FnMut(Bytes)) -> bool {
         let totals = self.totals();
         let second = self.ticks_of_counts >= self.gathering.shape.ticks_a_second;
         let rates: Option<Vec<f32>> = second.then(|| {
@@ -431,7 +435,7 @@ impl Hub {
     }
 
     /// Says when a model has taken over.
-    fn swaps(&mut self, seen: &Mutex<Seen>, send: &mut impl FnMut(Bytes)) {
+    fn swaps(&mut self, seen: &Mutex<HubState>, send: &mut impl FnMut(Bytes)) {
         let Some(health) = self.health.as_ref().map(HealthReader::read) else {
             return;
         };
@@ -465,7 +469,7 @@ impl Hub {
     /// Something happened at `tick`: told to every viewer, and kept.
     pub(crate) fn event(
         &mut self,
-        seen: &Mutex<Seen>,
+        seen: &Mutex<HubState>,
         kind: &str,
         more: serde_json::Value,
         tick: i64,

@@ -16,7 +16,7 @@ struct Rig {
     feed: Feed,
     truth: crate::Truth,
     hub: Hub,
-    seen: Mutex<Seen>,
+    seen: Mutex<HubState>,
     sent: Vec<Bytes>,
     /// What a second model gives.
     beside: Vec<f64>,
@@ -29,7 +29,7 @@ fn rig(words: usize) -> Rig {
         feed,
         truth,
         hub: Hub::new(reader, truth_reader, SHAPE),
-        seen: Mutex::new(Seen::new(8, 60_000, 500)),
+        seen: Mutex::new(HubState::new(8, 60_000, 500)),
         sent: Vec::new(),
         beside: Vec::new(),
     }

@@ -72,18 +72,18 @@ use tokio::sync::{broadcast, mpsc, watch};
 
 pub use control::Control;
 pub use explore::episodes::MinedEpisodes;
-pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, Mapped};
-pub use explore::network::Networked;
-pub use explore::recorded::Recorded;
-pub use explore::{Image, Shown};
+pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, MapView};
+pub use explore::network::NamedNetwork;
+pub use explore::recorded::DecodedRecording;
+pub use explore::{Contents, Image};
 pub use feed::{Feed, Truth};
 pub use guard::Token;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
 
-use app::Shared;
+use app::AppState;
 use guard::Guard;
-use hub::{Hub, Seen, Shape, lock};
+use hub::{Hub, HubState, Shape, lock};
 
 /// Frames made a second.
 const FRAMES_A_SECOND: u32 = 60;
@@ -137,14 +137,14 @@ impl Default for Options {
 }
 
 /// Events that are to be told.
-type Told = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
+type EventQueue = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
 
 /// A page that is served. Dropping it ends its threads; the session goes on.
 pub struct Monitor {
     url: String,
     token: Option<Token>,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<AppState>,
     health: Arc<Mutex<Option<HealthReader>>>,
     truth: Mutex<Option<Truth>>,
     stop: watch::Sender<bool>,
@@ -169,7 +169,7 @@ impl Monitor {
             ticks_a_second: 1.0 / source.step_seconds,
             deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
         };
-        let (mut monitor, mut to_tell) = Self::serve(source, Shown::default(), true, options)?;
+        let (mut monitor, mut to_tell) = Self::serve(source, Contents::default(), true, options)?;
         *lock(&monitor.truth) = Some(truth);
         let mut hub = Hub::new(reader, truth_reader, shape);
         let (shared, given) = (monitor.shared.clone(), monitor.health.clone());
@@ -205,8 +205,8 @@ impl Monitor {
     /// # Errors
     /// As [`start`](Self::start); `InvalidArgument` where there is nothing to look at, or a picture that is
     /// none; `Mismatch` for what has arrays that do not fit each other.
-    pub fn open(shown: impl Into<Shown>, options: Options) -> Result<Self> {
-        let shown: Shown = shown.into();
+    pub fn open(shown: impl Into<Contents>, options: Options) -> Result<Self> {
+        let shown: Contents = shown.into();
         for one in &shown.recordings {
             check(&one.source, &options)?;
             one.check()?;
@@ -228,7 +228,12 @@ impl Monitor {
     }
 
     /// Listens and starts the server's thread.
-    fn serve(source: Source, shown: Shown, live: bool, options: Options) -> Result<(Self, Told)> {
+    fn serve(
+        source: Source,
+        shown: Contents,
+        live: bool,
+        options: Options,
+    ) -> Result<(Self, EventQueue)> {
         if shown.image.as_ref().is_some_and(|i| i.kind().is_none()) {
             return Err(Error::argument(
                 "a picture below the nodes: expected a PNG or a JPEG, got something else",
@@ -236,7 +241,7 @@ impl Monitor {
         }
         let networks = shown.networks.into_iter();
         let networks: Vec<_> = networks
-            .map(|n| explore::network::Looked::new(n).map(Arc::new))
+            .map(|n| explore::network::NetworkView::new(n).map(Arc::new))
             .collect::<Result<_>>()?;
         let token = match (options.no_token, options.token) {
             (true, _) => None,
@@ -252,9 +257,9 @@ impl Monitor {
         let guard = Guard::new(address.port(), &names, token.clone(), options.control);
         let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
         let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
-        let seen = Seen::new(source.channel_names.len(), kept, around);
+        let seen = HubState::new(source.channel_names.len(), kept, around);
         let (events, told) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AppState {
             source,
             recorded: shown.recordings,
             networks: Mutex::new(networks),
@@ -351,7 +356,7 @@ impl Monitor {
     /// `InvalidArgument` from the second call on.
     pub fn simulation(&self, told: Simulation) -> Result<std::sync::mpsc::Receiver<Wish>> {
         let (to, from) = std::sync::mpsc::channel();
-        let steered = simulation::Steered::new(told, to);
+        let steered = simulation::SimulationHandle::new(told, to);
         (self.shared.steered.set(steered)).map_err(|_| {
             Error::argument("simulation: expected a page without one, got it twice")
         })?;
@@ -364,7 +369,7 @@ impl Monitor {
     /// # Errors
     /// `Mismatch` for a miner of other channels; `InvalidArgument` from the second call on.
     pub fn mine(&self, name: &str, miner: MinerHandle) -> Result<()> {
-        let counted = explore::counted::Counted::new(name, miner, &self.shared.source)?;
+        let counted = explore::counted::EpisodeList::new(name, miner, &self.shared.source)?;
         (self.shared.counted.set(counted)).map_err(|_| {
             Error::argument("episodes: expected a page that counts none yet, got a second list")
         })

@@ -11,12 +11,14 @@ use serde_json::json;
 
 use std::sync::Arc;
 
-use crate::app::{App, Shared, json_of, no_source};
-use crate::explore::counted::Counted;
-use crate::explore::job::{self, Telling};
+use crate::app::{App, AppState, json_of, no_source};
+use crate::explore::counted::EpisodeList;
+use crate::explore::job::{self, JobSender};
 use crate::explore::lately::lately;
-use crate::explore::network::{Asked, Looked, MOST_EDGES, Networked, Wanted, compute};
-use crate::explore::recorded::Recorded;
+use crate::explore::network::{
+    EdgeQuery, MOST_EDGES, NamedNetwork, NetworkRequest, NetworkView, compute,
+};
+use crate::explore::recorded::DecodedRecording;
 use crate::hub::lock;
 
 /// Most steps of a layout.
@@ -85,7 +87,7 @@ pub(crate) async fn edges(
     Query(asked): Query<Edges>,
 ) -> Response {
     let limit = asked.limit.unwrap_or(MOST_EDGES);
-    let meant = Asked {
+    let meant = EdgeQuery {
         window: asked.window,
         peak: is_peak(&asked.rule),
         least: None,
@@ -94,7 +96,7 @@ pub(crate) async fn edges(
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Placing {
+pub(crate) struct LayoutQuery {
     window: usize,
     #[serde(default)]
     rule: String,
@@ -109,7 +111,7 @@ pub(crate) struct Placing {
 pub(crate) async fn layout(
     State(app): State<App>,
     Path(id): Path<usize>,
-    Query(asked): Query<Placing>,
+    Query(asked): Query<LayoutQuery>,
 ) -> Response {
     let network = match looked(&app, id) {
         Ok(network) => network,
@@ -117,7 +119,7 @@ pub(crate) async fn layout(
     };
     let steps = asked.steps.unwrap_or(300).min(MOST_STEPS);
     job::start(&app.jobs, move |tell| {
-        let meant = Asked {
+        let meant = EdgeQuery {
             window: asked.window,
             peak: is_peak(&asked.rule),
             least: asked.threshold,
@@ -129,7 +131,7 @@ pub(crate) async fn layout(
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Following {
+pub(crate) struct TrackQuery {
     #[serde(default)]
     from: usize,
     to: Option<usize>,
@@ -141,7 +143,7 @@ pub(crate) struct Following {
 pub(crate) async fn communities(
     State(app): State<App>,
     Path(id): Path<usize>,
-    Query(asked): Query<Following>,
+    Query(asked): Query<TrackQuery>,
 ) -> Response {
     let network = match looked(&app, id) {
         Ok(network) => network,
@@ -181,7 +183,7 @@ pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computi
             return (StatusCode::BAD_REQUEST, words).into_response();
         }
     };
-    let wanted = Wanted {
+    let wanted = NetworkRequest {
         window_seconds: asked.window,
         step_seconds: asked.step,
         bin_seconds: asked.bin,
@@ -195,7 +197,7 @@ pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computi
             None => of_the_last_minute(&shared, wanted, tell),
         };
         let done = done
-            .and_then(Looked::new)
+            .and_then(NetworkView::new)
             .and_then(|network| add(&shared, network));
         tell.end(match done {
             Ok(id) => json!({"network": id}),
@@ -206,10 +208,10 @@ pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computi
 
 /// The network of what is kept of a session, on the session's clock.
 fn of_the_last_minute(
-    app: &Shared,
-    wanted: Wanted,
-    tell: &Telling,
-) -> betz_base::Result<Networked> {
+    app: &AppState,
+    wanted: NetworkRequest,
+    tell: &JobSender,
+) -> betz_base::Result<NamedNetwork> {
     let (recorded, first) = kept(app)?;
     let mut found = compute(&recorded, wanted, tell)?;
     let sample = found.network.meta().sample_seconds.unwrap_or(0.0);
@@ -220,7 +222,7 @@ fn of_the_last_minute(
 }
 
 /// What is kept of a session, and the tick of it that is the first there.
-fn kept(app: &Shared) -> betz_base::Result<(Recorded, i64)> {
+fn kept(app: &AppState) -> betz_base::Result<(DecodedRecording, i64)> {
     let frames: Vec<Bytes> = {
         let seen = lock(&app.seen);
         let all = seen.history.range(i64::MIN..i64::MAX);
@@ -229,7 +231,7 @@ fn kept(app: &Shared) -> betz_base::Result<(Recorded, i64)> {
     lately(&app.source, &frames)
 }
 
-fn add(app: &Shared, network: Looked) -> betz_base::Result<usize> {
+fn add(app: &AppState, network: NetworkView) -> betz_base::Result<usize> {
     let mut all = lock(&app.networks);
     // What was asked for before is not kept twice.
     if let Some(id) = all.iter().position(|n| n.same(&network)) {
@@ -244,7 +246,7 @@ fn add(app: &Shared, network: Looked) -> betz_base::Result<usize> {
     Ok(all.len() - 1)
 }
 
-fn looked(app: &App, id: usize) -> Result<Arc<Looked>, Box<Response>> {
+fn looked(app: &App, id: usize) -> Result<Arc<NetworkView>, Box<Response>> {
     let all = lock(&app.networks);
     all.get(id).cloned().ok_or_else(|| {
         let words = format!("expected one of {} networks, got number {id}", all.len());
@@ -254,7 +256,7 @@ fn looked(app: &App, id: usize) -> Result<Arc<Looked>, Box<Response>> {
 
 pub(crate) async fn mined(State(app): State<App>) -> Response {
     // A session's own list is alone: recordings are not shown beside it.
-    let counted = app.counted.get().map(Counted::name);
+    let counted = app.counted.get().map(EpisodeList::name);
     let names = counted
         .into_iter()
         .chain(app.mined.iter().map(|m| m.name.as_str()));
@@ -305,7 +307,7 @@ pub(crate) async fn occurrences(
 async fn at_work(
     app: &App,
     id: usize,
-    work: impl FnOnce(&Looked) -> betz_base::Result<Bytes> + Send + 'static,
+    work: impl FnOnce(&NetworkView) -> betz_base::Result<Bytes> + Send + 'static,
 ) -> Response {
     let network = match looked(app, id) {
         Ok(network) => network,

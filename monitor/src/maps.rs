@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::app::{App, json_of};
-use crate::explore::map::Mapped;
+use crate::explore::map::MapView;
 
 /// Longest wait of an answer for something new.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ pub(crate) async fn maps(State(app): State<App>) -> Response {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct After {
+pub(crate) struct MapQuery {
     /// The version that the page has: the answer waits for another one.
     #[serde(default)]
     after: u64,
@@ -31,7 +31,7 @@ pub(crate) struct After {
 pub(crate) async fn map(
     State(app): State<App>,
     Path(id): Path<usize>,
-    Query(known): Query<After>,
+    Query(known): Query<MapQuery>,
 ) -> Response {
     let Some(map) = app.maps.get(id) else {
         return no_map(&app, id);
@@ -74,7 +74,7 @@ pub(crate) async fn node(
     answer(&app, id, |map| map.node(stage, node))
 }
 
-fn answer(app: &App, id: usize, of: impl FnOnce(&Mapped) -> Result<Bytes>) -> Response {
+fn answer(app: &App, id: usize, of: impl FnOnce(&MapView) -> Result<Bytes>) -> Response {
     let Some(map) = app.maps.get(id) else {
         return no_map(app, id);
     };

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use crate::hub::{BOUNDS_NS, Seen};
+use crate::hub::{BOUNDS_NS, HubState};
 
 /// What the server counts.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServerCounts {
     pub(crate) viewers: usize,
     pub(crate) frames_skipped: u64,
 }
 
 /// The text: `# HELP`, `# TYPE`, samples.
-pub(crate) fn text(seen: &Seen, served: Served, checksum: &str) -> String {
+pub(crate) fn text(seen: &HubState, served: ServerCounts, checksum: &str) -> String {
     let mut out = String::with_capacity(4096);
     let totals = &seen.totals;
     let mut one = |name: &str, kind: &str, help: &str, value: u64| {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn buckets_are_cumulative_and_every_sample_has_a_type() {
-        let mut seen = Seen::new(4, 100, 10);
+        let mut seen = HubState::new(4, 100, 10);
         seen.latency[0] = 3;
         seen.latency[5] = 2;
         seen.latency[16] = 1;
@@ -143,7 +143,7 @@ mod tests {
         seen.totals.late = 9;
         let text = text(
             &seen,
-            Served {
+            ServerCounts {
                 viewers: 2,
                 frames_skipped: 5,
             },

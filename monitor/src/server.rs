@@ -21,12 +21,12 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{App, json_of, no_source};
-use crate::control::{Asked, Control};
+use crate::control::{Control, ControlRequest};
 use crate::frame;
 use crate::guard::{Entry, POLICY};
 use crate::hub::lock;
-use crate::metrics::{self, Served};
-use crate::simulation::{Steered, Steering};
+use crate::metrics::{self, ServerCounts};
+use crate::simulation::{SimulationHandle, Steering};
 use crate::viewer::{self, FromPage};
 use crate::{expected, looking, maps, page, source::ModelCard};
 
@@ -213,7 +213,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "ended": ended,
         "control": app.may_control && app.control.get().is_some(),
         "models": control,
-        "simulation": app.steered.get().map(Steered::json),
+        "simulation": app.steered.get().map(SimulationHandle::json),
         "steered": app.may_control && app.steered.get().is_some(),
         "networks": lock(&app.networks).len(),
         "mined": app.mined.len() + usize::from(app.counted.get().is_some()),
@@ -316,7 +316,7 @@ async fn moment(State(app): State<App>, Path(id): Path<u64>) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
-    let served = Served {
+    let served = ServerCounts {
         viewers: app.viewers.load(Ordering::Relaxed),
         frames_skipped: app.skipped.load(Ordering::Relaxed),
     };
@@ -356,7 +356,7 @@ fn steer(app: &App, what: &str, body: &[u8]) -> Response {
 /// What a mask would cost, before it is set: the session hears nothing of it. One at a time, on a thread of its own;
 /// whoever asked stops it by hanging up.
 async fn expected(State(app): State<App>, body: Bytes) -> Response {
-    let asked: Judged = match serde_json::from_slice(&body) {
+    let asked: MaskQuery = match serde_json::from_slice(&body) {
         Ok(asked) => asked,
         Err(e) => return (StatusCode::BAD_REQUEST, format!("expected JSON: {e}")).into_response(),
     };
@@ -378,7 +378,7 @@ async fn expected(State(app): State<App>, body: Bytes) -> Response {
 /// Channels that would take no part.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Judged {
+struct MaskQuery {
     channels: Vec<usize>,
 }
 
@@ -410,10 +410,10 @@ fn judged(app: &App, off: &[usize], cancelled: impl Fn() -> bool) -> Response {
 }
 
 async fn control(State(app): State<App>, Path(what): Path<String>, body: Bytes) -> Response {
-    if Steered::hears(&what) {
+    if SimulationHandle::hears(&what) {
         return steer(&app, &what, &body);
     }
-    let asked: Asked = match serde_json::from_slice(&body) {
+    let asked: ControlRequest = match serde_json::from_slice(&body) {
         Ok(asked) => asked,
         Err(e) => return (StatusCode::BAD_REQUEST, format!("expected JSON: {e}")).into_response(),
     };

@@ -76,7 +76,7 @@ const MOST_CURRENT_PA: f64 = 1e6;
 const LONGEST_NAME: usize = 100;
 
 /// A simulation, and where wishes go.
-pub(crate) struct Steered {
+pub(crate) struct SimulationHandle {
     told: Simulation,
     wishes: Mutex<Sender<Wish>>,
     /// What was asked for last: every page shows it.
@@ -125,7 +125,7 @@ impl Steering {
     }
 }
 
-impl Steered {
+impl SimulationHandle {
     pub(crate) fn new(told: Simulation, wishes: Sender<Wish>) -> Self {
         Self {
             told,
@@ -259,7 +259,7 @@ mod tests {
             every: 1,
         };
         let (to, from) = channel();
-        let steered = Steered::new(told, to);
+        let steered = SimulationHandle::new(told, to);
         let act =
             |what: &str, body: &str| steered.act(Steering::read(what, body.as_bytes()).unwrap());
         let stimulus = |population: usize, first: u32, count: u32, current: &str| {

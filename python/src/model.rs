@@ -7,7 +7,6 @@ use betz::input_form;
 use betz::model::{Decoder, OutputScore, decode_on};
 use betz::recording::SpikeForm;
 use betz::train::score::{mean_r2, score_estimates};
-use betz::train::spread;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
@@ -30,21 +29,9 @@ impl Model {
             inner: Arc::new(decoder),
         }
     }
-
-    /// `decoder`, trained on the channels `firing` of those with `names`, as one of all of them.
-    pub(crate) fn spread(
-        decoder: Decoder,
-        names: &[String],
-        firing: Option<&[u32]>,
-    ) -> betz::Result<Decoder> {
-        match firing {
-            Some(firing) => spread(decoder, names, firing),
-            None => Ok(decoder),
-        }
-    }
 }
 
-/// Scores as a list of dictionaries, one an output.
+/// Scores as a list of dictionaries, one per output.
 pub(crate) fn score_list<'py>(
     py: Python<'py>,
     scores: &[OutputScore],

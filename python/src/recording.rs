@@ -51,7 +51,7 @@ impl Recording {
         matrix: &Bound<'_, PyAny>,
         tick_seconds: f64,
         form: SpikeForm,
-        beside: Beside<'_>,
+        beside: RecordingKeywords<'_>,
     ) -> PyResult<Self> {
         let name = if form == SpikeForm::Signal {
             "signal"
@@ -105,7 +105,7 @@ fn outputs(
 
 /// Keyword arguments that accompany spikes of any form.
 #[derive(Default)]
-struct Beside<'py> {
+struct RecordingKeywords<'py> {
     behavior: Option<Bound<'py, PyAny>>,
     behavior_times: Option<Vec<f64>>,
     behavior_names: Option<Vec<String>>,
@@ -116,7 +116,7 @@ struct Beside<'py> {
     meta: Option<String>,
 }
 
-impl<'py> Beside<'py> {
+impl<'py> RecordingKeywords<'py> {
     fn of(keywords: Option<&Bound<'py, PyDict>>) -> PyResult<Self> {
         let mut beside = Self::default();
         for (name, value) in keywords.into_iter().flat_map(|k| k.iter()) {
@@ -145,7 +145,7 @@ impl<'py> Beside<'py> {
     }
 }
 
-impl Beside<'_> {
+impl RecordingKeywords<'_> {
     fn recording(
         self,
         py: Python<'_>,
@@ -260,7 +260,7 @@ impl Recording {
             counts,
             step_seconds,
             SpikeForm::Counts,
-            Beside::of(more)?,
+            RecordingKeywords::of(more)?,
         )
     }
 
@@ -278,7 +278,7 @@ impl Recording {
             signal,
             sample_seconds,
             SpikeForm::Signal,
-            Beside::of(more)?,
+            RecordingKeywords::of(more)?,
         )
     }
 
@@ -296,7 +296,7 @@ impl Recording {
         channels: Option<usize>,
         more: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let beside = Beside::of(more)?;
+        let beside = RecordingKeywords::of(more)?;
         let ticks = arrays::integers("spike_ticks", spike_ticks)?;
         let numbers = arrays::integers("spike_channels", spike_channels)?;
         let narrow = |(i, c): (usize, i64)| match u32::try_from(c) {

@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrays::described;
 use crate::error::OrRaise;
 use crate::model::Model;
 
@@ -52,9 +53,17 @@ impl Session {
         &mut self,
         py: Python<'py>,
         input: &[T],
-        out: Option<Bound<'py, PyArray1<f32>>>,
+        out: Option<Bound<'py, PyAny>>,
         step: impl FnOnce(&mut rust::Session, &[T], &mut [f32]) -> betz::Result<()>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let float32 = |out: Bound<'py, PyAny>| match out.cast::<PyArray1<f32>>() {
+            Ok(array) => Ok(array.clone()),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "out: expected a float32 array of one dimension, got {}",
+                described(&out)
+            ))),
+        };
+        let out = out.filter(|out| !out.is_none()).map(float32).transpose()?;
         let session = self.session()?;
         let outputs = session.outputs();
         into_out(py, input, out, outputs, |input, out| {
@@ -160,7 +169,7 @@ impl Session {
         &mut self,
         py: Python<'py>,
         channels: &Bound<'py, PyAny>,
-        out: Option<Bound<'py, PyArray1<f32>>>,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         if let Ok(array) = channels.cast::<PyArray1<u32>>()
             && let Some(spikes) = elements(array)
@@ -187,7 +196,7 @@ impl Session {
         &mut self,
         py: Python<'py>,
         counts: &Bound<'py, PyAny>,
-        out: Option<Bound<'py, PyArray1<f32>>>,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         let signal = self.signal;
         if !signal
@@ -228,7 +237,7 @@ impl Session {
     fn step_stale<'py>(
         &mut self,
         py: Python<'py>,
-        out: Option<Bound<'py, PyArray1<f32>>>,
+        out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray1<f32>>> {
         self.step_on(py, &[0_u8; 0], out, |session, _, out| {
             session.step_stale(out)

@@ -20,7 +20,7 @@ use crate::work;
 const MEMORY: u64 = 1 << 30;
 
 /// A function that pickle calls, and its arguments.
-type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
+type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
 
 /// Shard (k, n), k from 1.
 pub(crate) fn shard((number, of): (usize, usize)) -> Result<Shard> {
@@ -42,7 +42,7 @@ impl NetworkPart {
         Ok(Self { inner })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
         let bytes = slf.get().inner.to_bytes().or_raise(slf.py())?;
         let make = slf.get_type().getattr("from_bytes")?;
         Ok((make, (PyBytes::new(slf.py(), &bytes),)))
@@ -92,7 +92,7 @@ impl CountPart {
         Ok(Self { inner })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
         let make = slf.get_type().getattr("from_bytes")?;
         Ok((make, (PyBytes::new(slf.py(), &slf.get().inner.to_bytes()),)))
     }
@@ -132,7 +132,7 @@ impl CountPart {
 
 /// An episode as it is asked for: one that was found, or a line of text.
 #[derive(FromPyObject)]
-pub(crate) enum Asked<'py> {
+pub(crate) enum EpisodeArgument<'py> {
     #[pyo3(transparent)]
     Found(PyRef<'py, Episode>),
     #[pyo3(transparent)]
@@ -140,12 +140,12 @@ pub(crate) enum Asked<'py> {
 }
 
 /// An episode, usable without the interpreter's lock.
-enum Named {
+enum EpisodeName {
     Found(Vec<String>, Vec<(f64, f64)>),
     Text(String),
 }
 
-impl Named {
+impl EpisodeName {
     fn pattern(&self, alphabet: &Alphabet) -> Result<Pattern> {
         let (channels, delays) = match self {
             Self::Text(text) => return Pattern::parse(text, alphabet, None),
@@ -187,17 +187,19 @@ impl Named {
 pub(crate) fn count(
     py: Python<'_>,
     path: PathBuf,
-    episodes: Vec<Asked<'_>>,
+    episodes: Vec<EpisodeArgument<'_>>,
     shard: (usize, usize),
     memory: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<CountPart> {
     let shard = self::shard(shard).or_raise(py)?;
     let named = episodes.into_iter().map(|asked| match asked {
-        Asked::Text(text) => Named::Text(text),
-        Asked::Found(episode) => Named::Found(episode.channels.clone(), episode.delays.clone()),
+        EpisodeArgument::Text(text) => EpisodeName::Text(text),
+        EpisodeArgument::Found(episode) => {
+            EpisodeName::Found(episode.channels.clone(), episode.delays.clone())
+        }
     });
-    let named: Vec<Named> = named.collect();
+    let named: Vec<EpisodeName> = named.collect();
     let inner = work::run(py, progress, |progress| {
         let (events, recording) = ShardEvents::open(&path, shard, memory)?;
         let patterns = named.iter().map(|named| named.pattern(events.alphabet()));

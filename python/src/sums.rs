@@ -26,7 +26,7 @@ pub(crate) struct Sums {
 }
 
 /// A function that pickle calls, and its arguments.
-type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
+type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool));
 
 #[pymethods]
 impl Sums {
@@ -36,9 +36,10 @@ impl Sums {
     fn over(
         py: Python<'_>,
         data: &Dataset,
-        options: Options,
+        options: &Bound<'_, PyAny>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let options = Options::of(options)?;
         let inner = work::run(py, progress, |progress| {
             let bank = options.bank.bank()?.ok_or_else(|| {
                 Error::argument(
@@ -74,7 +75,7 @@ impl Sums {
         })
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
         let make = slf.get_type().getattr("from_bytes")?;
         let this = slf.get();
         let bytes = PyBytes::new(slf.py(), &this.inner.to_bytes());

@@ -8,6 +8,7 @@ use betz::train::{
     Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, TrainOptions, Training,
 };
 use betz::{Error, Result};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -69,6 +70,23 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// The options in the dictionary `given`.
+    ///
+    /// # Errors
+    /// TypeError that names the option and says why its value is refused.
+    pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        given.extract::<Self>().map_err(|error: PyErr| {
+            let (py, text) = (given.py(), error.to_string());
+            let option = text.rsplit("Options.").next().unwrap_or("options");
+            let reason = error
+                .cause(py)
+                .map_or_else(String::new, |cause| format!(", {}", cause.value(py)));
+            let got = given.get_item(option);
+            let got = got.map_or_else(|_| "nothing".to_owned(), |got| format!("{got:?}"));
+            PyTypeError::new_err(format!("{option}: got {got}{reason}"))
+        })
+    }
+
     /// The training that is asked for, with `bank`.
     fn training(&self, bank: Option<FilterBank>) -> Result<Training> {
         Ok(Training {
@@ -160,9 +178,10 @@ pub(crate) fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 pub(crate) fn train<'py>(
     py: Python<'py>,
     data: &Dataset,
-    options: Options,
+    options: &Bound<'py, PyAny>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Model, Bound<'py, PyDict>)> {
+    let options = Options::of(options)?;
     let (inner, form) = (data.inner.clone(), data.form());
     let (decoder, report) = work::run(py, progress, |progress| {
         let bank = options.bank.bank()?;

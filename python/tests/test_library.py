@@ -164,3 +164,20 @@ def test_other_threads_go_on_while_it_trains():
     trained.set()
     other.join()
     assert seen == [False]
+
+
+def test_messages_name_the_file_and_the_argument(tmp_path):
+    with pytest.raises(FileNotFoundError, match="none.npz"):
+        betz.Recording.from_npz(tmp_path / "none.npz")
+    with pytest.raises(FileNotFoundError, match="none.betz"):
+        betz.Model.load(tmp_path / "none.betz")
+    X = np.random.default_rng(0).poisson(1.0, (300, 3))
+    session = betz.Decoder(step_seconds=0.02, bank="single").fit(X, X[:, 0] * 1.0).session()
+    with pytest.raises(TypeError, match="out: expected a float32 array of one dimension, got ndarray of dtype float64"):
+        session.step(X[0].astype(np.uint8), np.empty(1))
+    options = dict(
+        bank="single", ridge=None, noise=None, delay_steps=0, low_pass=None, folds="five",
+        kind="linear", latents=None, units=None, experts=None, seed=0, device="cpu",
+    )
+    with pytest.raises(TypeError, match="folds: got 'five'"):
+        betz.Sums.over(betz.Recording.from_counts(X, 0.02, behavior=X[:, 0] * 1.0).align(), options)

@@ -1,4 +1,4 @@
-//! What a session gives tick by tick is what batch decoding gives at once.
+//! A session gives tick by tick the estimates that batch decoding gives at once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

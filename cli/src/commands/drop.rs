@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use betz::model::Decoder;
-use betz::train::retained::{Remover, Retained};
+use betz::train::retained::{Remover, StoredStatistics};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub(crate) struct Drop {
 }
 
 #[derive(Serialize)]
-struct Dropped {
+struct RemovalReport {
     model: String,
     /// Names of the channels that were asked for.
     channels: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     let model = Decoder::load(&args.model)?;
     let at = |e: Error| e.at(args.model.display());
     let channels = channels(&args.channels, model.channel_names())?;
-    let retained = Retained::of(&model).map_err(at)?;
+    let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
     let remover = Remover::new(&model, &retained).map_err(at)?;
     let factor_seconds = started.elapsed().as_secs_f64();
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     let left = remover.without(&channels).map_err(at)?;
     let seconds = started.elapsed().as_secs_f64();
     left.save(&args.out)?;
-    let dropped = Dropped {
+    let dropped = RemovalReport {
         model: args.out.display().to_string(),
         channels: (channels.iter().map(|&c| model.channel_names()[c].clone())).collect(),
         channels_left: left.channel_mask().iter().filter(|used| **used).count(),
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
     report::tell(&dropped, args.common.json)
 }
 
-impl Outcome for Dropped {
+impl Outcome for RemovalReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: without {}, {} left; factored in {:.1} ms, taken out in {:.2} ms",

@@ -23,7 +23,7 @@ pub(crate) struct Export {
 }
 
 #[derive(Serialize)]
-struct Exported {
+struct ExportReport {
     onnx: String,
     kind: &'static str,
     bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Export) -> Result<()> {
         .writes("--onnx", &args.onnx, Kind::Onnx)?;
     let model = Decoder::load(&args.model)?;
     betz_interop::onnx::write(&model, &args.onnx).map_err(|e| e.at(args.model.display()))?;
-    let exported = Exported {
+    let exported = ExportReport {
         onnx: args.onnx.display().to_string(),
         kind: model.kind(),
         bytes: std::fs::metadata(&args.onnx).map_or(0, |m| m.len()),
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Export) -> Result<()> {
     report::tell(&exported, args.common.json)
 }
 
-impl Outcome for Exported {
+impl Outcome for ExportReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: one step of a {} decoder, {} bytes",

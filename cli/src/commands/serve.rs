@@ -12,7 +12,8 @@ use betz::network::file::NetworkFile;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
 use betz_monitor::{
-    Image, Mapped, MinedEpisodes, Monitor, Networked, Options, Recorded, Shown, Source,
+    Contents, DecodedRecording, Image, MapView, MinedEpisodes, Monitor, NamedNetwork, Options,
+    Source,
 };
 
 use super::monitor::name_of;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         .map(|path| Ok((name_of(path), Decoder::load(path)?)));
     let model: Option<(String, Decoder)> = model.transpose()?;
     let bar = Bar::new();
-    let recordings: Vec<Recorded> = (files.recordings.iter())
+    let recordings: Vec<DecodedRecording> = (files.recordings.iter())
         .map(|path| match &model {
             Some((name, model)) => decoded(args, path, name, model, &bar),
             None => as_it_is(args, path),
@@ -95,13 +96,13 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
     drop(bar);
     let mined = files.mined.iter().map(|path| episodes(path, &files));
     let mined = mined.collect::<Result<_>>()?;
-    let mut maps: Vec<Mapped> = (files.maps.iter())
+    let mut maps: Vec<MapView> = (files.maps.iter())
         .map(|path| shown::read(path))
         .collect::<Result<_>>()?;
     for path in &files.sorters {
         maps.extend(shown::of_sorter(path)?);
     }
-    let shown = Shown {
+    let shown = Contents {
         recordings,
         networks,
         mined,
@@ -207,9 +208,9 @@ fn episodes(path: &Path, files: &Files<'_>) -> Result<MinedEpisodes> {
     }))
 }
 
-fn network(path: &Path) -> Result<Networked> {
+fn network(path: &Path) -> Result<NamedNetwork> {
     let file = NetworkFile::read(path)?;
-    Ok(Networked {
+    Ok(NamedNetwork {
         name: name_of(path),
         names: file.names,
         positions: file.positions.map(|p| (p.values, p.axes)),
@@ -247,12 +248,12 @@ fn is_npz(path: &Path) -> bool {
 }
 
 /// A recording without a model, on its own clock or in steps of a size for the eye.
-fn as_it_is(args: &Serve, path: &Path) -> Result<Recorded> {
+fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
     let recording = data::read_recording(path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let step = data::default_step(&recording);
     let dataset = data::dataset(recording, step, &args.part).map_err(|e| e.at(path.display()))?;
-    Ok(Recorded {
+    Ok(DecodedRecording {
         source: Source {
             name: name_of(path),
             channel_names: dataset.channel_names.clone(),
@@ -276,7 +277,7 @@ fn decoded(
     name: &str,
     model: &Decoder,
     progress: &dyn Progress,
-) -> Result<Recorded> {
+) -> Result<DecodedRecording> {
     let recording = data::recording_for(model, path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let dataset = data::dataset(recording, model.step_seconds(), &args.part);
@@ -293,7 +294,7 @@ fn decoded(
     let mut source = Source::of(name, model);
     source.name = format!("{} through {name}", name_of(path));
     source.electrode_um = electrode_um;
-    Ok(Recorded {
+    Ok(DecodedRecording {
         source,
         dataset,
         estimates,

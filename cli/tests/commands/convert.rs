@@ -143,7 +143,7 @@ fn decoded_movement_stands_beside_its_recording() {
         folder,
         "evaluate m.betz t.nwb --out x.nwb --memory 1MiB",
         2,
-        "expected .csv beside --memory",
+        "expected .csv with --memory",
     );
     assert!(!folder.join("x.nwb").exists());
     // It is not taken for behaviour.

@@ -89,7 +89,7 @@ fn every_command_of_the_tutorial_runs() {
         let output = run(folder.path(), block);
         if block.starts_with("betz evaluate arm.betz") || block.starts_with("betz stream") {
             let rows = output.lines().filter(|l| l.starts_with(['x', 'y']));
-            scores.push(rows.map(str::to_owned).collect::<Vec<_>>());
+            scores.push(rows.take(2).map(str::to_owned).collect::<Vec<_>>());
         }
     }
     assert!(watched);

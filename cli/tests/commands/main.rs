@@ -5,6 +5,7 @@
 
 mod adapt;
 mod convert;
+mod fixtures;
 mod guide;
 mod kinds;
 mod long;

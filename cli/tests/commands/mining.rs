@@ -257,9 +257,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
 /// Starts a command whose output is read later.
 #[cfg(target_os = "linux")]
 fn spawned(folder: &Path, arguments: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .args(arguments.split(' '))
+    program::command(folder, arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

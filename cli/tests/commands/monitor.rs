@@ -19,11 +19,7 @@ impl Drop for Running {
 }
 
 fn betz(folder: &Path, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_betz"));
-    command
-        .current_dir(folder)
-        .args(arguments.split_whitespace());
-    command.env("BETZ_CACHE", folder.join("cache"));
+    let mut command = crate::program::command(folder, arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }

@@ -1,95 +1,22 @@
 //! The commands as a user runs them: simulate, train, evaluate, stream, and what they refuse.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-use std::path::Path;
-use std::process::{Command, Output};
-
 use betz::recording::{Behavior, Recording, Segment, SpikeForm};
-use serde_json::Value;
 
-fn betz(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        // The calibration of this host must not influence the tests.
-        .env("BETZ_CACHE", folder.join("cache"))
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-/// Runs a command that must succeed and print one JSON object.
-fn json(folder: &Path, arguments: &[&str]) -> Value {
-    let output = betz(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "betz {arguments:?}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// Runs a command that must fail with `code`, write nothing to standard output, and say `words`.
-fn refused(folder: &Path, arguments: &[&str], code: i32, words: &str) {
-    let output = betz(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "betz {arguments:?}: {errors}"
-    );
-    assert!(output.stdout.is_empty(), "betz {arguments:?} printed");
-    assert!(
-        errors.contains(words),
-        "betz {arguments:?}: expected '{words}' in: {errors}"
-    );
-}
-
-fn simulated(folder: &Path) {
-    let made = json(
-        folder,
-        &[
-            "simulate",
-            "--out",
-            "train.npz",
-            "--test-out",
-            "test.npz",
-            "--neurons",
-            "30",
-            "--seconds",
-            "20",
-            "--test-seconds",
-            "5",
-            "--seed",
-            "3",
-            "--json",
-        ],
-    );
-    assert_eq!(made["recordings"][0]["channels"], 30);
-}
-
-const TRAIN: [&str; 9] = [
-    "train",
-    "train.npz",
-    "--out",
-    "model.betz",
-    "--step",
-    "0.005",
-    "--filter",
-    "0.02:1",
-    "--json",
-];
+use crate::fixtures::{self, POPULATION, TRAIN};
+use crate::program::{betz, json, refused};
 
 #[test]
 fn a_recording_goes_all_the_way_and_streaming_equals_batch() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    simulated(folder);
-    let mut train = TRAIN.to_vec();
-    train.extend(["--delay", "0.03"]);
+    fixtures::population(folder);
+    let train = format!("{TRAIN} --delay 0.03");
     let trained = json(folder, &train);
     assert_eq!(trained["channels"], 30);
     assert_eq!(trained["folds"], 5);
 
-    let evaluated = json(folder, &["evaluate", "model.betz", "test.npz", "--json"]);
-    let streamed = json(folder, &["stream", "model.betz", "test.npz", "--json"]);
+    let evaluated = json(folder, "evaluate model.betz test.npz");
+    let streamed = json(folder, "stream model.betz test.npz");
     for key in ["name", "r2", "nrmse_range", "nrmse_std", "rmse", "unit"] {
         assert!(evaluated["outputs"][0].get(key).is_some(), "no {key}");
     }
@@ -111,10 +38,7 @@ fn a_recording_goes_all_the_way_and_streaming_equals_batch() {
     for key in ["p50", "p99", "p99_9", "max"] {
         assert!(streamed["latency_us"][key].as_f64().unwrap() >= 0.0);
     }
-    let counts = json(
-        folder,
-        &["stream", "model.betz", "test.npz", "--counts", "--json"],
-    );
+    let counts = json(folder, "stream model.betz test.npz --counts");
     let (a, b) = (&counts["outputs"][0]["r2"], &streamed["outputs"][0]["r2"]);
     assert!((a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-9);
 }
@@ -123,11 +47,10 @@ fn a_recording_goes_all_the_way_and_streaming_equals_batch() {
 fn the_same_seed_writes_the_same_model() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    simulated(folder);
-    json(folder, &TRAIN);
+    fixtures::trained(folder);
     let first = std::fs::read(folder.join("model.betz")).unwrap();
-    simulated(folder);
-    json(folder, &TRAIN);
+    json(folder, &format!("{POPULATION} --force"));
+    json(folder, TRAIN);
     assert!(first == std::fs::read(folder.join("model.betz")).unwrap());
 }
 
@@ -135,11 +58,10 @@ fn the_same_seed_writes_the_same_model() {
 fn multi_unit_models_run_on_the_single_units_recording() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    simulated(folder);
-    let mut train = TRAIN.to_vec();
-    train.extend(["--units", "3"]);
+    fixtures::population(folder);
+    let train = format!("{TRAIN} --units 3");
     assert_eq!(json(folder, &train)["channels"], 10);
-    let evaluated = json(folder, &["evaluate", "model.betz", "test.npz", "--json"]);
+    let evaluated = json(folder, "evaluate model.betz test.npz");
     assert!(evaluated["outputs"][0]["r2"].as_f64().unwrap() > 0.4);
 }
 
@@ -147,22 +69,12 @@ fn multi_unit_models_run_on_the_single_units_recording() {
 fn parts_of_a_recording_are_trained_and_scored() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    simulated(folder);
-    let mut train = TRAIN.to_vec();
-    train.extend(["--until", "15"]);
+    fixtures::population(folder);
+    let train = format!("{TRAIN} --until 15");
     assert_eq!(json(folder, &train)["steps"], 3000);
     let rest = json(
         folder,
-        &[
-            "evaluate",
-            "model.betz",
-            "train.npz",
-            "--from",
-            "15",
-            "--out",
-            "out.csv",
-            "--json",
-        ],
+        "evaluate model.betz train.npz --from 15 --out out.csv",
     );
     assert_eq!(rest["steps"], 1000);
     let csv = std::fs::read_to_string(folder.join("out.csv")).unwrap();
@@ -174,8 +86,7 @@ fn parts_of_a_recording_are_trained_and_scored() {
 fn segments_are_numbered_as_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    simulated(folder);
-    json(folder, &TRAIN);
+    fixtures::trained(folder);
     // Ten trials of 500 ms; the first four are before there is any behaviour.
     let mut recording = Recording::read_npz(&folder.join("test.npz")).unwrap();
     let trial = recording.ticks / 10;
@@ -197,15 +108,8 @@ fn segments_are_numbered_as_in_the_file() {
     recording.write_npz(&folder.join("trials.npz")).unwrap();
 
     let evaluate = |segments| {
-        let fixed = [
-            "evaluate",
-            "model.betz",
-            "trials.npz",
-            "--json",
-            "--out",
-            "out.csv",
-        ];
-        json(folder, &[&fixed[..], &["--segments", segments]].concat())
+        let evaluate = "evaluate model.betz trials.npz --out out.csv --segments";
+        json(folder, &format!("{evaluate} {segments}"))
     };
     assert_eq!(evaluate("7")["segments"], 1);
     let csv = std::fs::read_to_string(folder.join("out.csv")).unwrap();
@@ -220,82 +124,62 @@ fn segments_are_numbered_as_in_the_file() {
         .unwrap();
     assert!((seconds - 3.5).abs() < 0.01, "{seconds}");
     assert_eq!(evaluate("2..6")["segments"], 2);
-    let none = ["evaluate", "model.betz", "trials.npz", "--segments", "0..3"];
-    refused(folder, &none, 1, "trials.npz");
-    let beyond = ["evaluate", "model.betz", "trials.npz", "--segments", "10"];
-    refused(folder, &beyond, 2, "below 10");
+    let evaluate = "evaluate model.betz trials.npz --segments";
+    refused(folder, &format!("{evaluate} 0..3"), 1, "trials.npz");
+    refused(folder, &format!("{evaluate} 10"), 2, "below 10");
 }
 
 #[test]
 fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    simulated(folder);
-    refused(folder, &["train", "train.npz"], 2, "--out");
-    refused(folder, &["train", "none.npz", "--out", "m"], 1, "none.npz");
-    refused(folder, &["train", ".", "--out", "m"], 1, "directory");
-    let train = |extra: [&'static str; 2]| ["train", "train.npz", "--out", "m", extra[0], extra[1]];
-    refused(
-        folder,
-        &train(["--bank", "nope"]),
-        2,
-        "expected auto or one of",
-    );
-    refused(folder, &train(["--filter", "0.1"]), 2, "TAU:ORDER");
-    refused(folder, &train(["--filter", "-1:1"]), 2, "tau > 0");
-    refused(folder, &train(["--step", "0"]), 2, "step");
-    refused(folder, &train(["--units", "0"]), 2, "1 to 30");
-    refused(folder, &train(["--units", "31"]), 2, "1 to 30");
-    refused(folder, &train(["--segments", "0..9"]), 2, "--segments");
-    refused(folder, &train(["--device", "gpu"]), 2, "expected auto, cpu");
-    refused(folder, &train(["--noise", "nan"]), 2, "at least 0");
-    refused(folder, &train(["--max-gap", "0"]), 2, "--max-gap");
-    let nowhere = ["train", "train.npz", "--out", "nowhere/m"];
-    refused(folder, &nowhere, 2, "a folder that is there");
+    fixtures::population(folder);
+    refused(folder, "train train.npz", 2, "--out");
+    refused(folder, "train none.npz --out m", 1, "none.npz");
+    refused(folder, "train . --out m", 1, "directory");
+    for (options, words) in [
+        ("--bank nope", "expected auto or one of"),
+        ("--filter 0.1", "TAU:ORDER"),
+        ("--filter -1:1", "tau > 0"),
+        ("--step 0", "step"),
+        ("--units 0", "1 to 30"),
+        ("--units 31", "1 to 30"),
+        ("--segments 0..9", "--segments"),
+        ("--device gpu", "expected auto, cpu"),
+        ("--noise nan", "at least 0"),
+        ("--max-gap 0", "--max-gap"),
+    ] {
+        refused(
+            folder,
+            &format!("train train.npz --out m {options}"),
+            2,
+            words,
+        );
+    }
+    let nowhere = "train train.npz --out nowhere/m";
+    refused(folder, nowhere, 2, "a folder that is there");
     assert!(!folder.join("m").exists());
 
-    json(folder, &TRAIN);
+    json(folder, TRAIN);
     let bytes = std::fs::read(folder.join("model.betz")).unwrap();
     std::fs::write(folder.join("half.betz"), &bytes[..bytes.len() / 2]).unwrap();
-    let slow = ["stream", "model.betz", "test.npz", "--speed", "1e-30"];
-    refused(folder, &slow, 2, "--speed");
-    let simulate = ["simulate", "--out", "a.npz", "--seconds", "1"];
-    let over = [&simulate[..], &["--test-out", "a.npz"]].concat();
+    let slow = "stream model.betz test.npz --speed 1e-30";
+    refused(folder, slow, 2, "--speed");
+    let simulate = "simulate --out a.npz --seconds 1";
+    let over = format!("{simulate} --test-out a.npz");
     refused(folder, &over, 2, "another file than --out");
-    let device = [&simulate[..], &["--device", "gpu"]].concat();
+    let device = format!("{simulate} --device gpu");
     refused(folder, &device, 2, "expected auto, cpu");
     assert!(!folder.join("a.npz").exists());
-    refused(
-        folder,
-        &["evaluate", "half.betz", "test.npz"],
-        1,
-        "half.betz",
-    );
-    refused(
-        folder,
-        &["evaluate", "train.npz", "test.npz"],
-        1,
-        "train.npz",
-    );
+    refused(folder, "evaluate half.betz test.npz", 1, "half.betz");
+    refused(folder, "evaluate train.npz test.npz", 1, "train.npz");
     let npz = std::fs::read(folder.join("test.npz")).unwrap();
     std::fs::write(folder.join("cut.npz"), &npz[..npz.len() / 2]).unwrap();
-    refused(folder, &["evaluate", "model.betz", "cut.npz"], 1, "cut.npz");
-    json(
-        folder,
-        &[
-            "simulate",
-            "--out",
-            "few.npz",
-            "--neurons",
-            "3",
-            "--seconds",
-            "2",
-            "--json",
-        ],
-    );
+    refused(folder, "evaluate model.betz cut.npz", 1, "cut.npz");
+    json(folder, "simulate --out few.npz --neurons 3 --seconds 2");
     refused(
         folder,
-        &["stream", "model.betz", "few.npz"],
+        "stream model.betz few.npz",
         1,
         "27 of the 30 expected",
     );
@@ -305,7 +189,7 @@ fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
 fn a_model_of_spikes_does_not_take_a_signal_nor_the_other_way_round() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    simulated(folder);
+    fixtures::population(folder);
     let events = Recording::read_npz(&folder.join("train.npz")).unwrap();
     let counts = events.align(0.005).unwrap();
     let behavior = Behavior {
@@ -323,21 +207,32 @@ fn a_model_of_spikes_does_not_take_a_signal_nor_the_other_way_round() {
         ..events
     };
     signal.write_npz(&folder.join("signal.npz")).unwrap();
-    let of_signal = "train signal.npz --out signal.betz --filter 0.02:1 --delay 0.03 --json";
-    let of_signal: Vec<&str> = of_signal.split_whitespace().collect();
-    json(folder, &TRAIN);
-    json(folder, &of_signal);
-    json(folder, &["evaluate", "signal.betz", "signal.npz", "--json"]);
-    json(folder, &["evaluate", "model.betz", "train.npz", "--json"]);
+    json(folder, TRAIN);
+    json(
+        folder,
+        "train signal.npz --out signal.betz --filter 0.02:1 --delay 0.03",
+    );
+    json(folder, "evaluate signal.betz signal.npz");
+    json(folder, "evaluate model.betz train.npz");
     for command in ["evaluate", "stream"] {
         let spikes = "expected a signal (`signal`), which the model was trained on, got spikes";
-        refused(folder, &[command, "signal.betz", "train.npz"], 1, spikes);
+        refused(
+            folder,
+            &format!("{command} signal.betz train.npz"),
+            1,
+            spikes,
+        );
         let signal = "which the model was trained on, got a signal (`signal`)";
-        refused(folder, &[command, "model.betz", "signal.npz"], 1, signal);
+        refused(
+            folder,
+            &format!("{command} model.betz signal.npz"),
+            1,
+            signal,
+        );
     }
-    let info = json(folder, &["info", "signal.betz", "--json"]);
+    let info = json(folder, "info signal.betz");
     assert_eq!(info["of_signal"], true);
-    let said = String::from_utf8(betz(folder, &["info", "signal.betz"]).stdout).unwrap();
+    let said = String::from_utf8(betz(folder, "info signal.betz").stdout).unwrap();
     assert!(said.contains("and a signal (Γ"), "{said}");
 }
 
@@ -348,24 +243,21 @@ fn help_and_info_work_anywhere() {
     for command in [
         "demo", "simulate", "train", "evaluate", "stream", "mine", "info",
     ] {
-        assert!(betz(folder, &[command, "--help"]).status.success());
+        assert!(betz(folder, &format!("{command} --help")).status.success());
     }
-    let info = json(folder, &["info", "--json"]);
+    let info = json(folder, "info");
     assert!(info["version"].is_string() && info["device"].is_string());
     let before = &info["calibration"];
     assert_eq!(before["measured_on"].as_array().unwrap().len(), 0);
-    let calibrated = json(
-        folder,
-        &["info", "--calibrate", "--device", "cpu", "--json"],
-    );
+    let calibrated = json(folder, "info --calibrate --device cpu");
     let timings = calibrated["calibration"]["timings"].as_array().unwrap();
     let of = |name: &str| timings.iter().filter(|t| t["model"] == name).count();
     assert!(of("gram.event.cpu") > 3 && of("gram.dense.cpu") > 3 && of("solve.cpu") > 3);
     // Kept, and read back by the next command.
-    let after = &json(folder, &["info", "--json"])["calibration"];
+    let after = &json(folder, "info")["calibration"];
     assert_eq!(
         after["measured_on"],
         calibrated["calibration"]["measured_on"]
     );
-    assert_eq!(betz(folder, &[]).status.code(), Some(2));
+    assert_eq!(betz(folder, "").status.code(), Some(2));
 }

@@ -5,15 +5,20 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Runs it to its end.
-pub(crate) fn betz(folder: &Path, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
+/// The program, to be started in `folder`.
+pub(crate) fn command(folder: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_betz"));
+    command
         .current_dir(folder)
         // The calibration of this host must not influence the tests.
         .env("BETZ_CACHE", folder.join("cache"))
-        .args(line.split_whitespace())
-        .output()
-        .unwrap()
+        .args(line.split_whitespace());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn betz(folder: &Path, line: &str) -> Output {
+    command(folder, line).output().unwrap()
 }
 
 /// Runs a command that must succeed; its standard output.

@@ -3,18 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
 use serde_json::Value;
 
-fn command(folder: &Path, arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_betz"));
-    command
-        .current_dir(folder)
-        .args(arguments.split_whitespace());
-    command
-}
+use crate::program::command;
 
 /// Runs a command that must succeed and print one JSON object; that, and what it said.
 fn json(folder: &Path, arguments: &str) -> (Value, String) {
@@ -90,7 +84,7 @@ fn one_short_trial_is_left_out_where_parts_are_shifted() {
     let episodes = found["episodes"].as_array().unwrap();
     assert_eq!(episodes.len(), 1, "{found}");
     assert_eq!(episodes[0]["symbols"], serde_json::json!(["A", "B"]));
-    let words = "left out where parts are shifted: 1 segments too short for at least 0.12 s";
+    let words = "left out of the test of parts: 1 segment, too short to shift by 0.12 s";
     assert!(said.contains(words), "{said}");
 
     write_trials(folder, 3000, &[300; 60]);

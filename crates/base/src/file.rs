@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
@@ -103,17 +104,17 @@ pub fn create_atomically(path: &Path, fill: impl FnOnce(&Path) -> Result<()>) ->
     let io = |e: io::Error| Error::io("writing", path, &e);
     match Target::of(path).map_err(io)? {
         Target::New(real) => {
-            let temporary = beside(&real, None).map_err(io)?;
+            let temporary = beside(&real, None, BY_NAME).map_err(io)?;
             fill(temporary.path())?;
             in_place(temporary, &real).map_err(io)
         }
         Target::Regular(real, old) => {
-            let temporary = beside(&real, Some(&old)).map_err(io)?;
+            let temporary = beside(&real, Some(&old), BY_NAME).map_err(io)?;
             fill(temporary.path())?;
             in_place(temporary, &real).map_err(io)
         }
         Target::Stream(stream) => {
-            let whole = temporary().tempfile().map_err(io)?;
+            let whole = temporary(BY_NAME).tempfile().map_err(io)?;
             fill(whole.path())?;
             let copy = || -> io::Result<()> {
                 let (mut from, mut to) = (File::open(whole.path())?, stream.open()?);
@@ -134,7 +135,7 @@ fn replace(
         Target::Regular(real, old) => (real, Some(old)),
         Target::Stream(stream) => return pour(&stream, fill),
     };
-    let temporary = beside(&real, old.as_ref())?;
+    let temporary = beside(&real, old.as_ref(), SUFFIX)?;
     let mut writer = BufWriter::new(temporary.as_file());
     fill(&mut writer)?;
     writer.flush()?;
@@ -143,15 +144,21 @@ fn replace(
 }
 
 /// A temporary file beside `real`, with the mode and owner of the `old` one.
-fn beside(real: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFile> {
-    let mut builder = temporary();
+fn beside(real: &Path, old: Option<&Metadata>, suffix: &str) -> io::Result<NamedTempFile> {
+    let mut builder = temporary(suffix);
     #[cfg(unix)]
     {
         // Temporary files are private by default; a result gets what the user's umask allows.
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
+    sweep(folder_of(real));
     let temporary = builder.tempfile_in(folder_of(real))?;
+    #[cfg(unix)]
+    if suffix == SUFFIX {
+        // Held while it is written: nobody sweeps it away. Some file systems have no locks.
+        let _ = temporary.as_file().try_lock();
+    }
     if let Some(old) = old {
         keep_owner(temporary.as_file(), old);
         temporary.as_file().set_permissions(old.permissions())?;
@@ -159,16 +166,56 @@ fn beside(real: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFile> {
     Ok(temporary)
 }
 
+/// Temporary files younger than this may not be locked yet.
+const YOUNG: Duration = Duration::from_secs(10);
+
+/// Removes the temporary files of processes that ended while they wrote. Nothing of this can fail a write.
+fn sweep(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if !name.starts_with(PREFIX) || !name.ends_with(SUFFIX) {
+            continue;
+        }
+        let old = |about: &Metadata| {
+            let age = about.modified().ok().and_then(|at| at.elapsed().ok());
+            about.is_file() && age.is_some_and(|age| age > YOUNG)
+        };
+        // Not through a link, and not where a writer holds it.
+        let path = entry.path();
+        if entry.metadata().is_ok_and(|about| old(&about))
+            && File::open(&path).is_ok_and(|file| file.try_lock().is_ok())
+        {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
 /// Gives a finished file its name.
 fn in_place(temporary: NamedTempFile, real: &Path) -> io::Result<()> {
     temporary.as_file().sync_all()?;
     temporary.persist(real).map_err(|e| e.error)?;
+    // The name is in the folder, which has to reach the disk as well. Some file systems cannot sync one.
+    #[cfg(unix)]
+    if let Ok(folder) = File::open(folder_of(real)) {
+        let _ = folder.sync_all();
+    }
     Ok(())
 }
 
-fn temporary() -> tempfile::Builder<'static, 'static> {
+/// Names of temporary files begin and end so.
+const PREFIX: &str = ".betz-";
+const SUFFIX: &str = ".tmp";
+/// The end of those that are opened by name. They are neither locked, which the library that opens them may
+/// do itself, nor swept.
+const BY_NAME: &str = ".part";
+
+fn temporary(suffix: &str) -> tempfile::Builder<'static, '_> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".betz-").suffix(".tmp");
+    builder.prefix(PREFIX).suffix(suffix);
     builder
 }
 
@@ -455,7 +502,7 @@ impl FilePlan {
                 real
             }
         };
-        temporary()
+        temporary(SUFFIX)
             .tempfile_in(folder_of(real))
             .map(drop)
             .map_err(|e| Error::io("writing beside", path, &e).at(name))
@@ -500,6 +547,29 @@ mod tests {
         assert!(failed.unwrap_err().message().contains("kept: disk full"));
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_interrupted_writes_left_is_swept_and_what_is_being_written_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = std::time::SystemTime::now() - Duration::from_secs(60);
+        let left = |name: &str| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            file.set_modified(old).unwrap();
+            file
+        };
+        let held = left(".betz-held.tmp");
+        held.lock().unwrap();
+        drop(left(".betz-killed.tmp"));
+        drop(left("theirs.tmp"));
+        File::create(folder.path().join(".betz-young.tmp")).unwrap();
+        write_atomically(&folder.path().join("new"), |w| w.write_all(b"1")).unwrap();
+        let mut names: Vec<String> = (fs::read_dir(folder.path()).unwrap())
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let expected = [".betz-held.tmp", ".betz-young.tmp", "new", "theirs.tmp"];
+        assert_eq!(names, expected);
     }
 
     #[test]

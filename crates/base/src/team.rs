@@ -1,6 +1,9 @@
 //! Processes that work on one thing together, all by the same program: each takes its share, and what they find is
 //! put together so that everyone knows all of it.
 
+#[doc(hidden)]
+pub mod threads;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;

@@ -106,7 +106,7 @@ impl Precision {
     }
 }
 
-/// What was asked for: the CPU, CUDA devices, or whatever suits. An operation makes a [`Placement`] of it.
+/// The device that was asked for: the CPU, CUDA devices, or whichever suits. An operation makes a [`Placement`] of it.
 #[derive(Debug, Clone)]
 pub struct Device {
     kind: Kind,
@@ -121,7 +121,7 @@ enum Kind {
     Auto(Arc<OnceLock<Found>>),
 }
 
-/// What [`Device::auto`] came to.
+/// Result of the search of [`Device::auto`].
 #[derive(Debug)]
 struct Found {
     contexts: Vec<Arc<cuda::Context>>,
@@ -254,7 +254,7 @@ impl Device {
         self
     }
 
-    /// What [`Device::with_memory_cap`] asked for, if anything.
+    /// Sets the limit of [`Device::with_memory_cap`], if there is one.
     fn apply_memory_cap(&self) {
         if self.memory_cap.is_some() {
             self.set_memory_cap(self.memory_cap);
@@ -284,7 +284,7 @@ impl Device {
     }
 }
 
-/// What there is, looked for on the first call.
+/// The devices of `auto`, looked for on the first call.
 fn found(auto: &OnceLock<Found>) -> &Found {
     auto.get_or_init(
         || match first_that_works(cuda::device_count(), cuda::Context::open) {
@@ -309,7 +309,7 @@ fn first_that_works<T>(
     for number in 0..count.map_err(|e| e.message().to_owned())? {
         match open(number) {
             Ok(opened) => return Ok(opened),
-            // What has to do with no device in particular comes again with every one.
+            // A reason that is not one device's comes again with every device.
             Err(e) if reasons.iter().any(|r| r == e.message()) => {}
             Err(e) => reasons.push(e.message().to_owned()),
         }

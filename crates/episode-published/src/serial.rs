@@ -55,7 +55,7 @@ pub(super) struct Automaton<'a> {
     pattern: &'a Pattern,
     symbol_bits: u32,
     symbol_mask: u64,
-    /// For each symbol, where it stands in the pattern, last place first: `places[heads[s]..heads[s + 1]]`.
+    /// For each symbol, its positions in the pattern, the last first: `places[heads[s]..heads[s + 1]]`.
     heads: Vec<u32>,
     places: Vec<u32>,
     /// For each place but the last, the ticks of valid ends since the last occurrence, ascending.

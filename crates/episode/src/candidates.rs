@@ -1,4 +1,4 @@
-//! The candidates of the next size, where a search goes from file to file instead of in one run.
+//! The candidates of the next size.
 
 use std::collections::HashSet;
 
@@ -11,9 +11,10 @@ use crate::pattern::{Episode, Interval, Pattern};
 /// its entry in the list of frequent episodes, which is copied when it grows.
 pub(crate) const BYTES_PER_CANDIDATE: u128 = 1400;
 
-/// The episodes of one symbol more that can be frequent where `frequent`, all of one size, are: after symbols every pair
-/// of them at every one of `intervals`; after longer ones those of which both ends, all but one symbol, are among them.
-/// They are what [`mine`](super::mine()) counts next, in its order. After none there are none.
+/// The episodes of one symbol more that can be frequent, given the `frequent` ones of one size. After symbols they are
+/// every pair at each of `intervals`; after longer episodes, those whose first and last parts, all but one symbol, are
+/// `frequent`. [`mine`](super::mine()) counts the same ones next, in the same order. Without frequent episodes there are
+/// none.
 ///
 /// # Errors
 /// `InvalidArgument` for episodes of several sizes, or symbols without an interval or with the same one twice;

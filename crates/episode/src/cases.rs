@@ -354,6 +354,35 @@ pub fn check_reference(strategies: &[Box<dyn Strategy>]) {
     }
 }
 
+/// Ticks from 0 to `ticks` at which a recording is cut, more or fewer of them.
+pub fn random_cuts(rng: &mut impl Rng, ticks: i64) -> Vec<i64> {
+    let often = rng.random_range(0.0..1.0);
+    let mut cuts = vec![0];
+    cuts.extend((1..ticks).filter(|_| rng.random_bool(often)));
+    cuts.push(ticks);
+    cuts
+}
+
+/// Segments within `ticks` of random `lengths`, after random `gaps`.
+pub fn random_segments(
+    rng: &mut impl Rng,
+    ticks: i64,
+    gaps: Range<i64>,
+    lengths: Range<i64>,
+) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut at = 0;
+    while at < ticks {
+        let start = at + rng.random_range(gaps.clone());
+        let stop = (start + rng.random_range(lengths.clone())).min(ticks);
+        if start < stop {
+            segments.push(Segment { start, stop });
+        }
+        at = stop.max(start);
+    }
+    segments
+}
+
 /// Options that mine a window of `window_ticks` every half of it for chains of two and three over `edge`.
 pub fn remining(window_ticks: i64, edge: Interval) -> ReminingOptions {
     ReminingOptions {

@@ -46,7 +46,7 @@ pub struct Events {
     /// The same for each symbol's ticks.
     symbol_tables: Vec<TimeTable>,
     origin_seconds: i64,
-    /// The recording's segments, in order; none where there is but one that covers everything.
+    /// The recording's segments, in order; empty if a single one covers everything.
     shifts: Vec<Shift>,
 }
 
@@ -179,8 +179,7 @@ impl Events {
     /// # Errors
     /// As [`Events::new`], with the place named;
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a signal, which has no
-    /// events; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) where counts are more events
-    /// than there is memory for.
+    /// events; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) if there is no memory for the events that counts stand for.
     pub fn from_recording(recording: &Recording) -> Result<Self> {
         let clock = Clock::from_tick_seconds(recording.tick_seconds)?;
         let alphabet = Alphabet::new(recording.channel_names.clone(), clock)
@@ -298,7 +297,7 @@ impl Events {
     }
 
     /// Index in [`Events::stream`] of the first event at or after `tick`. A table look-up and a
-    /// short scan, except where activity is far denser than on average.
+    /// short scan, unless activity is far denser than on average.
     #[inline]
     pub fn position(&self, tick: i64) -> usize {
         // Twice what a bucket holds on average: compared without a branch.
@@ -348,8 +347,7 @@ impl Events {
         self.origin_seconds as f64 + self.clock().seconds(self.recording_tick(tick))
     }
 
-    /// First and last tick of each segment, in order; of the events, where there is but one that
-    /// covers everything.
+    /// First and last tick of each segment, in order; of the events if a single one covers everything.
     pub(crate) fn segment_bounds(&self) -> Vec<(i64, i64)> {
         if self.shifts.is_empty() {
             return vec![(self.first_tick(), self.last_tick())];
@@ -357,8 +355,7 @@ impl Events {
         self.shifts.iter().map(|s| (s.here, s.last)).collect()
     }
 
-    /// The events of those segments of several that `keep` says yes to, by first and last tick; each
-    /// where it was.
+    /// The events of those of several segments that `keep` accepts by first and last tick; each keeps its tick.
     ///
     /// # Errors
     /// `InsufficientData` when none is left.

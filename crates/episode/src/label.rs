@@ -32,7 +32,7 @@ pub(super) fn read_label(text: &str) -> Result<(Cow<'_, str>, &str)> {
     match text.strip_prefix('"') {
         Some(quoted) => read_quoted(quoted).map(|(label, rest)| (Cow::Owned(label), rest)),
         None => {
-            // A label ends at a blank, or where an edge begins.
+            // A label ends at a blank, or at the beginning of an edge.
             let blank = text.find(char::is_whitespace).unwrap_or(text.len());
             let end = find_edge(&text[..blank]).unwrap_or(blank);
             Ok((Cow::Borrowed(&text[..end]), &text[end..]))

@@ -5,7 +5,7 @@
 //! only if its first N − 1 symbols and its last N − 1 symbols are, intervals included: candidates are
 //! made by joining frequent episodes on suffix = prefix, which leaves out nothing. That is the upper
 //! bound which prunes before anything is counted: the count is at most the lesser of the two parts'
-//! counts, and a candidate is made only where both reach the threshold.
+//! counts, and a candidate is made only if both reach the threshold.
 //!
 //! Candidates come in the order of their prefixes and are counted in batches of which the strategy
 //! walks the prefixes depth first, so memory stays bounded by the frequent episodes themselves plus
@@ -93,8 +93,8 @@ pub struct MiningResult {
 }
 
 impl MiningResult {
-    /// Up to this size every frequent episode is listed; [`MiningResult::complete`] false says that of longer
-    /// ones some, or all, are missing.
+    /// Up to this size every frequent episode is listed; if [`MiningResult::complete`] is false, some or all of the
+    /// longer ones are missing.
     pub fn complete_size(&self) -> usize {
         let last = self.levels.last().map_or(0, |level| level.size);
         last - usize::from(!self.complete && last > 0)
@@ -123,7 +123,7 @@ impl MiningResult {
 }
 
 /// Finds every episode whose count reaches the threshold: exactly those, no more and no less. Counts with the default
-/// strategy; [`mine_by`] with any other, and of events that are elsewhere.
+/// strategy; [`mine_by`] with any other, and in events that are not in memory.
 ///
 /// Runs in rayon's current threads. When `progress` cancels, what was found so far comes back with
 /// [`MiningResult::complete`] false. Stages are named `size 1`, `size 2`, …, in candidates.
@@ -160,10 +160,10 @@ pub fn mine(
     mine_by(&counter, options, progress)
 }
 
-/// [`mine`] where `counter` counts, wherever its events are: with an [`InMemory`] by any strategy.
+/// [`mine`] with `counter`, whose events may be in memory or in a file: an [`InMemory`] counts by any strategy.
 ///
 /// # Errors
-/// As there, and the counter's.
+/// As [`mine`], and those of the counter.
 pub fn mine_by(
     counter: &dyn Counter,
     options: &MineOptions,
@@ -289,7 +289,7 @@ impl LevelSearch<'_> {
         Ok(())
     }
 
-    /// Refuses a batch of so many candidates where there is no memory to make and count it.
+    /// Refuses a batch of so many candidates if there is no memory to make and count it.
     fn plan(&self, candidates: usize) -> Result<()> {
         memory::plan(
             format_args!(

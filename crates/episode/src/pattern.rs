@@ -115,8 +115,8 @@ impl Pattern {
     /// A pattern of `symbols` with `intervals` on its edges.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no symbol, or more than [`MAX_SYMBOLS`], or as [`Interval::new`]; `Mismatch` when the number of intervals is not
-    /// the number of symbols less one, or their sum is 2⁶¹ ticks or more.
+    /// `InvalidArgument` for no symbol, more than [`MAX_SYMBOLS`], or as [`Interval::new`]; `Mismatch` if the number of
+    /// intervals is not the number of symbols less one, or their sum is 2⁶¹ ticks or more.
     pub fn new(symbols: Vec<u32>, intervals: Vec<Interval>) -> Result<Self> {
         if symbols.is_empty() {
             return Err(Error::argument("an episode needs at least one symbol"));
@@ -227,7 +227,7 @@ impl Pattern {
     /// Reads a pattern: labels separated by blanks, each edge either written out as
     /// `a3 -(0.004,0.006]-> a5` (seconds), or left out (or `->`), which takes `default`.
     ///
-    /// A label may stand in quotes, and must where it would be misread: `"left 3"` (a blank), `"a->b"`
+    /// A label may stand in quotes, and must if it would be misread: `"left 3"` (a blank), `"a->b"`
     /// or `"a-(b"` (an edge), `"#3"` (a comment, in a file), `""`, and one that begins with a quote.
     /// Inside quotes `\"`, `\\`, `\n` and `\r` are a quote, a backslash, and ends of lines.
     ///
@@ -319,20 +319,18 @@ impl Pattern {
     /// # Errors
     /// `Mismatch`, naming the symbol or the interval.
     pub fn check(&self, events: &Events) -> Result<()> {
-        if let Some(&s) = self
-            .symbols
-            .iter()
-            .find(|&&s| s as usize >= events.symbols())
-        {
+        self.check_in(events.alphabet(), events.segment_gap())
+    }
+
+    /// As [`check`](Self::check), for events of `alphabet` whose segments lie `gap` ticks apart.
+    pub(crate) fn check_in(&self, alphabet: &Alphabet, gap: Option<i64>) -> Result<()> {
+        let symbols = alphabet.len();
+        if let Some(s) = self.symbols.iter().find(|&&s| s as usize >= symbols) {
             return Err(Error::mismatch(format!(
-                "an episode has symbol {s}, but there are {} symbols",
-                events.symbols()
+                "an episode has symbol {s}, but there are {symbols} symbols"
             )));
         }
-        match events.segment_gap() {
-            Some(gap) => self.check_gap(gap, events.clock()),
-            None => Ok(()),
-        }
+        gap.map_or(Ok(()), |gap| self.check_gap(gap, alphabet.clock()))
     }
 
     /// Checks that no interval reaches across the `gap` between segments.

@@ -70,8 +70,8 @@ impl<'a> SymbolIndex<'a> {
         Self { ticks, table }
     }
 
-    /// How many ticks are at or before `bound`. Without unpredictable branches where the ticks are
-    /// spread as on average; a binary search where they are far denser.
+    /// Number of ticks at or before `bound`. Without unpredictable branches if the ticks are
+    /// spread as on average; by a binary search if they are far denser.
     #[inline(always)]
     pub(crate) fn count_through(&self, bound: i64) -> usize {
         const SCAN: usize = 4;

@@ -67,7 +67,7 @@ pub fn estimate_delay<'d>(
     let most = most.min(longest - 1);
     let chunk = (CHUNK_LAGS * most).max(256).min(longest);
     let correlator = Correlator::new(chunk, most);
-    let behavior = Centred::new(data);
+    let behavior = CentredBehavior::new(data);
     let mut walk = Responses::new(data, bank, low_pass)?;
     let mut totals = vec![Totals::default(); features];
     let mut products = vec![vec![Complex64::default(); correlator.bins() * outputs]; features];
@@ -133,14 +133,14 @@ pub fn estimate_delay<'d>(
 }
 
 /// Behaviour about its mean, and its sum of squares, of each output.
-struct Centred {
+struct CentredBehavior {
     /// (steps, outputs) row-major.
     values: Vec<f64>,
     squares: Vec<f64>,
     outputs: usize,
 }
 
-impl Centred {
+impl CentredBehavior {
     fn new(data: &DatasetView<'_>) -> Self {
         let n = data.outputs.len();
         let inside = || {
@@ -226,7 +226,7 @@ impl Correlator {
     /// `segment`; (outputs, bins).
     fn window(
         &self,
-        behavior: &Centred,
+        behavior: &CentredBehavior,
         segment: &betz_recording::Segment,
         step: usize,
     ) -> Vec<Complex64> {
@@ -311,7 +311,7 @@ mod tests {
         let a = oracle::responses(data, bank, None).unwrap();
         let (features, outputs) = (data.channels() * bank.len(), data.outputs.len());
         let steps = data.steps_in_segments();
-        let centred = Centred::new(&data.view());
+        let centred = CentredBehavior::new(&data.view());
         let mut correlation = vec![];
         for lag in -most..=most {
             let mut sum = 0.0;

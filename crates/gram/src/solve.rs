@@ -8,7 +8,7 @@ pub mod cuda;
 
 use betz_linear::{Cholesky, Mat, product};
 
-use crate::NormalEquations;
+use crate::gram::NormalEquations;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::psc::FilterBank;
 

@@ -76,19 +76,19 @@ impl Default for Rules {
 
 /// How panels are made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Making {
+pub(crate) struct PanelOptions {
     pub(crate) arch: Arch,
     pub(crate) rules: Rules,
     /// Rows get the opposite sign.
     pub(crate) negative: bool,
     /// Keep means and sums of squares.
     pub(crate) moments: bool,
-    pub(crate) of: Of,
+    pub(crate) of: SampleTransform,
 }
 
 /// What is correlated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum SampleTransform {
     /// Samples, all of the same weight.
     Samples,
     /// Their ranks within each window.
@@ -97,7 +97,7 @@ pub(crate) enum Of {
     Tapered(Taper),
 }
 
-impl Of {
+impl SampleTransform {
     /// Windows share nothing that could slide: each is summed from zero.
     pub(crate) fn anew(self) -> bool {
         self != Self::Samples

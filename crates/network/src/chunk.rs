@@ -5,7 +5,7 @@ use betz_base::{Progress, Result};
 
 use rayon::prelude::*;
 
-use crate::block::{Making, Of, Rules, margin};
+use crate::block::{PanelOptions, SampleTransform, margin};
 use crate::engine::{ChunkEdges, Cut, correlate, exact_of};
 use crate::oracle::Undefined;
 use crate::pairs::{Correlation, Lagged, Moments};
@@ -13,40 +13,15 @@ use crate::panel::Panels;
 use crate::partial;
 use crate::phase::Phases;
 use crate::plan::{Plan, spikes_only};
-use crate::scan::{self, Keep};
+use crate::scan::{self, ExactWindow, Keep};
 use crate::signal::Signal;
-use crate::spec::{Measure, Sign, Taper, Threshold};
+use crate::spec::{Measure, NetworkSpec, Sign, Taper};
 use crate::window::Chunk;
 
 impl Plan {
-    pub(crate) fn keep(&self) -> Keep {
-        match self.spec.threshold {
-            Threshold::Absolute(value) => {
-                let threshold = match self.spec.measure {
-                    Measure::Distance { .. } => -value,
-                    // I = −½ ln(1 − r²)
-                    Measure::GaussianInformation => (-(-2.0 * value).exp_m1()).sqrt(),
-                    _ => value,
-                };
-                Keep::Reaching {
-                    threshold,
-                    strict: self.spec.strict,
-                }
-            }
-            Threshold::Density(share) => {
-                let pairs = self.nodes as f64 * (self.nodes as f64 - 1.0) / 2.0;
-                Keep::Strongest((share * pairs).round() as usize)
-            }
-            Threshold::Top(count) => {
-                Keep::Strongest(count.min(self.nodes.saturating_mul(self.nodes)))
-            }
-            Threshold::TopPerNode(count) => Keep::StrongestPerNode(count),
-        }
-    }
-
-    pub(crate) fn making(&self) -> Making {
+    pub(crate) fn panel_options(&self) -> PanelOptions {
         let measure = self.spec.measure;
-        Making {
+        PanelOptions {
             arch: self.arch,
             rules: self.rules,
             // Large sums are then what a tile looks for.
@@ -54,9 +29,9 @@ impl Plan {
                 && matches!(measure, Measure::Pearson | Measure::Spearman),
             moments: matches!(measure, Measure::Covariance | Measure::Distance { .. }),
             of: match self.spec.taper {
-                Taper::Rectangular if measure == Measure::Spearman => Of::Ranks,
-                Taper::Rectangular => Of::Samples,
-                taper => Of::Tapered(taper),
+                Taper::Rectangular if measure == Measure::Spearman => SampleTransform::Ranks,
+                Taper::Rectangular => SampleTransform::Samples,
+                taper => SampleTransform::Tapered(taper),
             },
         }
     }
@@ -68,102 +43,51 @@ impl Plan {
         chunk: Chunk,
         most: u64,
         progress: &dyn Progress,
-    ) -> Result<Done> {
-        let (keep, sign, rules) = (self.keep(), self.spec.sign, self.rules);
-        let panels = |chunk: Chunk| Panels::new(signal, chunk, self.making());
+    ) -> Result<ChunkResult> {
+        let (keep, sign) = (Keep::new(&self.spec, self.nodes), self.spec.sign);
         match self.spec.measure {
             Measure::Pearson | Measure::GaussianInformation | Measure::Spearman => {
-                let panels = panels(chunk);
-                let rules = Rules {
-                    margin: rules.margin.or(match self.making().of {
-                        Of::Samples => Some(margin(&chunk)),
-                        _ => None,
-                    }),
-                    ..rules
-                };
-                let mut edges = if let Keep::Reaching { threshold, strict } = keep {
-                    let cut = Cut {
-                        thresholds: vec![threshold; chunk.windows],
-                        sign,
-                        strict,
-                        most,
-                    };
-                    correlate(signal, &panels, &cut, rules, progress)?
-                } else {
-                    scan::scan(
-                        &Correlation {
-                            signal,
-                            panels: &panels,
-                            rules,
-                            sign,
-                        },
-                        keep,
-                        most,
-                        progress,
-                    )?
-                };
-                if self.spec.measure == Measure::GaussianInformation {
-                    informations(signal, &chunk, self.making().of, &mut edges);
-                }
-                let extreme = panels.extreme.len() as u64;
-                Ok(Done {
-                    edges,
-                    undefined: panels.undefined,
-                    extreme,
-                })
+                self.correlations(signal, chunk, most, progress)
             }
             Measure::Covariance | Measure::Distance { .. } => {
-                let panels = panels(chunk);
-                let distance = self.spec.measure != Measure::Covariance;
+                let panels = Panels::new(signal, chunk, self.panel_options());
                 let pairs = Moments {
                     signal,
                     panels: &panels,
-                    rules,
+                    rules: self.rules,
                     sign,
-                    distance,
+                    distance: self.spec.measure != Measure::Covariance,
                 };
                 let edges = scan::scan(&pairs, keep, most, progress)?;
-                let extreme = panels.extreme.len() as u64;
+                let mut result = ChunkResult::new(edges, panels);
                 // A constant node has a covariance (0) and distances.
-                let undefined = (panels.undefined.into_iter())
-                    .filter(|(_, _, why)| *why == Undefined::NonFinite)
-                    .collect();
-                Ok(Done {
-                    edges,
-                    undefined,
-                    extreme,
-                })
+                (result.undefined).retain(|(_, _, why)| *why == Undefined::NonFinite);
+                Ok(result)
             }
             Measure::Lagged { lags } => {
-                let rows = panels(chunk);
+                let panels = |start| {
+                    let chunk = Chunk { start, ..chunk };
+                    Panels::new(signal, chunk, self.panel_options())
+                };
+                let rows = panels(chunk.start);
                 let shifted: Vec<Panels> = (0..=2 * lags)
-                    .map(|shift| {
-                        panels(Chunk {
-                            start: chunk.start + shift - lags,
-                            ..chunk
-                        })
-                    })
+                    .map(|shift| panels(chunk.start + shift - lags))
                     .collect();
                 let pairs = Lagged {
                     signal,
                     rows: &rows,
                     shifted: &shifted,
-                    rules,
+                    rules: self.rules,
                     sign,
                 };
                 let edges = scan::scan(&pairs, keep, most, progress)?;
-                let extreme = rows.extreme.len() as u64;
-                Ok(Done {
-                    edges,
-                    undefined: rows.undefined,
-                    extreme,
-                })
+                Ok(ChunkResult::new(edges, rows))
             }
             Measure::PhaseLocking | Measure::ImaginaryPhaseLocking | Measure::PhaseConsistency => {
-                let phases =
-                    Phases::new(signal, chunk, self.arch, self.spec.measure, rules.margin());
+                let margin = self.rules.margin();
+                let phases = Phases::new(signal, chunk, self.arch, self.spec.measure, margin);
                 let edges = scan::scan(&phases, keep, most, progress)?;
-                Ok(Done {
+                Ok(ChunkResult {
                     edges,
                     undefined: phases.undefined,
                     extreme: 0,
@@ -171,35 +95,63 @@ impl Plan {
             }
             Measure::SpikeTiling { .. } => Err(spikes_only()),
             Measure::Partial => {
-                let windows: Vec<_> = (0..chunk.windows)
-                    .into_par_iter()
-                    .map(|q| {
-                        check(progress, "partial correlation")?;
-                        partial::window(signal, chunk.start_of(q), chunk.window.length)
-                    })
-                    .collect::<Result<_>>()?;
-                let (mut lists, mut undefined) = (Vec::new(), Vec::new());
-                for (q, (list, left_out)) in windows.into_iter().enumerate() {
-                    lists.push(list);
-                    undefined.extend(
-                        left_out
-                            .into_iter()
-                            .map(|(node, why)| (q as u32, node, why)),
-                    );
-                }
-                let edges = scan::keep_exact(lists, self.nodes, keep, |v| sign.size(v), most)?;
-                Ok(Done {
-                    edges,
-                    undefined,
-                    extreme: 0,
-                })
+                let length = chunk.window.length;
+                let windows = (0..chunk.windows).into_par_iter().map(|q| {
+                    check(progress, "partial correlation")?;
+                    partial::window(signal, chunk.start_of(q), length)
+                });
+                ChunkResult::exact(
+                    windows.collect::<Result<_>>()?,
+                    &self.spec,
+                    self.nodes,
+                    most,
+                )
             }
         }
+    }
+
+    /// The edges of a chunk whose values are correlations, or made of them.
+    fn correlations(
+        &self,
+        signal: &Signal<'_>,
+        chunk: Chunk,
+        most: u64,
+        progress: &dyn Progress,
+    ) -> Result<ChunkResult> {
+        let options = self.panel_options();
+        let (sign, of) = (self.spec.sign, options.of);
+        let panels = Panels::new(signal, chunk, options);
+        let mut rules = self.rules;
+        if let (None, SampleTransform::Samples) = (rules.margin, of) {
+            rules.margin = Some(margin(&chunk));
+        }
+        let keep = Keep::new(&self.spec, self.nodes);
+        let mut edges = if let Keep::Reaching { threshold, strict } = keep {
+            let cut = Cut {
+                thresholds: vec![threshold; chunk.windows],
+                sign,
+                strict,
+                most,
+            };
+            correlate(signal, &panels, &cut, rules, progress)?
+        } else {
+            let pairs = Correlation {
+                signal,
+                panels: &panels,
+                rules,
+                sign,
+            };
+            scan::scan(&pairs, keep, most, progress)?
+        };
+        if self.spec.measure == Measure::GaussianInformation {
+            informations(signal, &chunk, of, &mut edges);
+        }
+        Ok(ChunkResult::new(edges, panels))
     }
 }
 
 /// A chunk's edges, and what was counted.
-pub(crate) struct Done {
+pub(crate) struct ChunkResult {
     pub(crate) edges: ChunkEdges,
     /// (window, node, why), nodes ascending.
     pub(crate) undefined: Vec<(u32, u32, Undefined)>,
@@ -207,8 +159,47 @@ pub(crate) struct Done {
     pub(crate) extreme: u64,
 }
 
+impl ChunkResult {
+    fn new(edges: ChunkEdges, panels: Panels) -> Self {
+        Self {
+            edges,
+            extreme: panels.extreme.len() as u64,
+            undefined: panels.undefined,
+        }
+    }
+
+    /// Keeps the pairs of a chunk's windows that `spec` says.
+    pub(crate) fn exact(
+        windows: Vec<ExactWindow>,
+        spec: &NetworkSpec,
+        nodes: usize,
+        most: u64,
+    ) -> Result<Self> {
+        let (mut lists, mut undefined) = (Vec::new(), Vec::new());
+        for (q, (list, left_out)) in windows.into_iter().enumerate() {
+            lists.push(list);
+            undefined.extend(
+                left_out
+                    .into_iter()
+                    .map(|(node, why)| (q as u32, node, why)),
+            );
+        }
+        let keep = Keep::new(spec, nodes);
+        Ok(Self {
+            edges: scan::keep_exact(lists, nodes, keep, |v| spec.sign.size(v), most)?,
+            undefined,
+            extreme: 0,
+        })
+    }
+}
+
 /// Makes Gaussian informations of correlations: from f64 where f32 would not do.
-pub(crate) fn informations(signal: &Signal<'_>, chunk: &Chunk, of: Of, edges: &mut ChunkEdges) {
+pub(crate) fn informations(
+    signal: &Signal<'_>,
+    chunk: &Chunk,
+    of: SampleTransform,
+    edges: &mut ChunkEdges,
+) {
     let ChunkEdges {
         indptr, i, j, r, ..
     } = edges;

@@ -7,7 +7,7 @@ use betz_base::progress::check;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use rayon::prelude::*;
 
-use crate::block::{Of, Rules};
+use crate::block::{Rules, SampleTransform};
 use crate::oracle::{self, reaches};
 use crate::panel::{Limits, Panels};
 use crate::signal::Signal;
@@ -89,7 +89,7 @@ pub(crate) fn exact(
 pub(crate) fn exact_of(
     signal: &Signal<'_>,
     chunk: &Chunk,
-    of: Of,
+    of: SampleTransform,
     (q, i, j): (usize, usize, usize),
     x: &mut Vec<f64>,
     y: &mut Vec<f64>,
@@ -100,9 +100,9 @@ pub(crate) fn exact_of(
     signal.column(i, start, x);
     signal.column(j, start, y);
     match of {
-        Of::Samples => oracle::pearson(x, y),
-        Of::Ranks => oracle::spearman(x, y),
-        Of::Tapered(taper) => oracle::tapered(x, y, taper),
+        SampleTransform::Samples => oracle::pearson(x, y),
+        SampleTransform::Ranks => oracle::spearman(x, y),
+        SampleTransform::Tapered(taper) => oracle::tapered(x, y, taper),
     }
 }
 
@@ -328,7 +328,7 @@ pub(crate) type Edge = (u32, u32, f32);
 /// window, or none at all.
 pub(crate) fn extreme_pairs(
     signal: &Signal<'_>,
-    (chunk, of): (&Chunk, Of),
+    (chunk, of): (&Chunk, SampleTransform),
     extreme: &[(u32, u32)],
     cut: &Cut,
     progress: &dyn Progress,

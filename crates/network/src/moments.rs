@@ -69,7 +69,7 @@ pub(crate) fn read(
 }
 
 /// Running sums of the block's nodes about a point near their means.
-struct Running {
+struct RunningSums {
     origin: Row,
     sum: Row,
     squares: Row,
@@ -77,7 +77,7 @@ struct Running {
     peak: Row,
 }
 
-impl Running {
+impl RunningSums {
     #[inline(always)]
     fn anew(samples: &[f64], from: usize, to: usize) -> Self {
         let count = (to - from) as f64;
@@ -172,7 +172,7 @@ pub(crate) fn moments(
     let mut run = [0.0; BLOCK];
     let mut last_bad = [0_usize; BLOCK];
     let (mut seen, mut next_bad) = (0, 0);
-    let mut running: Option<Running> = None;
+    let mut running: Option<RunningSums> = None;
     for q in 0..windows {
         let (from, to) = (q * s, q * s + w);
         for t in seen.max(from)..to {
@@ -202,7 +202,7 @@ pub(crate) fn moments(
                 }
                 now
             }
-            None => Running::anew(samples, from, to),
+            None => RunningSums::anew(samples, from, to),
         };
         let (means, sums) = (
             &mut mean[q * BLOCK..][..BLOCK],

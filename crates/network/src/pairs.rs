@@ -7,7 +7,7 @@ use crate::block::Rules;
 use crate::engine;
 use crate::oracle;
 use crate::panel::{Limits, Panels};
-use crate::scan::{Found, Room, Scan};
+use crate::scan::{PairEstimate, Room, Scan};
 use crate::signal::Signal;
 use crate::spec::Sign;
 use crate::tile;
@@ -71,7 +71,7 @@ impl Scan for Correlation<'_> {
         j: usize,
         least: &[f64],
         room: &mut Room,
-        found: &mut dyn FnMut(Found),
+        found: &mut dyn FnMut(PairEstimate),
     ) {
         let tiling = self.tiling();
         let least = least.iter().map(|l| (l - self.rules.margin()) as f32);
@@ -104,7 +104,7 @@ impl Scan for Correlation<'_> {
             let (a, b) = (i * tiling.height + row, j * tiling.width + column);
             for (q, value) in run.windows().zip(values.by_ref()) {
                 if b > a && b < tiling.nodes {
-                    found(Found {
+                    found(PairEstimate {
                         q,
                         i: a as u32,
                         j: b as u32,
@@ -159,7 +159,7 @@ impl Scan for Moments<'_> {
         j: usize,
         least: &[f64],
         room: &mut Room,
-        found: &mut dyn FnMut(Found),
+        found: &mut dyn FnMut(PairEstimate),
     ) {
         tile_sums(self.panels, self.panels, self.signal, (i, j), room);
         let tiling = self.tiling();
@@ -202,7 +202,7 @@ impl Scan for Moments<'_> {
                 if self.size(value) + bound >= least[q] {
                     // Distances of near nodes are small differences of large sums.
                     let coarse = self.distance && bound > 3e-4 * value;
-                    found(Found {
+                    found(PairEstimate {
                         q,
                         i: a as u32,
                         j: b as u32,
@@ -268,7 +268,7 @@ impl Scan for Lagged<'_> {
         j: usize,
         least: &[f64],
         room: &mut Room,
-        found: &mut dyn FnMut(Found),
+        found: &mut dyn FnMut(PairEstimate),
     ) {
         /// Best so far, the next best, the best one's lag.
         #[derive(Clone, Copy)]
@@ -338,7 +338,7 @@ impl Scan for Lagged<'_> {
                     } else {
                         margin
                     };
-                    found(Found {
+                    found(PairEstimate {
                         q,
                         i: a as u32,
                         j: b as u32,

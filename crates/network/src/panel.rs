@@ -22,7 +22,7 @@
 
 use rayon::prelude::*;
 
-use crate::block::{BLOCK, BlockOut, Making, Of, direct};
+use crate::block::{BLOCK, BlockOut, PanelOptions, SampleTransform, direct};
 use crate::moments::{Scratch, moments, read};
 use crate::oracle::Undefined;
 use crate::signal::Signal;
@@ -58,7 +58,7 @@ pub(crate) struct Panels {
     fill: Vec<f64>,
     /// Row panels have the opposite sign: large sums are strong negative correlations.
     pub(crate) negative: bool,
-    pub(crate) of: Of,
+    pub(crate) of: SampleTransform,
     /// If asked for, (block, window, node).
     means: Vec<f64>,
     squares: Vec<f64>,
@@ -125,13 +125,13 @@ pub(crate) fn chunk_windows(length: usize, step: usize) -> usize {
 }
 
 /// Steps of a panel.
-fn steps(chunk: &Chunk, of: Of) -> (usize, usize) {
+fn steps(chunk: &Chunk, of: SampleTransform) -> (usize, usize) {
     let (w, s) = (chunk.window.length, chunk.window.step);
     (w, if of.anew() || direct(chunk) { w } else { 2 * s })
 }
 
 /// Bytes of the panels of `chunk`.
-pub(crate) fn bytes(chunk: &Chunk, nodes: usize, of: Of) -> u128 {
+pub(crate) fn bytes(chunk: &Chunk, nodes: usize, of: SampleTransform) -> u128 {
     let (first, further) = steps(chunk, of);
     let padded = (nodes.div_ceil(BLOCK) * BLOCK) as u128;
     let windows = chunk.windows as u128;
@@ -190,8 +190,8 @@ struct Exceptions {
 
 impl Panels {
     /// Reads the chunk's samples and makes its panels, on rayon's current pool.
-    pub(crate) fn new(signal: &Signal<'_>, chunk: Chunk, making: Making) -> Self {
-        let Making { arch, negative, .. } = making;
+    pub(crate) fn new(signal: &Signal<'_>, chunk: Chunk, making: PanelOptions) -> Self {
+        let PanelOptions { arch, negative, .. } = making;
         let nodes = signal.nodes();
         let (first, further) = steps(&chunk, making.of);
         let windows = chunk.windows;
@@ -389,7 +389,7 @@ impl Panels {
 fn prepare(
     signal: &Signal<'_>,
     chunk: &Chunk,
-    making: Making,
+    making: PanelOptions,
     block: usize,
     scratch: &mut Scratch,
     out: &mut BlockOut<'_>,
@@ -398,11 +398,11 @@ fn prepare(
     let mut exceptions = Exceptions::default();
     read(signal, chunk, first, used, scratch, out.fill);
     moments(chunk, scratch, first, used, &mut exceptions.undefined);
-    if making.of == Of::Ranks {
+    if making.of == SampleTransform::Ranks {
         crate::rank::prepare(chunk, making, used, &scratch.samples, &scratch.squares, out);
         return exceptions;
     }
-    if let Of::Tapered(taper) = making.of {
+    if let SampleTransform::Tapered(taper) = making.of {
         crate::taper::weigh(chunk, taper, scratch);
     }
     exceptions.extreme = scales(chunk, scratch, first, used, making, out);

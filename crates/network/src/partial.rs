@@ -7,7 +7,8 @@
 
 use betz_base::{Error, ErrorKind, Result};
 
-use crate::oracle::{self, Undefined};
+use crate::oracle;
+use crate::scan::ExactWindow;
 use crate::signal::Signal;
 
 /// Nodes for which all pairs of a window are held at once.
@@ -182,14 +183,11 @@ fn partial(z: &[f64], nodes: usize) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// One window's partial correlations, (i, j, value), and the nodes left out of it.
-pub(crate) type Partials = (Vec<(u32, u32, f64)>, Vec<(u32, Undefined)>);
-
 /// Partial correlations of the window of `w` samples from `start`.
 ///
 /// # Errors
 /// [`ErrorKind::NotPositiveDefinite`].
-pub(crate) fn window(signal: &Signal<'_>, start: usize, w: usize) -> Result<Partials> {
+pub(crate) fn window(signal: &Signal<'_>, start: usize, w: usize) -> Result<ExactWindow> {
     let mut columns = Vec::new();
     let mut nodes = Vec::new();
     let mut undefined = Vec::new();

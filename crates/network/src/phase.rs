@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::block::{BLOCK, direct};
 use crate::oracle::{self, Undefined};
-use crate::scan::{Found, Room, Scan};
+use crate::scan::{PairEstimate, Room, Scan};
 use crate::signal::Signal;
 use crate::spec::Measure;
 use crate::tile::{self, Arch, Walk};
@@ -170,7 +170,7 @@ impl Scan for Phases<'_> {
         j: usize,
         least: &[f64],
         room: &mut Room,
-        found: &mut dyn FnMut(Found),
+        found: &mut dyn FnMut(PairEstimate),
     ) {
         let tiling = self.tiling();
         let (height, width, nodes) = (tiling.height, tiling.width, tiling.nodes);
@@ -213,7 +213,7 @@ impl Scan for Phases<'_> {
                     );
                     let (value, bound) = self.value(re, im);
                     if value + bound >= least[q] {
-                        found(Found {
+                        found(PairEstimate {
                             q,
                             i: a as u32,
                             j: b as u32,

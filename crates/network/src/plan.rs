@@ -252,7 +252,7 @@ impl Plan {
         let chunks = self.chunks();
         let largest = chunks
             .iter()
-            .map(|c| panel::bytes(c, self.nodes, self.making().of))
+            .map(|c| panel::bytes(c, self.nodes, self.panel_options().of))
             .max()
             .unwrap_or(0);
         let longest = chunks.iter().map(|c| c.windows).max().unwrap_or(1);
@@ -272,7 +272,7 @@ impl Plan {
     /// was measured with.
     pub(crate) fn steps_of(&self, chunk: &Chunk) -> f64 {
         let (w, s) = (self.spec.window.length as f64, self.spec.window.step as f64);
-        let further = if direct(chunk) || self.making().of.anew() {
+        let further = if direct(chunk) || self.panel_options().of.anew() {
             w
         } else {
             2.0 * s

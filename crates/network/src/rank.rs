@@ -1,17 +1,17 @@
 //! Panels of ranks: ranks change with the window, so that every window is summed from zero.
 
-use crate::block::{BLOCK, BlockOut, Making};
+use crate::block::{BLOCK, BlockOut, PanelOptions};
 use crate::step::{Steps, put_scales};
 use crate::window::Chunk;
 
 /// A node's samples of one window in order, kept up from window to window.
 #[derive(Default)]
-struct Ordered {
+struct SortedWindow {
     /// (sample, instant)
     list: Vec<(f64, u32)>,
 }
 
-impl Ordered {
+impl SortedWindow {
     fn find(&self, item: (f64, u32)) -> usize {
         self.list
             .partition_point(|at| at.0.total_cmp(&item.0).then(at.1.cmp(&item.1)).is_lt())
@@ -32,7 +32,7 @@ impl Ordered {
 /// that is common to all nodes.
 pub(crate) fn prepare(
     chunk: &Chunk,
-    making: Making,
+    making: PanelOptions,
     used: usize,
     samples: &[f64],
     squares: &[f64],
@@ -47,7 +47,7 @@ pub(crate) fn prepare(
         // −0 and 0 are equal samples.
         (samples[t * BLOCK + c] + 0.0, t as u32)
     };
-    let mut ordered: Vec<Ordered> = (0..used).map(|_| Ordered::default()).collect();
+    let mut ordered: Vec<SortedWindow> = (0..used).map(|_| SortedWindow::default()).collect();
     // (instant, node) of one window.
     let mut ranks = vec![0.0; w * BLOCK];
     for q in 0..windows {

@@ -4,8 +4,8 @@ use betz_base::progress::check;
 use betz_base::team::{Shard, Team};
 use betz_base::{Error, ErrorKind, Progress, Result};
 
-use crate::block::Making;
-use crate::chunk::Done;
+use crate::block::PanelOptions;
+use crate::chunk::ChunkResult;
 use crate::cuda::Walkers;
 use crate::engine::{Counts, too_many};
 use crate::hold::Hold;
@@ -165,8 +165,8 @@ impl Plan {
         let mut left = self.spec.max_edges;
         let mut hold = Hold::of(&self.spec);
         let (mut windows, all) = (0, chunks.iter().map(|c| c.windows as u64).sum());
-        let mut give = |chunk: &Chunk, done: Done, meta: &mut Meta, left: &mut u64| {
-            let Done {
+        let mut give = |chunk: &Chunk, done: ChunkResult, meta: &mut Meta, left: &mut u64| {
+            let ChunkResult {
                 mut edges,
                 mut undefined,
                 mut extreme,
@@ -240,9 +240,9 @@ impl Plan {
         }
         let mut counts = vec![0; bins];
         // Sizes are looked up by sign here: rows keep theirs.
-        let making = Making {
+        let making = PanelOptions {
             negative: false,
-            ..self.making()
+            ..self.panel_options()
         };
         for chunk in self.chunks() {
             check(progress, "histogram")?;

@@ -11,13 +11,14 @@ use betz_base::{Error, ErrorKind, Progress, Result};
 use rayon::prelude::*;
 
 use crate::engine::{ChunkEdges, Counts, too_many};
-use crate::oracle::{TIE, reaches};
+use crate::oracle::{TIE, Undefined, reaches};
+use crate::spec::{Measure, NetworkSpec, Threshold};
 use crate::tile::Hits;
 use crate::tiling::{Tiling, above_diagonal, units};
 
 /// A pair that may be wanted: i < j, both defined.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct PairEstimate {
     pub(crate) q: usize,
     pub(crate) i: u32,
     pub(crate) j: u32,
@@ -48,7 +49,7 @@ pub(crate) trait Scan: Sync {
         j: usize,
         least: &[f64],
         room: &mut Room,
-        found: &mut dyn FnMut(Found),
+        found: &mut dyn FnMut(PairEstimate),
     );
 
     /// What is compared with the threshold.
@@ -77,6 +78,27 @@ pub(crate) enum Keep {
 }
 
 impl Keep {
+    /// The rule of `spec` for a network of `nodes`.
+    pub(crate) fn new(spec: &NetworkSpec, nodes: usize) -> Self {
+        match spec.threshold {
+            Threshold::Absolute(value) => Self::Reaching {
+                threshold: match spec.measure {
+                    Measure::Distance { .. } => -value,
+                    // I = −½ ln(1 − r²)
+                    Measure::GaussianInformation => (-(-2.0 * value).exp_m1()).sqrt(),
+                    _ => value,
+                },
+                strict: spec.strict,
+            },
+            Threshold::Density(share) => {
+                let pairs = nodes as f64 * (nodes as f64 - 1.0) / 2.0;
+                Self::Strongest((share * pairs).round() as usize)
+            }
+            Threshold::Top(count) => Self::Strongest(count.min(nodes.saturating_mul(nodes))),
+            Threshold::TopPerNode(count) => Self::StrongestPerNode(count),
+        }
+    }
+
     /// Lists of candidates per window: one, or one per node.
     fn lists(self, nodes: usize) -> usize {
         match self {
@@ -457,6 +479,9 @@ fn gather(
     }
     Ok(edges)
 }
+
+/// All pairs of a window with their exact values, and the nodes that are undefined in it.
+pub(crate) type ExactWindow = (Vec<(u32, u32, f64)>, Vec<(u32, Undefined)>);
 
 /// Keeps pairs of values that are exact as they are: one list of (i, j, value) per window.
 pub(crate) fn keep_exact(

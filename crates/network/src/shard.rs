@@ -10,7 +10,7 @@ use crate::window::Chunk;
 
 impl Plan {
     /// The numbers of the windows of `shard`.
-    pub fn windows_of(&self, shard: Shard) -> Range<usize> {
+    pub(crate) fn windows_of(&self, shard: Shard) -> Range<usize> {
         let own = self.chunks_of(shard);
         let before: usize = match own.first() {
             Some(chunk) => chunk.first,

@@ -186,7 +186,7 @@ impl<'a> Signal<'a> {
         let SignalData::F32(samples) = self.data else {
             return Vec::new();
         };
-        let mut seen = vec![Seen::default(); self.nodes];
+        let mut seen = vec![NodeSums::default(); self.nodes];
         for row in samples.chunks_exact(self.nodes.max(1)) {
             for (value, node) in row.iter().zip(&mut seen) {
                 node.take(*value);
@@ -257,7 +257,7 @@ fn convert<T: Copy + Into<f64>>(from: &[T], to: &mut [f64]) {
 
 /// The finite samples of a node, in sums about the first of them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct NodeSums {
     count: f64,
     origin: f64,
     sum: f64,
@@ -265,7 +265,7 @@ struct Seen {
     largest: f32,
 }
 
-impl Seen {
+impl NodeSums {
     fn take(&mut self, value: f32) {
         if !value.is_finite() {
             return;

@@ -7,10 +7,11 @@ use betz_base::progress::check;
 use betz_base::{Error, Progress, Result, memory};
 use rayon::prelude::*;
 
+use crate::chunk::ChunkResult;
 use crate::network::{Meta, Network, Windows};
 use crate::oracle::Undefined;
-use crate::scan::{self, Keep};
-use crate::spec::{Measure, NetworkSpec, Threshold};
+use crate::scan::{self, ExactWindow};
+use crate::spec::{Measure, NetworkSpec};
 use crate::window::WindowGrid;
 
 /// Nodes for which all pairs of a window are held at once.
@@ -34,7 +35,7 @@ pub struct SpikeTrains {
 
 /// Spikes counted in bins that lie within segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binned {
+pub struct BinnedCounts {
     /// (bins, trains), segment after segment.
     pub counts: Vec<u16>,
     /// The bins of each segment; empty for one shorter than a bin.
@@ -113,7 +114,7 @@ impl SpikeTrains {
     ///
     /// # Errors
     /// As [`SpikeTrains::counts`]; also for a segment that is reversed or ends beyond the recording.
-    pub fn counts_within(&self, segments: &[Range<u64>], bin: u64) -> Result<Binned> {
+    pub fn counts_within(&self, segments: &[Range<u64>], bin: u64) -> Result<BinnedCounts> {
         if bin == 0 {
             return Err(Error::argument("bin: expected at least 1 tick, got 0"));
         }
@@ -152,7 +153,7 @@ impl SpikeTrains {
             ranges.push(first..first + bins);
             first += bins;
         }
-        Ok(Binned {
+        Ok(BinnedCounts {
             counts,
             segments: ranges,
         })
@@ -209,18 +210,6 @@ impl SpikeTrains {
             within.push(segment.start as usize..segment.end as usize);
         }
         let grid = WindowGrid::over(&within, spec.window, 0)?;
-        let keep = match spec.threshold {
-            Threshold::Absolute(threshold) => Keep::Reaching {
-                threshold,
-                strict: spec.strict,
-            },
-            Threshold::Density(share) => {
-                let pairs = nodes as f64 * (nodes as f64 - 1.0) / 2.0;
-                Keep::Strongest((share * pairs).round() as usize)
-            }
-            Threshold::Top(count) => Keep::Strongest(count),
-            Threshold::TopPerNode(count) => Keep::StrongestPerNode(count),
-        };
         let mut network = Network::empty(Meta {
             spec: *spec,
             nodes,
@@ -236,31 +225,21 @@ impl SpikeTrains {
         let chunks = grid.chunks(4 * rayon::current_num_threads());
         for (done, chunk) in chunks.iter().enumerate() {
             progress.update("spike-time tiling", done as u64, chunks.len() as u64);
-            let windows: Vec<_> = (0..chunk.windows)
-                .into_par_iter()
-                .map(|q| {
-                    check(progress, "spike-time tiling")?;
-                    Ok(self.window(chunk.start_of(q) as u64, spec.window.length as u64, reach))
-                })
-                .collect::<Result<_>>()?;
-            let (mut lists, mut undefined) = (Vec::new(), Vec::new());
-            for (q, (list, silent)) in windows.into_iter().enumerate() {
-                lists.push(list);
-                undefined.extend(
-                    silent
-                        .into_iter()
-                        .map(|node| (q as u32, node, Undefined::Constant)),
-                );
-            }
-            let edges = scan::keep_exact(lists, nodes, keep, |v| spec.sign.size(v), left)?;
-            left -= edges.r.len() as u64;
-            network.absorb(Windows::new(chunk, edges, &undefined));
+            let length = spec.window.length as u64;
+            let windows = (0..chunk.windows).into_par_iter().map(|q| {
+                check(progress, "spike-time tiling")?;
+                Ok(self.window(chunk.start_of(q) as u64, length, reach))
+            });
+            let windows = windows.collect::<Result<_>>()?;
+            let result = ChunkResult::exact(windows, spec, nodes, left)?;
+            left -= result.edges.r.len() as u64;
+            network.absorb(Windows::new(chunk, result.edges, &result.undefined));
         }
         Ok(network)
     }
 
     /// All pairs of a window, and the trains without a spike in it.
-    fn window(&self, from: u64, ticks: u64, reach: u64) -> (Vec<(u32, u32, f64)>, Vec<u32>) {
+    fn window(&self, from: u64, ticks: u64, reach: u64) -> ExactWindow {
         let to = from + ticks;
         let (active, silent): (Vec<u32>, Vec<u32>) = (0..self.trains.len() as u32)
             .partition(|node| !self.within(*node as usize, from, to).is_empty());
@@ -287,7 +266,8 @@ impl SpikeTrains {
                 pairs.push((*i, *j, value));
             }
         }
-        (pairs, silent)
+        let silent = silent.into_iter().map(|node| (node, Undefined::Constant));
+        (pairs, silent.collect())
     }
 }
 
@@ -364,7 +344,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::{Plan, Sign, Signal, Window};
+    use crate::{Plan, Sign, Signal, Threshold, Window};
 
     fn random(trains: usize, spikes: usize, ticks: u64, seed: u64) -> (Vec<u64>, Vec<u32>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -1,6 +1,6 @@
 //! A block's scales and the steps of its panels, rounded to f32 at the very end.
 
-use crate::block::{BLOCK, BlockOut, Making, direct, falls};
+use crate::block::{BLOCK, BlockOut, PanelOptions, direct, falls};
 use crate::moments::{Row, Scratch, row};
 use crate::tile::Arch;
 use crate::window::Chunk;
@@ -48,10 +48,10 @@ pub(crate) fn scales(
     scratch: &Scratch,
     first: usize,
     used: usize,
-    making: Making,
+    making: PanelOptions,
     out: &mut BlockOut<'_>,
 ) -> Vec<(u32, u32)> {
-    let Making { arch, rules, .. } = making;
+    let PanelOptions { arch, rules, .. } = making;
     let windows = chunk.windows;
     let (rows, columns) = (arch.rows(), arch.columns());
     let stride = (windows / 15).max(1);
@@ -161,7 +161,7 @@ pub(crate) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    pub(crate) fn new(making: Making, out: &'a mut BlockOut<'_>) -> Self {
+    pub(crate) fn new(making: PanelOptions, out: &'a mut BlockOut<'_>) -> Self {
         Self {
             steps: out.rows.len() / BLOCK,
             rows: out.rows,
@@ -217,7 +217,12 @@ impl<'a> Steps<'a> {
 
 /// The panels of a block from its samples and means.
 #[inline(always)]
-pub(crate) fn write(chunk: &Chunk, scratch: &Scratch, making: Making, out: &mut BlockOut<'_>) {
+pub(crate) fn write(
+    chunk: &Chunk,
+    scratch: &Scratch,
+    making: PanelOptions,
+    out: &mut BlockOut<'_>,
+) {
     let (w, s, windows) = (chunk.window.length, chunk.window.step, chunk.windows);
     let scale = *row(out.scale, 0);
     let scale = &scale;

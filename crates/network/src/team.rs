@@ -120,71 +120,22 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Barrier, Mutex};
-
     use super::*;
     use crate::{Measure, NetworkSpec, Run, Threshold, Window};
-
-    /// Threads that exchange words.
-    struct Threads<'a> {
-        rank: usize,
-        size: usize,
-        said: &'a Mutex<Vec<Vec<u64>>>,
-        barrier: &'a Barrier,
-    }
-
-    impl Team for Threads<'_> {
-        fn rank(&self) -> usize {
-            self.rank
-        }
-
-        fn size(&self) -> usize {
-            self.size
-        }
-
-        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            self.said.lock().unwrap()[self.rank] = own.to_vec();
-            self.barrier.wait();
-            let all = self.said.lock().unwrap().clone();
-            self.barrier.wait();
-            Ok(all)
-        }
-
-        fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            let all = self.gather(own)?;
-            Ok(if self.rank == 0 { all } else { Vec::new() })
-        }
-
-        fn add(&self, _values: &mut [i128]) -> Result<()> {
-            Err(Error::argument("not asked for"))
-        }
-    }
+    use betz_base::team::threads::run_team;
 
     fn by(size: usize, plan: &Plan, signal: &Signal<'_>) -> Network {
-        let (said, barrier) = (Mutex::new(vec![Vec::new(); size]), Barrier::new(size));
-        std::thread::scope(|scope| {
-            let all: Vec<_> = (0..size)
-                .map(|rank| {
-                    let team = Threads {
-                        rank,
-                        size,
-                        said: &said,
-                        barrier: &barrier,
-                    };
-                    scope.spawn(move || {
-                        let run = Run {
-                            team: Some(&team),
-                            ..Run::default()
-                        };
-                        plan.run_with(run, signal, &()).unwrap()
-                    })
-                })
-                .collect();
-            let mut all = all.into_iter().map(|thread| thread.join().unwrap());
-            let first = all.next().flatten();
-            assert!(all.all(|none| none.is_none()));
-            first.unwrap()
-        })
+        let all = run_team(size, |team| {
+            let run = Run {
+                team: Some(team),
+                ..Run::default()
+            };
+            plan.run_with(run, signal, &()).unwrap()
+        });
+        let mut all = all.into_iter();
+        let first = all.next().flatten();
+        assert!(all.all(|none| none.is_none()));
+        first.unwrap()
     }
 
     /// Windows of 60 samples of 100 nodes, of which some are undefined and one is beyond f32 for a while.

@@ -552,3 +552,22 @@ fn write_the_newest_fixture() {
     let decoder = Decoder::new(with_sections()).unwrap();
     decoder.save(std::path::Path::new(path)).unwrap();
 }
+
+/// Opening a pipe would wait for somebody who writes into it; a device would never end.
+#[test]
+#[cfg(unix)]
+fn what_is_no_regular_file_is_refused_at_once() {
+    use std::os::unix::net::UnixListener;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    for path in [
+        std::path::Path::new("/dev/zero"),
+        folder.path(),
+        socket.as_path(),
+    ] {
+        let error = Decoder::load(path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.message().contains("regular file"), "{error}");
+    }
+}

@@ -6,7 +6,7 @@ use betz_recording::{Dataset, Spikes};
 use betz_runtime::model::{Decoder, DecoderParts};
 
 /// The channels of a dataset that fire in one of its segments.
-pub struct Active {
+pub(crate) struct Active {
     /// The dataset of those channels alone, spikes outside segments left out.
     pub data: Dataset,
     /// Their numbers in the dataset they come from, ascending.
@@ -23,7 +23,7 @@ pub struct Active {
 ///
 /// # Errors
 /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
-pub fn active(data: &Dataset) -> Result<Option<Active>> {
+pub(crate) fn active(data: &Dataset) -> Result<Option<Active>> {
     const SILENT: u32 = u32::MAX;
     let mut number = memory::filled("channel numbers", SILENT, data.channels())?;
     for s in &data.segments {
@@ -82,7 +82,7 @@ pub fn active(data: &Dataset) -> Result<Option<Active>> {
 ///
 /// # Errors
 /// As [`Decoder::new`].
-pub fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Decoder> {
+pub(crate) fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Decoder> {
     let width = model.bank().len() * model.latents();
     memory::plan(
         format_args!("a model of {} channels", names.len()),
@@ -115,7 +115,8 @@ pub fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Deco
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TrainOptions, train};
+    use crate::fit::train;
+    use crate::options::TrainOptions;
     use betz_recording::Segment;
     use betz_runtime::psc::{Filter, FilterBank};
 

@@ -88,18 +88,18 @@ fn counts(data: &DatasetView<'_>, ticks: impl Fn(i64) -> bool + Sync) -> Vec<u64
 
 /// What training sees of a recording: the spikes of each artefact replaced by those of the nearest usual
 /// step of its segment, the earlier of two. A segment of artefacts alone keeps none.
-pub(crate) struct Cleaned {
+pub(crate) struct CleanData {
     /// `None`: there are no artefacts.
     spikes: Option<Spikes>,
     /// Steps that are artefacts.
     pub(crate) artefacts: usize,
 }
 
-impl Cleaned {
+impl CleanData {
     /// # Errors
     /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for segments or spikes that
     /// do not fit the recording.
-    pub(crate) fn of(data: &DatasetView<'_>) -> Result<Self> {
+    pub(crate) fn new(data: &DatasetView<'_>) -> Result<Self> {
         check_segments(data.segments, data.steps as i64)?;
         check_spikes(data)?;
         if is_signal(data) {
@@ -161,8 +161,8 @@ fn check_spikes(data: &DatasetView<'_>) -> Result<()> {
     spikes.check(steps, channels)
 }
 
-/// The spikes that [`Cleaned`] keeps and the number of artefacts inside `own`; `None` where there are none at all.
-fn without_artefacts(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Option<Cleaned> {
+/// The spikes that [`CleanData`] keeps and the number of artefacts inside `own`; `None` where there are none at all.
+fn without_artefacts(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Option<CleanData> {
     let totals = totals(data, &vec![true; data.channels()]);
     let artefact = |step: i64| totals[step as usize] > most;
     let inside = |s: &Segment| s.start..s.stop;
@@ -198,7 +198,7 @@ fn without_artefacts(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Opti
             }
         }
     }
-    Some(Cleaned {
+    Some(CleanData {
         spikes: Some(spikes),
         artefacts,
     })
@@ -348,7 +348,7 @@ fn at_rank(histogram: &BTreeMap<u64, u64>, rank: u64) -> u64 {
 
 /// What recordings say about usual steps, additive: no order of adding makes a difference.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Usual {
+pub(crate) struct UsualCounts {
     /// Entries are values of a signal: there is no blanking.
     pub(crate) signal: bool,
     /// How many steps hold how many spikes over all channels.
@@ -357,9 +357,9 @@ pub(crate) struct Usual {
     pub(crate) counts: Vec<u64>,
 }
 
-impl Usual {
-    /// Of `data`, which holds no artefacts ([`Cleaned`]).
-    pub(crate) fn of(data: &DatasetView<'_>) -> Self {
+impl UsualCounts {
+    /// Counts of `data`, which holds no artefacts ([`CleanData`]).
+    pub(crate) fn new(data: &DatasetView<'_>) -> Self {
         if is_signal(data) {
             return Self {
                 signal: true,
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn training_sees_neighbours_in_place_of_artefacts() {
         let data = data(&[0, 10, 11, 12, 1999]);
-        let found = Cleaned::of(&data.view()).unwrap();
+        let found = CleanData::new(&data.view()).unwrap();
         assert_eq!(found.artefacts, 5);
         let cleaned = found.view(&data.view());
         let of = |data: &DatasetView<'_>, step| {
@@ -483,7 +483,7 @@ mod tests {
             .check(cleaned.steps as i64, cleaned.channels());
         checked.unwrap();
         let clean = self::data(&[]);
-        let same = Cleaned::of(&clean.view()).unwrap();
+        let same = CleanData::new(&clean.view()).unwrap();
         assert!(same.artefacts == 0 && same.spikes.is_none());
     }
 
@@ -491,7 +491,7 @@ mod tests {
     fn what_is_frequent_is_no_artefact() {
         let often: Vec<i64> = (0..2000).filter(|s| s % 5 == 0).collect();
         let data = data(&often);
-        assert_eq!(Cleaned::of(&data.view()).unwrap().artefacts, 0);
+        assert_eq!(CleanData::new(&data.view()).unwrap().artefacts, 0);
         let few = betz_gram::cases::dataset(2, &[(0, 50)], vec![(3, 0)], 1);
         assert_eq!(blanking(&few.view(), &[true; 2]), None);
         let silent = betz_gram::cases::dataset(2, &[(0, 500)], vec![], 1);

@@ -80,7 +80,7 @@ pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static CostModel, Vec
 
 /// What cross-validation does with every bank.
 #[derive(Debug, Clone, Copy)]
-struct Folding {
+struct FoldCost {
     folds: usize,
     /// Systems that are solved for a fold.
     solutions: usize,
@@ -96,11 +96,11 @@ fn seconds(
     work: &Work,
     calibration: &Calibration,
     (place, gram): (Place, GramPath),
-    folding: Option<Folding>,
+    folding: Option<FoldCost>,
 ) -> f64 {
     let (solve, terms) = solve_terms(work, place);
     let solution = calibration.seconds(solve, &terms);
-    let Some(Folding { folds, solutions }) = folding else {
+    let Some(FoldCost { folds, solutions }) = folding else {
         return work.gram_seconds(calibration, place, gram) + solution;
     };
     let transfers = match place {
@@ -149,7 +149,7 @@ struct Problem {
     /// One per bank.
     works: Vec<Work>,
     paths: &'static [GramPath],
-    folding: Option<Folding>,
+    folding: Option<FoldCost>,
     /// Seconds until a device is open.
     start: f64,
 }
@@ -245,7 +245,7 @@ pub(super) fn choose_for(
     let problem = Problem {
         works,
         paths: paths(options.gram, options.low_pass.is_some()),
-        folding: search.map(|search| Folding {
+        folding: search.map(|search| FoldCost {
             folds: search.folds,
             solutions: search.solutions(),
         }),
@@ -391,7 +391,7 @@ mod tests {
             let problem = Problem {
                 works,
                 paths: paths(GramPath::Event, false),
-                folding: Some(Folding {
+                folding: Some(FoldCost {
                     folds: 5,
                     solutions: Search::ridge().solutions(),
                 }),
@@ -422,7 +422,7 @@ mod tests {
                 Place::Cuda => none.seconds(&DOWNLOAD_CUDA, &[1.0, n * n]),
             };
             let folded = |folds, solutions| {
-                let folding = Folding { folds, solutions };
+                let folding = FoldCost { folds, solutions };
                 seconds(&work, &none, way, Some(folding))
             };
             // One fold is the whole.

@@ -1,10 +1,10 @@
 //! Training on a device: where is decided when it begins, and carried along.
 
-use super::blank::Cleaned;
+use super::blank::CleanData;
 use super::choice::{Choice, Paths, choose};
 use super::fit;
 use super::options::TrainOptions;
-use super::retained::Retained;
+use super::retained::StoredStatistics;
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Precision;
@@ -42,7 +42,7 @@ pub fn train_on<'d>(
 ) -> Result<Trained> {
     let data = &data.into();
     fit::check(data, std::slice::from_ref(&options.bank))?;
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let data = &cleaned.view(data);
     let Choice {
         placement, paths, ..
@@ -61,7 +61,7 @@ pub(super) fn train_at(
     if options.retain.is_some() {
         // The sums stay, so they come down from wherever they are computed.
         let features = data.channels() * options.bank.len();
-        Retained::check_size(features, data.outputs.len(), options.retain)?;
+        StoredStatistics::check_size(features, data.outputs.len(), options.retain)?;
         let bank = &options.bank;
         let found = normal_equations(placement, paths, data, options, bank, progress)?;
         let (sums, path) = (&found.sums, found.path);
@@ -92,7 +92,7 @@ pub(super) fn train_at(
 
 /// Sums, and how they came about.
 #[derive(Debug, PartialEq)]
-pub(super) struct Summed {
+pub(super) struct PathSums {
     pub(super) sums: NormalEquations,
     pub(super) path: GramPath,
     pub(super) gram_error: Option<SampledError>,
@@ -107,14 +107,14 @@ pub(super) fn normal_equations(
     options: &TrainOptions,
     bank: &FilterBank,
     progress: &dyn Progress,
-) -> Result<Summed> {
+) -> Result<PathSums> {
     if let contexts @ [context, ..] = placement.contexts() {
         let request = cuda::request(paths, options, bank);
         let sums = gram::cuda::device_sums(contexts, data, &request, progress).and_then(|found| {
             let Some((sums, path)) = found else {
                 return Ok(None);
             };
-            Ok(Some(Summed {
+            Ok(Some(PathSums {
                 gram_error: sums.sampled,
                 sums: sums.download(context)?,
                 path,
@@ -126,7 +126,7 @@ pub(super) fn normal_equations(
     }
     let (low_pass, delay) = (options.low_pass, options.delay_steps);
     let (sums, path) = gram::normal_equations(data, bank, low_pass, delay, paths.cpu, progress)?;
-    Ok(Summed {
+    Ok(PathSums {
         sums,
         path,
         gram_error: None,
@@ -151,7 +151,7 @@ pub(super) fn decoder_from_sums(
             }
             let there = gram::cuda::DeviceSums::upload(context, sums)?;
             let decoder = cuda::decoder(context, data, options, &there, path, progress)?;
-            Retained::kept_in(decoder, sums, options.retain).map(Some)
+            StoredStatistics::kept_in(decoder, sums, options.retain).map(Some)
         };
         if let Some(Some(decoder)) = placement.or_cpu(decoder())? {
             return Ok(decoder);
@@ -192,7 +192,7 @@ pub(super) mod cuda {
     use betz_gram::solve::{self, FeatureNames};
 
     /// A decoder that was trained on devices.
-    pub(super) struct TrainedThere {
+    pub(super) struct DeviceTraining {
         pub(super) decoder: Decoder,
         pub(super) path: GramPath,
         pub(super) gram_error: Option<SampledError>,
@@ -221,7 +221,7 @@ pub(super) mod cuda {
         data: &DatasetView<'_>,
         options: &TrainOptions,
         progress: &dyn Progress,
-    ) -> Result<Option<TrainedThere>> {
+    ) -> Result<Option<DeviceTraining>> {
         let Some(context) = contexts.first() else {
             return Ok(None);
         };
@@ -235,7 +235,7 @@ pub(super) mod cuda {
         let Some((sums, path)) = sums? else {
             return Ok(None);
         };
-        Ok(Some(TrainedThere {
+        Ok(Some(DeviceTraining {
             decoder: decoder(context, data, options, &sums, path, progress)?,
             path,
             gram_error: sums.sampled,

@@ -1,9 +1,9 @@
 //! From a dataset to a decoder.
 
-use super::blank::Cleaned;
+use super::blank::CleanData;
 use super::limits::limits;
 use super::options::{RidgeChoice, TrainOptions};
-use super::retained::Retained;
+use super::retained::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_gram::gram::{GramPath, NormalEquations, normal_equations};
@@ -35,7 +35,7 @@ pub fn train<'d>(
 ) -> Result<Decoder> {
     let data = &data.into();
     check(data, std::slice::from_ref(&options.bank))?;
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let data = &cleaned.view(data);
     let (sums, path) = normal_equations(
         data,
@@ -70,7 +70,7 @@ pub(super) fn decoder_from_sums(
         *taking_part &= !silent(sums, channel, bank.len());
     }
     let decoder = decoder(data, options, sums.steps, ridge, path, solution)?;
-    Retained::kept_in(decoder, sums, options.retain)
+    StoredStatistics::kept_in(decoder, sums, options.retain)
 }
 
 /// The ridge λ that `options` ask for over `steps` paired steps, with the filters of `bank`.

@@ -12,7 +12,7 @@ pub const MAX_FOLDS: usize = 1000;
 
 /// What is held out together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Folds {
+pub(crate) struct Folds {
     /// The parts of each fold, ascending; at least two folds, none empty.
     pub folds: Vec<Vec<Part>>,
     /// True when the folds together are the segments they were made of, none cut.
@@ -21,7 +21,7 @@ pub struct Folds {
 
 /// A segment, or a piece of one that has the history it would have had uncut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// The steps that are held out.
     pub segment: Segment,
     /// Where the filters start from rest: the segment's start unless it follows a cut.
@@ -38,7 +38,12 @@ pub struct Part {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for fewer than two folds or more than [`MAX_FOLDS`]; [`ErrorKind::InsufficientData`] when
 /// there are not two steps to hold apart.
-pub fn folds(segments: &[Segment], count: usize, guard: usize, history: usize) -> Result<Folds> {
+pub(crate) fn folds(
+    segments: &[Segment],
+    count: usize,
+    guard: usize,
+    history: usize,
+) -> Result<Folds> {
     if count < 2 {
         return Err(Error::argument(format!(
             "cross-validation: expected at least 2 folds, got {count}"

@@ -31,7 +31,7 @@ impl Ridge {
 
 /// Where and how a fold's system is solved.
 #[derive(Clone, Copy)]
-pub(super) struct Solving<'a> {
+pub(super) struct SolveTask<'a> {
     pub(super) placement: &'a Placement,
     pub(super) solver: Solver,
     pub(super) mask: MaskPolicy,
@@ -40,7 +40,7 @@ pub(super) struct Solving<'a> {
 
 /// One fold and the sums of everything else.
 pub(super) struct HeldOut<'a> {
-    solving: Solving<'a>,
+    solving: SolveTask<'a>,
     fold: &'a NormalEquations,
     rest: NormalEquations,
     /// The system where the CPU solves it, made when it first does.
@@ -54,7 +54,7 @@ impl<'a> HeldOut<'a> {
     /// # Errors
     /// Those of the device that [`Placement::or_cpu`] passes on.
     pub(super) fn new(
-        solving: Solving<'a>,
+        solving: SolveTask<'a>,
         total: &NormalEquations,
         fold: &'a NormalEquations,
     ) -> Result<Self> {
@@ -74,7 +74,7 @@ impl<'a> HeldOut<'a> {
     /// # Errors
     /// As [`CentredEquations::new`] and [`CentredEquations::solve`]; those of the device.
     pub(super) fn solve(&self, ridge: Ridge) -> Result<Solution> {
-        let Solving {
+        let SolveTask {
             solver,
             mask,
             names,
@@ -194,7 +194,7 @@ mod tests {
             }
             total.add(&fold).unwrap();
             let (solver, mask) = (Solver::Cholesky, MaskPolicy::Refuse);
-            let solving = Solving {
+            let solving = SolveTask {
                 placement,
                 solver,
                 mask,
@@ -248,7 +248,7 @@ mod tests {
         let (total, fold) = (sums(30, 3.0), sums(10, 1.0));
         let bank = cases::bank(&[(3.0, 0)]);
         let (channels, placement) = (["a".to_owned(), "b".to_owned()], Placement::cpu());
-        let solving = Solving {
+        let solving = SolveTask {
             placement: &placement,
             solver: Solver::Cholesky,
             mask: MaskPolicy::Refuse,

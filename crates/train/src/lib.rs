@@ -52,19 +52,19 @@ pub mod sums;
 #[cfg(test)]
 mod tests;
 mod training;
+pub mod trials;
 mod validate;
 mod variance;
 
-pub use active::{Active, active, spread};
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use device::{Trained, train_on};
 pub use fit::train;
-pub use folds::{Folds, MAX_FOLDS, Part, folds};
+pub use folds::MAX_FOLDS;
 pub use kinds::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
 pub use options::{RidgeChoice, TrainOptions, TrainingPlan};
 pub use presets::{PRESETS, Preset};
 pub use search::Search;
 pub use training::{Delay, Training, TrainingOutcome};
 pub use validate::{Validation, cross_validate, train_validated, train_validated_on};
-pub use variance::{VarianceScore, variance_scores, with_variance};
+pub use variance::{VarianceScore, variance_scores};

@@ -1,6 +1,6 @@
 //! What cross-validation is to choose from.
 
-use super::Preset;
+use crate::presets::Preset;
 use betz_base::error::Result;
 use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;

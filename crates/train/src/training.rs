@@ -207,7 +207,8 @@ impl Training {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{train_kinds_on, train_validated_on};
+    use crate::kinds::train_kinds_on;
+    use crate::validate::train_validated_on;
     use betz_gram::cases;
 
     fn data() -> Dataset {

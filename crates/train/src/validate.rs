@@ -5,14 +5,14 @@
 //! computed with the history before them, which is then taken away.) Ridges are compared from these sums alone; the
 //! scores that are reported come from decoding what was held out.
 
-use super::blank::Cleaned;
+use super::blank::CleanData;
 use super::choice::{Paths, choose};
-use super::device::{Summed, Trained, decoder_from_sums, normal_equations, train_at};
+use super::device::{PathSums, Trained, decoder_from_sums, normal_equations, train_at};
 use super::fit::{check, linear, ridge};
 use super::folds::{Folds, Part, folds};
-use super::held_out::{HeldOut, Ridge, Solving};
+use super::held_out::{HeldOut, Ridge, SolveTask};
 use super::search::{COARSE, REFINED, Search};
-use super::{RidgeChoice, TrainOptions};
+use crate::options::{RidgeChoice, TrainOptions};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress, Quiet};
 use betz_device::{Device, Placement};
@@ -80,9 +80,9 @@ pub fn train_validated_on<'d>(
     progress: &dyn Progress,
 ) -> Result<Trained> {
     let data = &data.into();
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let data = &cleaned.view(data);
-    let found = run(device, data, options, search, progress)?;
+    let found = cross_validate_banks(device, data, options, search, progress)?;
     finish(data, options, found, progress)
 }
 
@@ -91,10 +91,10 @@ pub fn train_validated_on<'d>(
 pub(super) fn finish(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: Found,
+    found: BankChoice,
     progress: &dyn Progress,
 ) -> Result<Trained> {
-    let Found {
+    let BankChoice {
         placement,
         validation,
         bank,
@@ -138,13 +138,13 @@ pub fn cross_validate<'d>(
     progress: &dyn Progress,
 ) -> Result<Validation> {
     let data = &data.into();
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let data = &cleaned.view(data);
-    Ok(run(&Device::cpu(), data, options, search, progress)?.validation)
+    Ok(cross_validate_banks(&Device::cpu(), data, options, search, progress)?.validation)
 }
 
 /// What cross-validation found, and where it was placed.
-pub(super) struct Found {
+pub(super) struct BankChoice {
     pub(super) placement: Placement,
     pub(super) validation: Validation,
     pub(super) bank: BankSums,
@@ -153,7 +153,7 @@ pub(super) struct Found {
     pub(super) estimates: Vec<f32>,
 }
 
-impl Found {
+impl BankChoice {
     /// `decoder`, trained from the sums that were found.
     pub(super) fn trained(&self, decoder: Decoder) -> Trained {
         Trained {
@@ -188,13 +188,13 @@ pub(super) struct TriedRidge {
 ///
 /// # Errors
 /// As [`train_validated`].
-pub(super) fn run(
+pub(super) fn cross_validate_banks(
     device: &Device,
     data: &DatasetView<'_>,
     options: &TrainOptions,
     search: &Search,
     progress: &dyn Progress,
-) -> Result<Found> {
+) -> Result<BankChoice> {
     let own = std::slice::from_ref(&options.bank);
     let banks = if search.banks.is_empty() {
         own
@@ -242,7 +242,7 @@ pub(super) fn run(
         scores,
         bank_r2,
     };
-    Ok(Found {
+    Ok(BankChoice {
         placement,
         validation,
         bank: best,
@@ -287,7 +287,7 @@ pub(super) struct Study<'a> {
 impl Study<'_> {
     /// Sums over `parts`, each with its history: those from where its filters start, less those before
     /// it begins.
-    fn sums_of(&self, bank: &FilterBank, parts: &[Part], paths: Paths) -> Result<Summed> {
+    fn sums_of(&self, bank: &FilterBank, parts: &[Part], paths: Paths) -> Result<PathSums> {
         let over = |segments: Vec<Segment>, paths| {
             let (part, told) = (self.data.with_segments(&segments), Quiet(self.progress));
             normal_equations(self.placement, paths, &part, self.options, bank, &told)
@@ -353,13 +353,13 @@ impl BankSums {
             folds.push(found.sums);
         }
         told(split.folds.len());
-        let mut sums = Self::of(bank, folds, (paths, path), options, split.whole)?;
+        let mut sums = Self::from_folds(bank, folds, (paths, path), options, split.whole)?;
         sums.gram_error = gram_error;
         Ok(sums)
     }
 
-    /// Of folds that are summed.
-    pub(super) fn of(
+    /// From the sums of every fold.
+    pub(super) fn from_folds(
         bank: &FilterBank,
         folds: Vec<NormalEquations>,
         (paths, path): (Paths, GramPath),
@@ -448,7 +448,7 @@ impl BankSums {
     /// one that is too small to solve with (a bank whose filters nearly say the same).
     fn held_out_r2(
         &self,
-        solving: Solving<'_>,
+        solving: SolveTask<'_>,
         ridges: &[Ridge],
         progress: &dyn Progress,
     ) -> Result<Vec<Result<TriedRidge>>> {
@@ -502,8 +502,8 @@ impl BankSums {
             .collect())
     }
 
-    fn solving<'a>(&'a self, study: &Study<'a>, search_ridge: bool) -> Solving<'a> {
-        Solving {
+    fn solving<'a>(&'a self, study: &Study<'a>, search_ridge: bool) -> SolveTask<'a> {
+        SolveTask {
             placement: study.placement,
             solver: study.options.solver,
             // A ridge that is too small is passed over: masking would take one channel after another,

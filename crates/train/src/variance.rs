@@ -5,7 +5,7 @@
 //! decodes it best where it was held out, and scaled so that the mean of e²/v is 1. (The engine before the head is that
 //! of all trials: its many features err a little less on what they have seen.)
 
-use crate::blank::Cleaned;
+use crate::blank::CleanData;
 use crate::experts::Gate;
 use crate::folds::folds;
 use crate::lift::Cosines;
@@ -35,13 +35,13 @@ const WITHIN_90: f64 = 1.644_853_6;
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] for a decoder that is neither a lift nor experts;
 /// [`ErrorKind::InsufficientData`] where residuals cannot be held apart; as [`decode`].
-pub fn with_variance<'d>(
+pub(crate) fn with_variance<'d>(
     decoder: &Decoder,
     data: impl Into<DatasetView<'d>>,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
     let data = &data.into();
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let data = &cleaned.view(data);
     let latents = decoder.latents();
     let (radius, own, basis): (f64, &FilteredReadout, Box<dyn Basis>) = match decoder.head() {

@@ -18,7 +18,7 @@ type Shared = ipc_threadsafe::Service;
 /// Messages that wait for a subscriber at most.
 const ROOM: usize = 64;
 
-/// What stands before a step's values.
+/// Header before a step's values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ZeroCopySend)]
 #[type_name("betz.StepHeader")]
 #[repr(C)]
@@ -27,7 +27,7 @@ pub struct StepHeader {
     pub sequence: u64,
     /// The rig's time, in ns of a clock that is its own affair; comes back with the movement.
     pub sent: i64,
-    /// What the estimates are worth (`StepStatus`'s bits); 0 in counts.
+    /// Status of the estimates (`StepStatus`'s bits); 0 in counts.
     pub status: u32,
     /// 0.
     pub reserved: u32,
@@ -119,7 +119,7 @@ pub struct Receiver<T: Debug + ZeroCopySend + 'static> {
     subscriber: Subscriber<Shared, [T], StepHeader>,
     listener: Listener<Shared>,
     spin: Duration,
-    /// Who sent the last message.
+    /// Sender of the last message.
     sender: Option<UniquePublisherId>,
     name: String,
     _service: Service<T>,

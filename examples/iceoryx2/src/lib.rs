@@ -17,7 +17,7 @@ mod channel;
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::bus::{Content, Counts, Decoded, Frame, Order, Sink, Source, Taken, Tally};
+use betz_interop::bus::{Content, Counts, Estimate, Frame, Order, Sink, Source, Reception, Tally};
 
 pub use channel::{Receiver, Sender, StepHeader};
 
@@ -64,7 +64,7 @@ impl SharedSource {
 }
 
 impl Source for SharedSource {
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         let (channels, order, tally) = (self.channels, &mut self.order, &self.tally);
         let begins = &mut self.begins;
         let taken = self.receiver.take(patience, |header, counts, other| {
@@ -77,19 +77,19 @@ impl Source for SharedSource {
             }
             if counts.len() != channels {
                 tally.malformed.add(1);
-                return Taken::Nothing;
+                return Reception::Nothing;
             }
             frame.clear();
             (frame.content, frame.sent) = (Content::Counts, header.sent);
             frame.counts.extend_from_slice(counts);
             if !order.judge(header.sequence, frame, tally) {
-                return Taken::Nothing;
+                return Reception::Nothing;
             }
             frame.restart |= std::mem::take(begins);
             tally.steps.add(1);
-            Taken::Step
+            Reception::Step
         })?;
-        Ok(taken.unwrap_or(Taken::Nothing))
+        Ok(taken.unwrap_or(Reception::Nothing))
     }
 
     fn counts(&self) -> Counts {
@@ -117,7 +117,7 @@ impl SharedSink {
 }
 
 impl Sink for SharedSink {
-    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+    fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         let header = StepHeader {
             sequence: decoded.sequence,
             sent: decoded.sent,

@@ -6,7 +6,7 @@ use betz_base::Result;
 use betz_iceoryx2::{
     Receiver, Sender, SharedSink, SharedSource, StepHeader, counts_of, movement_of,
 };
-use betz_interop::bus::{Decoded, Frame, Sink, Source, Taken};
+use betz_interop::bus::{Estimate, Frame, Sink, Source, Reception};
 
 /// The bound only ends a test that has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,16 +33,16 @@ fn steps_come_with_their_numbers_and_gaps_are_counted() -> Result<()> {
     rig.send(step(0), &[1_u16, 0, 2])?;
     rig.send(step(1), &[1, 0])?; // of other channels
     rig.send(step(4), &[0, 7, 0])?; // two lost, and the malformed one
-    assert_eq!(source.take(&mut frame, PATIENCE)?, Taken::Step);
+    assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Step);
     assert_eq!((frame.sequence, frame.sent, frame.skipped), (0, 1000, 0));
     assert_eq!(frame.counts, [1, 0, 2]);
-    assert_eq!(source.take(&mut frame, PATIENCE)?, Taken::Nothing);
-    assert_eq!(source.take(&mut frame, PATIENCE)?, Taken::Step);
+    assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Nothing);
+    assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Step);
     assert_eq!((frame.sequence, frame.sent, frame.skipped), (4, 1004, 3));
     assert_eq!(frame.counts, [0, 7, 0]);
     assert_eq!(
         source.take(&mut frame, Duration::from_millis(1))?,
-        Taken::Nothing
+        Reception::Nothing
     );
     let counts = source.counts();
     assert_eq!(
@@ -59,12 +59,12 @@ fn whoever_sends_too_fast_overwrites_the_oldest_and_that_is_counted() -> Result<
     let rig = Sender::open(&counts_of(&name), 1)?;
     let mut frame = Frame::new(1);
     rig.send(step(0), &[0_u16])?;
-    assert_eq!(source.take(&mut frame, PATIENCE)?, Taken::Step);
+    assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Step);
     for sequence in 1..=1000 {
         rig.send(step(sequence), &[0])?;
     }
     while frame.sequence < 1000 {
-        assert_eq!(source.take(&mut frame, PATIENCE)?, Taken::Step);
+        assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Step);
     }
     let counts = source.counts();
     assert!(counts.lost > 0, "{counts:?}");
@@ -80,10 +80,10 @@ fn a_rig_that_comes_back_is_heard_again() -> Result<()> {
     for life in 0..3_u64 {
         let rig = Sender::open(&counts_of(&name), 2)?;
         rig.send(step(4), &[1_u16, 1])?; // of other channels
-        assert_eq!(source.take(&mut frame, PATIENCE)?, Taken::Nothing);
+        assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Nothing);
         for sequence in 5..7 {
             rig.send(step(sequence), &[1_u16])?;
-            assert_eq!(source.take(&mut frame, PATIENCE)?, Taken::Step);
+            assert_eq!(source.take(&mut frame, PATIENCE)?, Reception::Step);
             let begins = life > 0 && sequence == 5;
             assert_eq!(
                 (frame.sequence, frame.restart, frame.skipped),
@@ -105,7 +105,7 @@ fn movement_goes_out_and_waits_for_nobody() -> Result<()> {
     let name = named("out");
     let mut sink = SharedSink::open(&name, 2)?;
     let give = |sink: &mut SharedSink, sequence| {
-        sink.give(&Decoded {
+        sink.give(&Estimate {
             sequence,
             sent: -5,
             status: 3,

@@ -203,6 +203,7 @@ static void nulls(const betz_model *model, betz_session *session, betz_queue *qu
     CHECK(lstat(link, &there) == 0 && S_ISLNK(there.st_mode) && unlink(link) == 0);
     CHECK(betz_has_feature(NULL) == 0 && betz_has_feature("telepathy") == 0);
     CHECK(betz_has_feature("train") == 1 && betz_has_feature("mine") == 1);
+    CHECK(betz_has_feature("network") == 1 && betz_has_feature("sort") == 1);
     CHECK(betz_abi_version() == BETZ_ABI_VERSION);
     char version[64];
     snprintf(version, sizeof version, "%d.%d.%d", BETZ_VERSION_MAJOR, BETZ_VERSION_MINOR,

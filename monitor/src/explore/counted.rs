@@ -6,17 +6,17 @@ use betz_episode::{Alphabet, Clock, Episode, Events, Row, occurrences};
 use serde_json::{Value, json};
 
 use crate::explore::episodes::{MOST, told};
-use crate::explore::recorded::Recorded;
+use crate::explore::recorded::DecodedRecording;
 use crate::source::Source;
 
 /// A list of episodes beside a session.
-pub(crate) struct Counted {
+pub(crate) struct EpisodeList {
     name: String,
     miner: MinerHandle,
     alphabet: Alphabet,
 }
 
-impl Counted {
+impl EpisodeList {
     /// # Errors
     /// `Mismatch` for episodes of channels that the session does not have; those of [`Alphabet::new`].
     pub(crate) fn new(name: &str, miner: MinerHandle, source: &Source) -> Result<Self> {
@@ -73,7 +73,12 @@ impl Counted {
     ///
     /// # Errors
     /// `InvalidArgument` for an episode that there is not.
-    pub(crate) fn occurrences(&self, episode: usize, kept: &Recorded, first: i64) -> Result<Value> {
+    pub(crate) fn occurrences(
+        &self,
+        episode: usize,
+        kept: &DecodedRecording,
+        first: i64,
+    ) -> Result<Value> {
         let pattern = self.miner.read(|m| m.patterns().get(episode).cloned());
         let pattern = pattern.ok_or_else(|| {
             Error::argument(format!("episode: there is none of number {episode}"))

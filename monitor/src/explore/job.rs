@@ -35,9 +35,9 @@ impl Drop for Place {
 }
 
 /// Whom a job tells.
-pub(crate) struct Telling(mpsc::Sender<Bytes>);
+pub(crate) struct JobSender(mpsc::Sender<Bytes>);
 
-impl Telling {
+impl JobSender {
     /// Sends a frame; `false` once nobody listens any more.
     pub(crate) fn send(&self, frame: Bytes) -> bool {
         self.0.blocking_send(frame).is_ok()
@@ -51,7 +51,7 @@ impl Telling {
     }
 }
 
-impl Progress for Telling {
+impl Progress for JobSender {
     fn update(&self, stage: &str, done: u64, total: u64) {
         let mut w = Writer::new(Kind::Job, 0, 0, 0, 0, 128);
         let words = json!({"stage": stage, "done": done, "of": total}).to_string();
@@ -66,7 +66,7 @@ impl Progress for Telling {
 }
 
 /// Starts `work` and answers with what it tells, as it tells it.
-pub(crate) fn start(places: &Places, work: impl FnOnce(&Telling) + Send + 'static) -> Response {
+pub(crate) fn start(places: &Places, work: impl FnOnce(&JobSender) + Send + 'static) -> Response {
     if places.fetch_add(1, Ordering::Relaxed) >= MOST {
         places.fetch_sub(1, Ordering::Relaxed);
         let words = format!("{MOST} pieces of work are under way: wait, or stop one");
@@ -75,19 +75,19 @@ pub(crate) fn start(places: &Places, work: impl FnOnce(&Telling) + Send + 'stati
     let place = Place(places.clone());
     let (tell, told) = mpsc::channel(WAITING);
     let begin = move || {
-        work(&Telling(tell));
+        work(&JobSender(tell));
         drop(place);
     };
     if crate::thread("betz-job", begin).is_err() {
         return (StatusCode::INTERNAL_SERVER_ERROR, "no thread for it").into_response();
     }
     let headers = [(header::CONTENT_TYPE, "application/octet-stream")];
-    (headers, Body::new(Told(told))).into_response()
+    (headers, Body::new(JobBody(told))).into_response()
 }
 
-struct Told(mpsc::Receiver<Bytes>);
+struct JobBody(mpsc::Receiver<Bytes>);
 
-impl HttpBody for Told {
+impl HttpBody for JobBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

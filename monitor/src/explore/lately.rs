@@ -4,7 +4,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_recording::{Dataset, Segment, Spikes};
 use bytes::Bytes;
 
-use crate::explore::recorded::Recorded;
+use crate::explore::recorded::DecodedRecording;
 use crate::frame::{Frame, Section};
 use crate::source::Source;
 
@@ -13,7 +13,7 @@ use crate::source::Source;
 ///
 /// # Errors
 /// `InsufficientData` where nothing is kept; `InvalidArgument` where spikes came as counts of several channels.
-pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(Recorded, i64)> {
+pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(DecodedRecording, i64)> {
     let mut first = None;
     let (mut ticks, mut channels) = (Vec::new(), Vec::new());
     let mut segments: Vec<Segment> = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(Recorded, i64
         seconds(first),
         seconds(first + dataset.steps as i64)
     );
-    let recorded = Recorded {
+    let recorded = DecodedRecording {
         source,
         dataset,
         estimates: Vec::new(),
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::feed::Taken;
     use crate::frame::Counters;
-    use crate::hub::{Gathering, Shape};
+    use crate::hub::{FrameBuilder, Shape};
 
     fn source() -> Source {
         Source {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn spikes_of_the_frames_in_their_trials_and_without_what_was_not_stepped() {
-        let mut gathering = Gathering::new(Shape {
+        let mut gathering = FrameBuilder::new(Shape {
             channels: 4,
             outputs: 0,
             ticks_a_second: 1_000.0,

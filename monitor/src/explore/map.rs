@@ -43,7 +43,7 @@ pub struct MapStage {
     pub heights: Vec<f32>,
     /// Samples that each node won; empty where that is not known.
     pub hits: Vec<u32>,
-    /// Of each node the place of its unit in [`Mapped::with_units`], `u32::MAX`: none; empty where there are no units.
+    /// Of each node the place of its unit in [`MapView::with_units`], `u32::MAX`: none; empty where there are no units.
     pub units: Vec<u32>,
 }
 
@@ -77,7 +77,7 @@ pub struct MapUnit {
 /// use betz_monitor::{MapErrors, MapShape, MapStage, Mapped};
 ///
 /// let shape = MapShape { rows: 2, columns: 3, hexagonal: true, torus: false, dims: 1 };
-/// let map = Mapped::new("six nodes", shape)?;
+/// let map = MapView::new("six nodes", shape)?;
 /// map.training(0.0, 10.0);
 /// let stage = MapStage { weights: vec![0.5; 6], heights: vec![0.0; 6], ..MapStage::default() };
 /// map.show(stage)?;
@@ -86,17 +86,17 @@ pub struct MapUnit {
 /// # Ok::<(), betz_base::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Mapped {
+pub struct MapView {
     name: String,
     shape: MapShape,
     names: Option<Vec<String>>,
     units: Vec<MapUnit>,
     samples: [u64; 3],
-    told: Arc<Told>,
+    told: Arc<MapState>,
 }
 
 #[derive(Debug)]
-struct Told {
+struct MapState {
     now: Mutex<Now>,
     version: watch::Sender<u64>,
 }
@@ -111,7 +111,7 @@ struct Now {
     training: Option<(f64, f64)>,
 }
 
-impl Mapped {
+impl MapView {
     /// A map without a stage yet.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Mapped {
             names: None,
             units: Vec::new(),
             samples: [0; 3],
-            told: Arc::new(Told {
+            told: Arc::new(MapState {
                 now: Mutex::default(),
                 version: watch::Sender::new(1),
             }),
@@ -349,7 +349,7 @@ mod tests {
     use super::*;
     use crate::frame::Frame;
 
-    fn map() -> Mapped {
+    fn map() -> MapView {
         let shape = MapShape {
             rows: 2,
             columns: 2,
@@ -357,7 +357,7 @@ mod tests {
             torus: false,
             dims: 3,
         };
-        Mapped::new("four nodes", shape).unwrap()
+        MapView::new("four nodes", shape).unwrap()
     }
 
     fn stage(epochs: f64) -> MapStage {
@@ -464,7 +464,7 @@ mod tests {
             shape(usize::MAX, 3),
             shape(1 << 31, 1),
         ] {
-            assert!(Mapped::new("wrong", wrong).is_err());
+            assert!(MapView::new("wrong", wrong).is_err());
         }
     }
 }

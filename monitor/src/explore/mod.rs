@@ -9,27 +9,27 @@ pub(crate) mod network;
 pub(crate) mod recorded;
 
 use crate::explore::episodes::MinedEpisodes;
-use crate::explore::map::Mapped;
-use crate::explore::network::Networked;
-use crate::explore::recorded::Recorded;
+use crate::explore::map::MapView;
+use crate::explore::network::NamedNetwork;
+use crate::explore::recorded::DecodedRecording;
 
 /// What a page shows when no session runs; at least one of something.
 #[derive(Debug, Clone, Default)]
-pub struct Shown {
+pub struct Contents {
     /// Recordings, with what a model made of them.
-    pub recordings: Vec<Recorded>,
+    pub recordings: Vec<DecodedRecording>,
     /// Networks over windows.
-    pub networks: Vec<Networked>,
+    pub networks: Vec<NamedNetwork>,
     /// Episodes that were mined of the recordings.
     pub mined: Vec<MinedEpisodes>,
     /// Self-organising maps.
-    pub maps: Vec<Mapped>,
+    pub maps: Vec<MapView>,
     /// What lies below the nodes: a PNG or a JPEG, at its pixels' coordinates unless said otherwise.
     pub image: Option<Image>,
 }
 
-impl From<Vec<Recorded>> for Shown {
-    fn from(recordings: Vec<Recorded>) -> Self {
+impl From<Vec<DecodedRecording>> for Contents {
+    fn from(recordings: Vec<DecodedRecording>) -> Self {
         Self {
             recordings,
             ..Self::default()

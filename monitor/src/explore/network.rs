@@ -15,8 +15,8 @@ use betz_network::{Measure, Network, NetworkSpec, Plan, Signal, Threshold, Windo
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::job::Telling;
-use crate::explore::recorded::Recorded;
+use super::job::JobSender;
+use crate::explore::recorded::DecodedRecording;
 use crate::frame::{Kind, Section, Writer};
 use crate::hub::lock;
 
@@ -37,7 +37,7 @@ const MOST_COMPUTED: u64 = 50_000_000;
 
 /// A network over windows, to be looked at.
 #[derive(Debug, Clone)]
-pub struct Networked {
+pub struct NamedNetwork {
     /// What people call it: a file's name.
     pub name: String,
     /// Its edges.
@@ -52,7 +52,7 @@ pub struct Networked {
     pub complete: bool,
 }
 
-impl Networked {
+impl NamedNetwork {
     fn check(&self) -> Result<()> {
         let (nodes, windows) = (self.network.nodes(), self.network.len());
         let fits = |len: Option<usize>, wanted: usize| len.is_none_or(|len| len == wanted);
@@ -74,8 +74,8 @@ impl Networked {
 }
 
 /// A network, and what was found out about it.
-pub(crate) struct Looked {
-    given: Networked,
+pub(crate) struct NetworkView {
+    given: NamedNetwork,
     /// The thresholds, ascending in strength.
     levels: Vec<f32>,
     /// Whether each edge is at its pair's strongest window; found when it is first asked for.
@@ -87,7 +87,7 @@ pub(crate) struct Looked {
 
 /// Which edges are meant.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct EdgeQuery {
     pub(crate) window: usize,
     /// Those alone whose pair is at its strongest there.
     pub(crate) peak: bool,
@@ -95,11 +95,11 @@ pub(crate) struct Asked {
     pub(crate) least: Option<f32>,
 }
 
-impl Looked {
+impl NetworkView {
     /// # Errors
     /// `Mismatch` where names, positions or times are not as many as nodes and windows; `InvalidArgument` for
     /// more windows than a timeline has.
-    pub(crate) fn new(given: Networked) -> Result<Self> {
+    pub(crate) fn new(given: NamedNetwork) -> Result<Self> {
         given.check()?;
         if given.network.len() > MOST_WINDOWS {
             return Err(Error::argument(format!(
@@ -217,7 +217,7 @@ impl Looked {
     ///
     /// # Errors
     /// `InvalidArgument` for a window that there is not, and as [`timeline`](Self::timeline).
-    pub(crate) fn edges(&self, asked: Asked, limit: usize) -> Result<Bytes> {
+    pub(crate) fn edges(&self, asked: EdgeQuery, limit: usize) -> Result<Bytes> {
         let network = &self.given.network;
         let mut found = self.found(asked)?;
         let (flip, r) = (distance(network), network.r());
@@ -250,11 +250,11 @@ impl Looked {
     /// the steps done, `ticks` those to do.
     pub(crate) fn layout(
         &self,
-        asked: Asked,
+        asked: EdgeQuery,
         steps: u32,
         seed: u64,
         warm: bool,
-        tell: &Telling,
+        tell: &JobSender,
     ) -> Result<()> {
         let graph = self.graph(asked)?;
         let start = if warm {
@@ -298,7 +298,7 @@ impl Looked {
         (from, to): (usize, usize),
         least: Option<f32>,
         seed: u64,
-        tell: &Telling,
+        tell: &JobSender,
     ) -> Result<()> {
         let nodes = self.given.network.nodes();
         let to = to.min(self.given.network.len());
@@ -310,7 +310,7 @@ impl Looked {
         let mut before: Option<Vec<u32>> = None;
         for window in from..to {
             progress::check(tell, "communities")?;
-            let asked = Asked {
+            let asked = EdgeQuery {
                 window,
                 peak: false,
                 least,
@@ -338,7 +338,7 @@ impl Looked {
         Ok(())
     }
 
-    fn graph(&self, asked: Asked) -> Result<Graph> {
+    fn graph(&self, asked: EdgeQuery) -> Result<Graph> {
         let network = &self.given.network;
         let flip = distance(network);
         let (i, j, r) = (network.i(), network.j(), network.r());
@@ -352,7 +352,7 @@ impl Looked {
     }
 
     /// The edges that are meant, in the order of their nodes.
-    fn found(&self, asked: Asked) -> Result<Vec<usize>> {
+    fn found(&self, asked: EdgeQuery) -> Result<Vec<usize>> {
         let network = &self.given.network;
         if asked.window >= network.len() {
             return Err(Error::argument(format!(
@@ -411,7 +411,7 @@ impl Looked {
     }
 }
 
-impl std::fmt::Debug for Looked {
+impl std::fmt::Debug for NetworkView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         (f.debug_struct("Looked").field("name", &self.name())).finish_non_exhaustive()
     }
@@ -419,7 +419,7 @@ impl std::fmt::Debug for Looked {
 
 /// A network that a page asks for of a recording.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct NetworkRequest {
     /// Of a window, from one to the next, and of a bin.
     pub(crate) window_seconds: f64,
     pub(crate) step_seconds: f64,
@@ -433,13 +433,13 @@ pub(crate) struct Wanted {
 /// # Errors
 /// `InvalidArgument` for times that are no times or too short; those of [`Plan`].
 pub(crate) fn compute(
-    recorded: &Recorded,
-    wanted: Wanted,
+    recorded: &DecodedRecording,
+    wanted: NetworkRequest,
     progress: &dyn Progress,
-) -> Result<Networked> {
+) -> Result<NamedNetwork> {
     let (steps, step) = (recorded.dataset.steps, recorded.dataset.step_seconds);
     let nodes = recorded.dataset.channels();
-    let Wanted {
+    let NetworkRequest {
         window_seconds,
         step_seconds,
         bin_seconds,
@@ -486,7 +486,7 @@ pub(crate) fn compute(
         .max_edges(MOST_COMPUTED);
     let network = Plan::new(&spec, &signal)?.run(&signal, progress)?;
     let electrodes = recorded.source.electrode_um.as_ref();
-    Ok(Networked {
+    Ok(NamedNetwork {
         name: format!(
             "{}, {} over {window_seconds} s",
             recorded.source.name,

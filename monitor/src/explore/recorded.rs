@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::feed::Taken;
 use crate::frame::Counters;
-use crate::hub::{Gathering, Shape};
+use crate::hub::{FrameBuilder, Shape};
 use crate::source::Source;
 
 /// Most steps of one answer, in seconds.
@@ -19,7 +19,7 @@ const MOST_SECONDS: usize = 200_000;
 
 /// A recording, and what a model made of it.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct DecodedRecording {
     /// What is told of it.
     pub source: Source,
     /// Spikes and behaviour; the behaviour's outputs are the source's, or there is none.
@@ -30,7 +30,7 @@ pub struct Recorded {
     pub delay_steps: i64,
 }
 
-impl Recorded {
+impl DecodedRecording {
     /// # Errors
     /// `Mismatch` where arrays are not as long as steps and outputs say, or channels are not the source's.
     pub(crate) fn check(&self) -> Result<()> {
@@ -77,7 +77,7 @@ impl Recorded {
             deadline_ns: None,
         };
         let a_frame = (self.ticks_a_second().ceil() as i64).clamp(1, 60_000);
-        let mut gathering = Gathering::new(shape);
+        let mut gathering = FrameBuilder::new(shape);
         let (mut step, mut frames) = (Taken::default(), Vec::new());
         let spikes = &self.dataset.spikes;
         let mut next = spikes.range(from, to).start;
@@ -149,7 +149,7 @@ mod tests {
     use betz_runtime::model::{Decoder, DecoderParts};
     use betz_runtime::psc::{Filter, FilterBank};
 
-    fn recorded() -> Recorded {
+    fn recorded() -> DecodedRecording {
         let bank = FilterBank::new(vec![Filter {
             tau_seconds: 0.1,
             order: 0,
@@ -157,7 +157,7 @@ mod tests {
         .unwrap();
         let names: Vec<String> = (0..3).map(|c| format!("ch{c}")).collect();
         let parts = DecoderParts::linear(0.01, bank, names.clone(), vec!["x".into()]);
-        Recorded {
+        DecodedRecording {
             source: Source::of("a recording", &Decoder::new(parts).unwrap()),
             dataset: Dataset {
                 step_seconds: 0.01,

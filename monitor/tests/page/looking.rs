@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use betz_monitor::frame::{Frame, Section};
-use betz_monitor::{Image, Monitor, Networked, Options, Shown};
+use betz_monitor::{Contents, Image, Monitor, NamedNetwork, Options};
 use betz_network::{Measure, Network, NetworkSpec, Plan, Signal, Threshold, Window};
 
 const NODES: usize = 9;
@@ -35,8 +35,8 @@ fn network(measure: Measure, threshold: f64) -> Network {
         .unwrap()
 }
 
-fn networked(network: Network) -> Networked {
-    Networked {
+fn networked(network: Network) -> NamedNetwork {
+    NamedNetwork {
         name: "a test".into(),
         network,
         names: Some((0..NODES).map(|n| format!("n{n}")).collect()),
@@ -46,10 +46,10 @@ fn networked(network: Network) -> Networked {
     }
 }
 
-fn open(networks: Vec<Networked>) -> Monitor {
-    let shown = Shown {
+fn open(networks: Vec<NamedNetwork>) -> Monitor {
+    let shown = Contents {
         networks,
-        ..Shown::default()
+        ..Contents::default()
     };
     Monitor::open(shown, Options::default()).unwrap()
 }
@@ -248,9 +248,9 @@ fn what_does_not_fit_is_refused_before_it_is_served() {
     let mut times = good.clone();
     times.window_seconds = Some(vec![0.0]);
     for wrong in [names, places, times] {
-        let shown = Shown {
+        let shown = Contents {
             networks: vec![wrong],
-            ..Shown::default()
+            ..Contents::default()
         };
         let error = Monitor::open(shown, Options::default()).unwrap_err();
         assert!(
@@ -260,15 +260,15 @@ fn what_does_not_fit_is_refused_before_it_is_served() {
             "{error}"
         );
     }
-    let shown = Shown {
+    let shown = Contents {
         networks: vec![good],
         image: Some(Image {
             bytes: b"<svg onload=alert(1)>".to_vec(),
             extent: None,
         }),
-        ..Shown::default()
+        ..Contents::default()
     };
     let error = Monitor::open(shown, Options::default()).unwrap_err();
     assert!(error.message().contains("PNG or a JPEG"), "{error}");
-    assert!(Monitor::open(Shown::default(), Options::default()).is_err());
+    assert!(Monitor::open(Contents::default(), Options::default()).is_err());
 }

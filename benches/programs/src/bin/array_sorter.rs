@@ -35,7 +35,7 @@ fn main() -> betz_sort::Result<()> {
     for unit in 0..2 * CHANNELS {
         let mut at = 0.0;
         loop {
-            // 15 spikes a second, 3 ms apart at least.
+            // 15 spikes per second, 3 ms apart at least.
             at += 0.003 * RATE_HZ - RATE_HZ / 15.0 * uniform().ln();
             if at as usize + 60 >= rows {
                 break;

@@ -1,19 +1,18 @@
 //! Prints the tables of `benches/record/step.md` for the bank that training chooses for reaching movements
-//! (`reach`: 9 filters, 36 lanes with 4 outputs) and for one filter: back to back, and once a millisecond with
+//! (`reach`: 9 filters, 36 lanes with 4 outputs) and for one filter: back to back, and once per millisecond with
 //! other work between.
 //!
 //! ```sh
-//! cargo run --release -p betz-programs --bin bank_latency                  # 10⁶ steps back to back, 10⁴ once a millisecond
+//! cargo run --release -p betz-programs --bin bank_latency                  # 10⁶ steps back to back, 10⁴ once per millisecond
 //! cargo run --release -p betz-programs --bin bank_latency -- 100000 1000   # fewer
 //! ```
 //!
 //! 142 channels, 4 outputs, bins of 20 ms; the counts are drawn beforehand (Poisson). Back to back, the loop is
-//! timed in parts of 1,000 steps; once a millisecond, each step is timed with two readings of the clock, and
+//! timed in parts of 1,000 steps; once per millisecond, each step is timed with two readings of the clock, and
 //! two readings with nothing between stand beside it. Between two of those steps the program writes to
 //! 8 MiB and sleeps. On a machine that is shared, `chrt -f 50 taskset -c 1` keeps other programs away.
 
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use betz::model::{Decoder, DecoderParts};
@@ -28,7 +27,7 @@ const OUTPUTS: usize = 4;
 const STEP_SECONDS: f64 = 0.02;
 /// Ticks drawn; the loops go round in them.
 const DRAWN: usize = 1024;
-/// What the other work goes through, 64-bit words: more than the caches of one core hold.
+/// Size of the other work's memory in 64-bit words: more than the caches of one core.
 const OTHER: usize = 1 << 20;
 
 /// Time constants and orders: the preset `reach`, which needs feature `train` to be asked for by name.
@@ -131,7 +130,7 @@ fn back_to_back(session: &mut Session, counts: &[u16], ticks: usize) -> betz::Re
     Ok((mean(parts[parts.len() / 2]), mean(parts[0])))
 }
 
-/// Steps once a millisecond, and two readings of the clock alone in turns with them.
+/// Steps once per millisecond, and two readings of the clock alone in turns with them.
 fn once_a_millisecond(
     session: &mut Session,
     counts: &[u16],
@@ -170,12 +169,12 @@ fn argument(i: usize, otherwise: usize) -> betz::Result<usize> {
     }
 }
 
-fn run() -> betz::Result<()> {
+fn main() -> betz::Result<()> {
     let (warm, cold) = (argument(1, 1_000_000)?, argument(2, 10_000)?);
     println!("{CHANNELS} channels, {OUTPUTS} outputs, counts; µs; statistics on");
     println!();
     println!(
-        "| bank | spikes a bin | back to back, median | least | once a ms: mean | p50 | p99 | p99.9 | max | bare p50 | bare max |"
+        "| bank | spikes per bin | back to back, median | least | once per ms: mean | p50 | p99 | p99.9 | max | bare p50 | bare max |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for (name, bank) in [
@@ -197,14 +196,4 @@ fn run() -> betz::Result<()> {
         }
     }
     Ok(())
-}
-
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }

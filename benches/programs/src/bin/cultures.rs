@@ -1,7 +1,7 @@
-//! How a culture's frequent episodes develop:
+//! Frequent episodes of a culture at several ages:
 //! `cargo run --release -p betz-programs --bin cultures -- RECORDING.npz… [--threshold N] [--max-size K]`
 //!
-//! A table, one line a recording: events, the number of frequent episodes of each size over the
+//! A table, one line per recording: events, the number of frequent episodes of each size over the
 //! intervals (0, 5], (5, 10] and (10, 15] ms, and the most frequent one of the largest size.
 
 use std::path::PathBuf;

@@ -21,7 +21,7 @@ fn main() -> betz_base::Result<()> {
         .and_then(|n| n.parse().ok())
         .unwrap_or(100_000_000);
     let mut random = ChaCha8Rng::seed_from_u64(1);
-    // About one event a tick of 0.1 ms: 166 a symbol and second.
+    // About one event per tick of 0.1 ms: 166 per symbol and second.
     let mut ticks: Vec<i64> = (0..events)
         .map(|_| random.random_range(0..events as i64))
         .collect();

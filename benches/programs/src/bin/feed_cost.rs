@@ -1,9 +1,9 @@
-//! What a feed costs a step: two sessions of one model on the same spikes, with and without, in turns.
+//! Cost of a feed per step: two sessions of one model on the same spikes, with and without, in turns.
 //!
 //! ```text
 //! cargo run --release -p betz-programs --bin feed_cost -- [CHANNELS] [HZ] [BLOCKS]
 //! ```
-//! Blocks of a thousand steps, one session after the other, at 1,000 steps a second's rate of spikes; prints the
+//! Blocks of a thousand steps, one session after the other, at the rate of 1,000 steps per second of spikes; prints the
 //! median and the least of the blocks' means, so that what the machine does in between counts for both alike. The hub
 //! reads along, and eight viewers do.
 
@@ -94,12 +94,12 @@ fn main() -> Result<()> {
     }
     let mean = spikes.iter().map(Vec::len).sum::<usize>() as f64 / STEPS as f64;
     println!(
-        "{channels} channels, {mean:.1} spikes a step, {VIEWERS} viewers, {blocks} blocks each"
+        "{channels} channels, {mean:.1} spikes per step, {VIEWERS} viewers, {blocks} blocks each"
     );
     for (name, times) in ["alone", "with a feed"].iter().zip(&mut times) {
         times.sort_by(f64::total_cmp);
         println!(
-            "{name:<12} median {:7.1} ns a step, least {:7.1} ns",
+            "{name:<12} median {:7.1} ns per step, least {:7.1} ns",
             times[times.len() / 2],
             times[0]
         );

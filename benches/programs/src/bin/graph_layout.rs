@@ -1,7 +1,7 @@
-//! What a step of a layout costs: `cargo run --release -p betz-programs --bin graph_layout -- [NODES] [EDGES] [STEPS]`.
+//! Cost of a step of a layout: `cargo run --release -p betz-programs --bin graph_layout -- [NODES] [EDGES] [STEPS]`.
 //!
 //! Nodes in forty groups, six edges of seven inside them. Prints the least and the median of the steps, in
-//! milliseconds, and CPU milliseconds a step of all threads.
+//! milliseconds, and CPU milliseconds per step of all threads.
 
 use std::time::Instant;
 

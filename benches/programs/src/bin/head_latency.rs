@@ -1,8 +1,8 @@
 //! Prints the table of step latencies in `benches/record/decoders.md`: linear decoders, lifts and experts behind
-//! the bank `reach`, back to back and once a millisecond.
+//! the bank `reach`, back to back and once per millisecond.
 //!
 //! ```sh
-//! cargo run --release -p betz-programs --bin head_latency            # 10⁶ steps a row, 5,000 once a millisecond
+//! cargo run --release -p betz-programs --bin head_latency            # 10⁶ steps per row, 5,000 once per millisecond
 //! cargo run --release -p betz-programs --bin head_latency -- 100000  # fewer
 //! ```
 //!
@@ -11,7 +11,6 @@
 //! betz-runtime to prove.
 
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use betz::model::{Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift};
@@ -27,7 +26,7 @@ const STEP_SECONDS: f64 = 1e-3;
 const HERTZ: f64 = 20.0;
 /// Steps drawn; the loop goes round in them.
 const DRAWN: usize = 1 << 13;
-/// Steps of a row that are taken once a millisecond.
+/// Steps of a row that are taken once per millisecond.
 const PACED: usize = 5_000;
 
 fn numbers(rng: &mut ChaCha8Rng, n: usize, most: f64) -> Vec<f64> {
@@ -126,17 +125,19 @@ fn measure(
     Ok(session.stats().latency)
 }
 
-fn run() -> betz::Result<()> {
+fn main() -> betz::Result<()> {
     let steps = match std::env::args().nth(1).map(|n| n.parse::<usize>()) {
         None => 1_000_000,
         Some(Ok(steps)) if steps > 0 => steps,
         Some(_) => return Err(betz::Error::argument("expected a number of steps above 0")),
     };
     println!(
-        "{steps} steps a row back to back, {PACED} once a millisecond; µs, the clock's 20 ns in them"
+        "{steps} steps per row back to back, {PACED} once per millisecond; µs, the clock's 20 ns in them"
     );
     println!();
-    println!("| decoder | channels | p50 | p99 | p99.9 | max | p50, once a ms | p99, once a ms |");
+    println!(
+        "| decoder | channels | p50 | p99 | p99.9 | max | p50, once per ms | p99, once per ms |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for channels in [95, 1024] {
         for (kind, size) in [
@@ -175,14 +176,4 @@ fn run() -> betz::Result<()> {
         }
     }
     Ok(())
-}
-
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }

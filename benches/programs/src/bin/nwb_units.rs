@@ -1,4 +1,4 @@
-//! How long an NWB file's units take to read, and what is held then:
+//! Time and memory of reading an NWB file's units:
 //!
 //! ```sh
 //! cargo run --release -p betz-programs --bin nwb_units -- FILE times|recording [UNIT…]

@@ -192,7 +192,7 @@ fn main() {
         "\nTable III: a call of the paper's two kernels, and the same number of windows here.\n"
     );
     println!(
-        "| nodes | calls | windows a call | paper: covariance, ms | correlation, ms | here: both, ms | pair-windows/s |"
+        "| nodes | calls | windows per call | paper: covariance, ms | correlation, ms | here: both, ms | pair-windows/s |"
     );
     println!("|---|---|---|---|---|---|---|");
     for (row, compute, _, work) in &tables {

@@ -169,7 +169,7 @@ fn topologies() -> Result<()> {
 
 fn named_models() -> Result<()> {
     println!(
-        "| model | neurons | synapses | seconds simulated | build s | s of processor | real-time factor by it | ns an event | rates Hz |"
+        "| model | neurons | synapses | seconds simulated | build s | s of processor | real-time factor by it | ns per event | rates Hz |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for (name, network, seconds) in [
@@ -278,7 +278,7 @@ fn sweeps() -> Result<Vec<(&'static str, Network)>> {
 /// Seconds of a run on one thread and on the first CUDA device, and whether they gave the same spikes.
 fn sweeps_on_a_device() -> Result<()> {
     println!(
-        "| network | neurons | synapses | spikes | s, 1 thread | s, device | design | µs a step | same spikes |\n|---|---|---|---|---|---|---|---|---|"
+        "| network | neurons | synapses | spikes | s, 1 thread | s, device | design | µs per step | same spikes |\n|---|---|---|---|---|---|---|---|---|"
     );
     let mut all = sweeps()?;
     all.push(("PD14, scale 0.1, 4 s", models::pd14(0.1, 1)?));
@@ -344,7 +344,7 @@ fn microcircuit_on_a_device() -> Result<()> {
             }
             steps.sort_by(f64::total_cmp);
             println!(
-                "recorded {spikes}, timed {timed}: {:.3} µs a step (least {:.3}), real-time factor {:.4}, builds {builds:.3?} s, hash {:016x}, same {}, {phases:?}",
+                "recorded {spikes}, timed {timed}: {:.3} µs per step (least {:.3}), real-time factor {:.4}, builds {builds:.3?} s, hash {:016x}, same {}, {phases:?}",
                 steps[1],
                 steps[0],
                 steps[1] / 100.0,
@@ -366,7 +366,7 @@ fn microcircuit_on_a_device() -> Result<()> {
         let mut engine = Engine::build(&network, options, &())?;
         let report = engine.run(1_000, &())?;
         println!(
-            "{} after 1,000 steps: hash {:016x}, synapses {:016x}, built in {:.2} s, {:.1} µs a step",
+            "{} after 1,000 steps: hash {:016x}, synapses {:016x}, built in {:.2} s, {:.1} µs per step",
             report.device,
             report.hash,
             engine.synapse_hash(),
@@ -436,7 +436,7 @@ fn large(neurons: u32) -> Network {
 /// A network larger than a chip holds, on one device and shared by all.
 fn large_on_devices() -> Result<()> {
     println!(
-        "| neurons | synapses | devices | build s | µs a step | Hz | hash |\n|---|---|---|---|---|---|---|"
+        "| neurons | synapses | devices | build s | µs per step | Hz | hash |\n|---|---|---|---|---|---|---|"
     );
     for neurons in [200_000, 800_000] {
         let network = large(neurons);
@@ -542,7 +542,7 @@ fn closed_loop(trials: usize, seeds: u64) -> Result<()> {
     Ok(())
 }
 
-/// How the factor between Kalman filter and ReFIT depends on the user: what the defaults are from.
+/// Factor between Kalman filter and ReFIT for several users; the defaults come from it.
 fn users() -> Result<()> {
     println!("| delay s | gain 1/s | noise cm/s | noise of speed | Kalman s | ReFIT s | factor |");
     println!("|---|---|---|---|---|---|---|");

@@ -1,17 +1,16 @@
 //! Prints the table of `benches/record/step.md`: latencies of one step, over ten million ticks each.
 //!
 //! ```sh
-//! cargo run --release -p betz-programs --bin step_latency            # 10⁷ ticks a row
+//! cargo run --release -p betz-programs --bin step_latency            # 10⁷ ticks per row
 //! cargo run --release -p betz-programs --bin step_latency -- 100000  # fewer
 //! ```
 //!
-//! Spikes come at 20 Hz a channel on a clock of 0.25 ms, drawn before the loop. Counts are written
+//! Spikes come at 20 Hz per channel on a clock of 0.25 ms, drawn before the loop. Counts are written
 //! into their array tick by tick, as an acquisition would. The last column and the two lines about
 //! the machine tell what it did meanwhile: a loop that does nothing but read the clock has a maximum
 //! as well.
 
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use betz::model::{Decoder, DecoderParts};
@@ -22,6 +21,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const STEP_SECONDS: f64 = 0.25e-3;
+const HERTZ: f64 = 20.0;
 /// Ticks drawn; the loop goes round in them.
 const DRAWN: usize = 1 << 15;
 
@@ -40,8 +40,8 @@ const BANK: [(f64, u32); 8] = [
     (0.4, 0),
 ];
 
-/// How a tick's spikes are given.
-#[derive(Clone, Copy, PartialEq)]
+/// Form of a tick's spikes.
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Input {
     List,
     Counts,
@@ -50,87 +50,29 @@ enum Input {
 }
 
 struct Row {
-    name: &'static str,
     channels: usize,
     outputs: usize,
     filters: &'static [(f64, u32)],
-    hertz: f64,
     input: Input,
 }
 
 const ROWS: [Row; 9] = [
-    row("1,024 channels, 1 filter, list", 1024, 2, &ONE, Input::List),
-    row(
-        "1,024 channels, 1 filter, counts",
-        1024,
-        2,
-        &ONE,
-        Input::Counts,
-    ),
-    row(
-        "1,024 channels, 1 filter, silence",
-        1024,
-        2,
-        &ONE,
-        Input::Silence,
-    ),
-    row(
-        "1,024 channels, 8 filters, list",
-        1024,
-        2,
-        &BANK,
-        Input::List,
-    ),
-    row(
-        "1,024 channels, 8 filters, counts",
-        1024,
-        2,
-        &BANK,
-        Input::Counts,
-    ),
-    row(
-        "1,024 channels, 8 filters, silence",
-        1024,
-        2,
-        &BANK,
-        Input::Silence,
-    ),
-    row(
-        "16,384 channels, 1 filter, list",
-        16384,
-        2,
-        &ONE,
-        Input::List,
-    ),
-    row(
-        "16,384 channels, 8 filters, list",
-        16384,
-        2,
-        &BANK,
-        Input::List,
-    ),
-    row(
-        "142 channels, 4 outputs, counts",
-        142,
-        4,
-        &ONE,
-        Input::Counts,
-    ),
+    row(1024, 2, &ONE, Input::List),
+    row(1024, 2, &ONE, Input::Counts),
+    row(1024, 2, &ONE, Input::Silence),
+    row(1024, 2, &BANK, Input::List),
+    row(1024, 2, &BANK, Input::Counts),
+    row(1024, 2, &BANK, Input::Silence),
+    row(16384, 2, &ONE, Input::List),
+    row(16384, 2, &BANK, Input::List),
+    row(142, 4, &ONE, Input::Counts),
 ];
 
-const fn row(
-    name: &'static str,
-    channels: usize,
-    outputs: usize,
-    filters: &'static [(f64, u32)],
-    input: Input,
-) -> Row {
+const fn row(channels: usize, outputs: usize, filters: &'static [(f64, u32)], input: Input) -> Row {
     Row {
-        name,
         channels,
         outputs,
         filters,
-        hertz: 20.0,
         input,
     }
 }
@@ -157,7 +99,7 @@ fn decoder(row: &Row, rng: &mut ChaCha8Rng) -> betz::Result<Decoder> {
 
 /// The channels that fire in each of [`DRAWN`] ticks.
 fn draw(row: &Row, rng: &mut ChaCha8Rng) -> Vec<Vec<u32>> {
-    let chance = row.hertz * STEP_SECONDS;
+    let chance = HERTZ * STEP_SECONDS;
     (0..DRAWN)
         .map(|_| {
             (0..row.channels as u32)
@@ -234,14 +176,14 @@ fn interruptions() -> (u64, u64) {
     (stolen, switches)
 }
 
-fn run() -> betz::Result<()> {
+fn main() -> betz::Result<()> {
     let ticks = match std::env::args().nth(1).map(|n| n.parse::<usize>()) {
         None => 10_000_000,
         Some(Ok(ticks)) if ticks > 0 => ticks,
         Some(_) => return Err(betz::Error::argument("expected a number of ticks above 0")),
     };
     println!(
-        "{ticks} ticks a row, statistics on; µs, of the step alone; `loop` is the mean of the whole loop"
+        "{ticks} ticks per row, statistics on; µs, of the step alone; `loop` is the mean of the whole loop"
     );
     println!();
     println!(
@@ -255,8 +197,11 @@ fn run() -> betz::Result<()> {
         let gap = longest_gap(mean_ns * 1e-9 * ticks as f64);
         let l = stats.latency;
         println!(
-            "| {} | {:.3} | {:.3} | {:.3} | {:.1} | {:.3} | {:.3} | {gap:.1} | {} ms, {} × | {open_ms:.2} |",
-            row.name,
+            "| {} channels, {} filters, {} outputs, {:?} | {:.3} | {:.3} | {:.3} | {:.1} | {:.3} | {:.3} | {gap:.1} | {} ms, {} × | {open_ms:.2} |",
+            row.channels,
+            row.filters.len(),
+            row.outputs,
+            row.input,
             l.p50_us,
             l.p99_us,
             l.p99_9_us,
@@ -268,14 +213,4 @@ fn run() -> betz::Result<()> {
         );
     }
     Ok(())
-}
-
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! What a trainer beside a session costs the loop: nanoseconds a step, with and without it.
+//! Cost of an online trainer to the loop: nanoseconds per step, with and without it.
 //!
 //! `cargo run --release -p betz-programs --bin trainer_cost [CHANNELS] [SPIKES]` steps five sessions of one model in
 //! turn, a block of steps each (so that whatever else the machine does hits all alike), and prints the least and
@@ -120,7 +120,7 @@ fn main() -> Result<()> {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
-    println!("{channels} channels, {spikes} spikes a step, ns a step");
+    println!("{channels} channels, {spikes} spikes per step, ns per step");
     println!(
         "{:<20} {:>7} {:>7} {:>14}",
         "", "least", "median", "steps lost"

@@ -7,7 +7,7 @@ use std::path::Path;
 use betz::model::{self, Decoder};
 use betz::recording::{Recording, Stretches};
 use betz::{Error, Result, input_form};
-use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
+use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 use serde::Serialize;
 
 use crate::common_args::Part;
@@ -19,7 +19,7 @@ use crate::report::{self, Outcome};
 use args::Convert;
 
 #[derive(Serialize)]
-struct Converted {
+struct ConversionReport {
     out: String,
     format: &'static str,
     bytes: u64,
@@ -105,7 +105,7 @@ fn whole(args: &Convert) -> Result<()> {
 fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     if betz_interop::is_hdf5(&args.input) {
         return Err(Error::argument(format!(
-            "--memory: expected a recording that is read in stretches (.npz), got {}",
+            "--memory: expected a recording that is read in chunks (.npz), got {}",
             args.input.display()
         )));
     }
@@ -165,7 +165,7 @@ fn options(args: &Convert, session: Session) -> Result<WriteOptions> {
 }
 
 /// Estimates of the model at `path` for `recording`, one for the end of each step inside a segment.
-fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<Decoded> {
+fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<DecodedOutputs> {
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(path)?;
     let at = |e: Error| e.at(args.input.display());
@@ -200,7 +200,7 @@ fn told(
     format: &'static str,
     decoded: Option<usize>,
 ) -> Result<()> {
-    let converted = Converted {
+    let converted = ConversionReport {
         out: args.out.display().to_string(),
         format,
         bytes: std::fs::metadata(&args.out).map_or(0, |m| m.len()),
@@ -213,7 +213,7 @@ fn told(
     report::tell(&converted, args.common.json)
 }
 
-impl Outcome for Converted {
+impl Outcome for ConversionReport {
     fn print(&self) -> Result<()> {
         let decoded = self.decoded.map_or_else(String::new, |steps| {
             format!(", {} decoded", report::count(steps as u128, "step"))

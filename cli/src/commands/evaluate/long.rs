@@ -22,9 +22,9 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
             ("--chance", args.chance.is_some()),
             ("--importance", args.importance),
         ],
-        "beside --memory: it wants all decoded outputs at once",
+        "with --memory: it needs all decoded outputs at once",
     )?;
-    let device = device::cpu_for("evaluating in stretches", &args.common.device)?;
+    let device = device::cpu_for("evaluating in chunks", &args.common.device)?;
     let mut file = chunks::open(&args.recording, &args.part, memory, |stretches| {
         input_form::check(model, stretches.outline().form)?;
         let stretches = stretches.with_channels(model.channel_names())?;

@@ -4,12 +4,12 @@ pub(crate) mod args;
 mod long;
 mod picture;
 mod posterior;
-mod scoring;
 
 use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::Dataset;
 use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
+use betz::train::trials::{ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -21,7 +21,6 @@ use crate::rates::Rates;
 use crate::report::{self, Bar, Outcome, Scores, Table};
 use args::Evaluate;
 use posterior::Posterior;
-use scoring::{Lost, More, Pairs};
 
 /// Channels that the table of importance shows.
 const SHOWN: usize = 10;
@@ -29,7 +28,7 @@ const SHOWN: usize = 10;
 const MOST_SHIFTS: u32 = 100_000;
 
 #[derive(Serialize)]
-struct Evaluated {
+struct EvaluationReport {
     #[serde(flatten)]
     scores: Scores,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -45,6 +44,23 @@ struct Evaluated {
     rates_hz: Option<Rates>,
     #[serde(skip)]
     place: Option<PlaceError>,
+}
+
+/// Further scores of one output.
+#[derive(Serialize)]
+struct More {
+    name: String,
+    correlation: f64,
+    /// Bounds of R² in 95 of 100 draws of as many trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r2_interval: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    trials: Vec<TrialScore>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chance: Option<ChanceLevel>,
+    /// Most important channel first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    importance: Vec<ChannelLoss>,
 }
 
 /// [`betz::train::VarianceScore`].
@@ -89,7 +105,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     if let Some(memory) = args.memory {
         if let Some(path) = out.filter(|path| decoded_file::is_nwb(path)) {
             return Err(Error::argument(format!(
-                "--out {}: expected .csv beside --memory, which never has the whole recording",
+                "--out {}: expected .csv with --memory, which never has the whole recording",
                 path.display()
             )));
         }
@@ -125,9 +141,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     let posterior = posterior::of(&model, &dataset, args.moving)?;
     let mut more = Vec::new();
     if args.trials || args.chance.is_some() || args.importance || args.picture.is_some() {
-        let pairs: Vec<Pairs> = (0..model.outputs().len())
-            .map(|o| Pairs::new(&dataset, &decoded.estimates, delay, o))
-            .collect();
+        let pairs: Vec<TrialPairs> = (0..model.outputs().len())
+            .map(|o| TrialPairs::new(&dataset, &decoded.estimates, delay, o))
+            .collect::<Result<_>>()?;
         if let Some(path) = &args.picture {
             let title = format!("{} on {}", args.model.display(), args.recording.display());
             picture::draw(&title, &evaluation.outputs, &pairs, path)?;
@@ -136,7 +152,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let ran = decoded.ran;
     device::note_fallback(&ran, "evaluation");
-    let evaluated = Evaluated {
+    let evaluated = EvaluationReport {
         scores: Scores {
             outputs: evaluation.outputs,
             median_error: place.as_ref().map(|place| place.median),
@@ -160,7 +176,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     report::tell(&evaluated, args.common.json)
 }
 
-impl Outcome for Evaluated {
+impl Outcome for EvaluationReport {
     fn print(&self) -> Result<()> {
         self.scores.print()?;
         if let Some(place) = &self.place {
@@ -209,19 +225,19 @@ fn details(
     device: &Device,
     model: &Decoder,
     dataset: &Dataset,
-    pairs: &[Pairs],
+    pairs: &[TrialPairs],
 ) -> Result<Vec<More>> {
-    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
+    let mut lost: Vec<Vec<ChannelLoss>> = pairs.iter().map(|_| Vec::new()).collect();
     if args.importance {
-        lost = importance(device, model, dataset, pairs)?;
+        lost = channel_importance(device, model, dataset, pairs, &Bar::new())?;
     }
-    let mut chances: Vec<Option<scoring::Chance>> = pairs.iter().map(|_| None).collect();
+    let mut chances: Vec<Option<ChanceLevel>> = pairs.iter().map(|_| None).collect();
     if let Some(shifts) = args.chance {
         use betz::Progress;
         let bar = Bar::new();
         for (output, (chance, pairs)) in chances.iter_mut().zip(pairs).enumerate() {
             let said = format!("chance of `{}`", model.outputs()[output].name);
-            *chance = Some(scoring::chance(pairs, shifts, args.seed, &|done| {
+            *chance = Some(pairs.chance(shifts, args.seed, &|done| {
                 bar.update(&said, u64::from(done), u64::from(shifts));
             }));
         }
@@ -230,14 +246,14 @@ fn details(
     Ok(more
         .map(|(((pairs, output), importance), chance)| More {
             name: output.name.clone(),
-            correlation: scoring::correlation(pairs),
+            correlation: pairs.correlation(),
             r2_interval: if args.trials {
-                scoring::interval(pairs, args.seed)
+                pairs.r2_interval(args.seed)
             } else {
                 None
             },
             trials: if args.trials {
-                scoring::trials(pairs)
+                pairs.scores()
             } else {
                 Vec::new()
             },
@@ -247,49 +263,15 @@ fn details(
         .collect())
 }
 
-/// For each output, what is lost when each channel in turn says nothing but its mean.
-fn importance(
-    device: &Device,
-    model: &Decoder,
-    dataset: &Dataset,
-    pairs: &[Pairs],
-) -> Result<Vec<Vec<Lost>>> {
-    use betz::Progress;
-    let bar = Bar::new();
-    let width = model.bank().len() * model.latents();
-    let whole: Vec<f64> = pairs.iter().map(scoring::r2_of_course).collect();
-    let mut lost: Vec<Vec<Lost>> = pairs.iter().map(|_| Vec::new()).collect();
-    let used: Vec<usize> = (0..model.channels())
-        .filter(|&c| model.channel_mask()[c])
-        .collect();
-    for (done, &channel) in used.iter().enumerate() {
-        bar.update("leaving channels out", done as u64, used.len() as u64);
-        let mut parts = model.parts().clone();
-        parts.weights[channel * width..(channel + 1) * width].fill(0.0);
-        let without = Decoder::new(parts)?;
-        let decoded = model::decode_on(device, &without, dataset)?;
-        for (o, lost) in lost.iter_mut().enumerate() {
-            let left = Pairs::new(dataset, &decoded.estimates, model.delay_steps(), o);
-            lost.push(Lost {
-                channel: model.channel_names()[channel].clone(),
-                r2_lost: whole[o] - scoring::r2_of_course(&left),
-            });
-        }
-    }
-    for lost in &mut lost {
-        lost.sort_by(|a, b| b.r2_lost.total_cmp(&a.r2_lost));
-    }
-    Ok(lost)
-}
-
 fn print_more(more: &[More]) -> Result<()> {
-    if more.is_empty() {
-        return Ok(());
-    }
     let (trials, chance) = (
         more.iter().any(|m| !m.trials.is_empty()),
         more.iter().any(|m| m.chance.is_some()),
     );
+    let importance = more.iter().any(|m| !m.importance.is_empty());
+    if !(trials || chance || importance) {
+        return Ok(());
+    }
     let mut header = vec!["output", "correlation"];
     if trials {
         header.push("R², 95 of 100 draws of trials");

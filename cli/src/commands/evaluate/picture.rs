@@ -4,9 +4,9 @@ use std::path::Path;
 
 use betz::Result;
 use betz::model::OutputScore;
+use betz::train::trials::TrialPairs;
 use plotters::prelude::*;
 
-use super::scoring::{self, Pairs};
 use crate::chart::{self, Area, Axes, BLUE, Drawn, INK, ORANGE};
 
 /// Outputs that are drawn.
@@ -20,7 +20,7 @@ const COURSE_SECONDS: f64 = 30.0;
 pub(crate) fn draw(
     title: &str,
     scores: &[OutputScore],
-    pairs: &[Pairs],
+    pairs: &[TrialPairs],
     path: &Path,
 ) -> Result<()> {
     let rows = pairs.len().min(OUTPUTS);
@@ -38,7 +38,7 @@ pub(crate) fn draw(
     })
 }
 
-fn output(area: &Area<'_>, score: &OutputScore, pairs: &Pairs) -> Drawn {
+fn output(area: &Area<'_>, score: &OutputScore, pairs: &TrialPairs) -> Drawn {
     let unit = if score.unit.is_empty() {
         String::new()
     } else {
@@ -114,7 +114,7 @@ fn output(area: &Area<'_>, score: &OutputScore, pairs: &Pairs) -> Drawn {
     }))?;
     let diagonal = [(both.start, both.start), (both.end, both.end)];
     chart.draw_series(LineSeries::new(diagonal, INK.stroke_width(1)))?;
-    let each = scoring::trials(pairs);
+    let each = pairs.scores();
     // A trial that hardly changes has an R² far below 0; it would flatten all others.
     let clipped = |r2: f64| r2.clamp(-1.0, 1.0);
     let mut chart = chart::axes(

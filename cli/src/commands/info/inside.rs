@@ -336,7 +336,7 @@ impl Outcome for RecordingFacts {
             self.bytes
         ))?;
         report::line(&format!(
-            "{}, {:.2} Hz a channel, longest silence {:.3} s; a {} is {} s",
+            "{}, {:.2} Hz per channel, longest silence {:.3} s; a {} is {} s",
             self.entries,
             self.mean_rate_hz,
             self.longest_silence_seconds,

@@ -7,6 +7,7 @@ use betz::episode::significance::{
     chains_by, significance_by, significance_in_chunks_by,
 };
 use betz::episode::{Clock, Episode, Events, MiningResult, Pattern};
+use betz::text::count;
 use betz::{Error, ErrorKind, Result};
 use serde::Serialize;
 use std::time::Instant;
@@ -21,16 +22,16 @@ const DITHER: i64 = 4;
 const SHIFTS: (i64, i64) = (20, 200);
 
 /// Significance of a list of episodes.
-pub(super) struct Tested {
+pub(super) struct TestResults {
     /// One entry per episode; `None` for single symbols, which every surrogate keeps, and for those that
     /// cannot be chains because their parts are none.
     pub(super) rows: Vec<Option<ChainTest>>,
-    pub(super) how: How,
+    pub(super) how: TestMethod,
 }
 
 /// The method of a test.
 #[derive(Serialize, Clone)]
-pub(super) struct How {
+pub(super) struct TestMethod {
     surrogates: u32,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +151,7 @@ pub(super) fn run(
     source: Source<'_>,
     mined: &mut MiningResult,
     bar: &Bar,
-) -> Result<(Option<Tested>, Option<f64>)> {
+) -> Result<(Option<TestResults>, Option<f64>)> {
     let testing = Instant::now();
     if !mined.complete {
         return Ok((None, None));
@@ -171,7 +172,7 @@ fn test(
     source: Source<'_>,
     episodes: &[Episode],
     bar: &Bar,
-) -> Result<Option<Tested>> {
+) -> Result<Option<TestResults>> {
     let Some(surrogates) = args.surrogates else {
         return Ok(None);
     };
@@ -204,7 +205,8 @@ fn test(
             let left_out = shifts.left_out(events);
             if left_out > 0 && !patterns.is_empty() {
                 eprintln!(
-                    "left out where parts are shifted: {left_out} segments too short for at least {} s",
+                    "left out of the test of parts: {}, too short to shift by {} s",
+                    count(left_out as u128, "segment"),
                     events.clock().seconds(shifts.least)
                 );
             }
@@ -245,9 +247,9 @@ fn test(
         Surrogate::Dither { delta } => ("dither", Some(source.clock().seconds(delta))),
         Surrogate::ShuffleIntervals => ("shuffle", None),
     };
-    Ok(Some(Tested {
+    Ok(Some(TestResults {
         rows,
-        how: How {
+        how: TestMethod {
             surrogates,
             kind,
             dither_seconds,
@@ -272,7 +274,7 @@ fn note_needed(fdr: f64, surrogates: u32, tested: usize) {
     }
 }
 
-impl Tested {
+impl TestResults {
     /// Keeps the episodes that pass at the rate asked for.
     pub(super) fn filter(&mut self, episodes: &mut Vec<Episode>) {
         let Some(fdr) = self.how.fdr else {
@@ -295,7 +297,7 @@ impl Tested {
 
     /// The line below the table.
     pub(super) fn describe(&self) -> String {
-        let How {
+        let TestMethod {
             surrogates,
             tested,
             seed,
@@ -316,7 +318,9 @@ impl Tested {
             ""
         };
         format!(
-            "{tested} episodes against {surrogates} surrogates ({kind}, seed {seed}{pairs}){listed}"
+            "{} against {} ({kind}, seed {seed}{pairs}){listed}",
+            count(tested as u128, "episode"),
+            count(surrogates, "surrogate")
         )
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use betz::device::Device;
-use betz::episode::count::{InMemory, LazyPlacement, Strategy, TeamStrategy};
+use betz::device::{DeferredPlacement, Device};
+use betz::episode::count::{InMemory, Strategy, TeamStrategy};
 use betz::episode::significance::Workers;
 use betz::episode::{Events, Order};
 use betz::team::Team;
@@ -11,7 +11,7 @@ use betz::{Error, Result};
 
 use super::args::Mine;
 use super::chance::{self, Source};
-use super::print::{Searched, tell};
+use super::print::{SearchedEvents, tell};
 use super::replay;
 use super::targets::{Targets, count_wanted, parse_intervals};
 use crate::data;
@@ -50,7 +50,7 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
     let source = Source::Held(&events);
-    let placement = LazyPlacement::new(&device);
+    let placement = DeferredPlacement::new(&device);
     let workers = Workers {
         team,
         placement: &placement,
@@ -61,7 +61,7 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
     if team.rank() > 0 {
         return Ok(());
     }
-    let seen = Searched {
+    let seen = SearchedEvents {
         alphabet: events.alphabet(),
         number: events.len() as u64,
         held: Some(&events),

@@ -7,12 +7,12 @@ use betz::episode::{Alphabet, Episode, Interval, Pattern, read_patterns};
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::chance::How;
+use super::chance::TestMethod;
 use crate::report::{self, Table};
 
 /// One episode as the contract names it.
 #[derive(Serialize)]
-pub(super) struct Listed {
+pub(super) struct EpisodeRow {
     symbols: Vec<String>,
     /// [low, high] in seconds, one per edge.
     intervals: Vec<[f64; 2]>,
@@ -86,9 +86,9 @@ pub(super) fn list(
     count: u64,
     chance: Option<Chance>,
     alphabet: &Alphabet,
-) -> Listed {
+) -> EpisodeRow {
     let clock = alphabet.clock();
-    Listed {
+    EpisodeRow {
         symbols: pattern
             .symbols()
             .iter()
@@ -108,7 +108,7 @@ pub(super) fn list(
 /// have one interval it is named once, in the heading.
 pub(super) fn print_table(
     rows: &[(&Episode, Option<&ChainTest>)],
-    tested: Option<&How>,
+    tested: Option<&TestMethod>,
     alphabet: &Alphabet,
 ) -> Result<()> {
     let common = common_interval(rows.iter().map(|(e, _)| &e.pattern));

@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use betz::device::DeferredPlacement;
 use betz::episode::MiningResult;
-use betz::episode::count::{
-    Counter, LatestStart, LazyPlacement, LongEvents, OverTime, ShardEvents, Strategy,
-};
+use betz::episode::count::{Counter, LatestStart, LongEvents, OverTime, ShardEvents, Strategy};
 use betz::episode::significance::Workers;
 use betz::recording::Stretches;
 use betz::team::Team;
@@ -14,7 +13,7 @@ use betz::{Error, Result};
 
 use super::args::Mine;
 use super::chance::{self, Source};
-use super::print::{Searched, tell};
+use super::print::{SearchedEvents, tell};
 use super::shard;
 use super::targets::{BYTES_AN_EVENT, Targets, count_wanted, parse_intervals};
 use crate::chunks::{self, expect_npz};
@@ -40,7 +39,7 @@ pub(super) fn run(team: &dyn Team, args: &Mine, memory: u64) -> Result<()> {
     }
     let path = &args.events;
     expect_npz(path, "--memory")?;
-    device::cpu_for("counting in stretches", &args.common.device)?;
+    device::cpu_for("counting in chunks", &args.common.device)?;
     let at = |e: Error| e.at(path.display());
     let most = (memory / BYTES_AN_EVENT).max(1);
     let open = |most: u64| -> Result<LongEvents> {
@@ -130,7 +129,7 @@ fn tell_of(
         Some(_) => {
             let (events, bar) = (open()?, Bar::new());
             let source = Source::Stretches(&events, memory);
-            let placement = LazyPlacement::cpu();
+            let placement = DeferredPlacement::cpu();
             let workers = Workers {
                 team,
                 placement: &placement,
@@ -142,7 +141,7 @@ fn tell_of(
     if team.rank() > 0 {
         return Ok(());
     }
-    let seen = Searched {
+    let seen = SearchedEvents {
         alphabet: counter.alphabet(),
         number,
         held: None,

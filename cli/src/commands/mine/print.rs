@@ -13,14 +13,14 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::Mine;
-use super::chance::{How, Tested};
-use super::listed::{Chance, Listed, list, print_rest, print_table};
+use super::chance::{TestMethod, TestResults};
+use super::listed::{Chance, EpisodeRow, list, print_rest, print_table};
 use super::raster;
 use crate::files::{self, INCOMPLETE};
 use crate::report;
 
 #[derive(Serialize)]
-struct LevelDone {
+struct LevelRow {
     size: usize,
     candidates: u64,
     counted: u64,
@@ -29,8 +29,8 @@ struct LevelDone {
 }
 
 #[derive(Serialize)]
-struct Found {
-    episodes: Vec<Listed>,
+struct MiningReport {
+    episodes: Vec<EpisodeRow>,
     events: u64,
     symbols: usize,
     /// Of counting.
@@ -43,9 +43,9 @@ struct Found {
     strategy: String,
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    chance: Option<How>,
+    chance: Option<TestMethod>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    levels: Vec<LevelDone>,
+    levels: Vec<LevelRow>,
     /// Up to this size every frequent episode is listed; of longer ones, only when `complete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     complete_size: Option<usize>,
@@ -53,7 +53,7 @@ struct Found {
 }
 
 /// The events that were searched.
-pub(super) struct Searched<'a> {
+pub(super) struct SearchedEvents<'a> {
     pub(super) alphabet: &'a Alphabet,
     pub(super) number: u64,
     /// The events, where they are in memory.
@@ -63,15 +63,15 @@ pub(super) struct Searched<'a> {
 /// Tells what was found and writes the files asked for; `seconds` of counting and of surrogates.
 pub(super) fn tell(
     args: &Mine,
-    searched: &Searched<'_>,
+    searched: &SearchedEvents<'_>,
     mined: &MiningResult,
-    tested: Option<&Tested>,
+    tested: Option<&TestResults>,
     seconds: f64,
     chance_seconds: Option<f64>,
 ) -> Result<()> {
     say_what_is_missing(args, mined, tested.is_some());
     let list = List::new(args, mined, tested);
-    let found = Found {
+    let found = MiningReport {
         episodes: (list.rows.iter())
             .map(|(e, s)| listed(e, list.tested.then(|| Chance::new(*s)), searched.alphabet))
             .collect(),
@@ -86,7 +86,7 @@ pub(super) fn tell(
         levels: mined
             .levels
             .iter()
-            .map(|l| LevelDone {
+            .map(|l| LevelRow {
                 size: l.size,
                 candidates: l.candidates,
                 counted: l.counted,
@@ -155,7 +155,7 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     /// All there are, or those that are no part of a longer one; given ones in their file's order.
-    fn new(args: &Mine, mined: &'a MiningResult, tested: Option<&'a Tested>) -> Self {
+    fn new(args: &Mine, mined: &'a MiningResult, tested: Option<&'a TestResults>) -> Self {
         let tests: HashMap<&Pattern, &ChainTest> = tested
             .into_iter()
             .flat_map(|t| mined.episodes.iter().zip(&t.rows))
@@ -175,14 +175,14 @@ impl<'a> List<'a> {
     }
 }
 
-fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> Listed {
+fn listed(episode: &Episode, chance: Option<Chance>, alphabet: &Alphabet) -> EpisodeRow {
     list(&episode.pattern, episode.count, chance, alphabet)
 }
 
 /// Writes the files asked for: the list as CSV, graph and picture from all episodes that passed.
 fn write_files(
     args: &Mine,
-    searched: &Searched<'_>,
+    searched: &SearchedEvents<'_>,
     episodes: &[Episode],
     list: &List<'_>,
     complete: bool,
@@ -235,8 +235,8 @@ fn print(
     args: &Mine,
     alphabet: &Alphabet,
     list: &List<'_>,
-    found: &Found,
-    tested: Option<&Tested>,
+    found: &MiningReport,
+    tested: Option<&TestResults>,
 ) -> Result<()> {
     for level in &found.levels {
         let counted = if level.counted < level.candidates {
@@ -245,8 +245,11 @@ fn print(
             String::new()
         };
         report::line(&format!(
-            "size {}: {counted}{} candidates, {} frequent, {:.3} s",
-            level.size, level.candidates, level.frequent, level.seconds
+            "size {}: {counted}{}, {} frequent, {:.3} s",
+            level.size,
+            report::count(level.candidates, "candidate"),
+            level.frequent,
+            level.seconds
         ))?;
     }
     let mut rows = list.rows.clone();

@@ -12,7 +12,7 @@ use betz::{Error, Progress, Result};
 use serde::Serialize;
 
 use super::args::Mine;
-use super::listed::{Listed, given, list};
+use super::listed::{EpisodeRow, given, list};
 use crate::report::{self, Outcome, Table, UntilInterrupted};
 
 /// Episodes shown while the replay runs.
@@ -25,8 +25,8 @@ const WATCHED: usize = 1000;
 const LARGEST: usize = 6;
 
 #[derive(Serialize)]
-struct Replayed {
-    episodes: Vec<Listed>,
+struct ReplayReport {
+    episodes: Vec<EpisodeRow>,
     events: u64,
     symbols: usize,
     seconds: f64,
@@ -72,7 +72,7 @@ pub(super) fn run(
         },
     )?;
     let top = miner.top(args.top);
-    let replayed = Replayed {
+    let replayed = ReplayReport {
         episodes: top
             .iter()
             .map(|w| list(&w.pattern, w.count, None, events.alphabet()))
@@ -89,7 +89,7 @@ pub(super) fn run(
     report::tell(&replayed, args.common.json)
 }
 
-impl Outcome for Replayed {
+impl Outcome for ReplayReport {
     fn print(&self) -> Result<()> {
         let mut table = Table::new(&["episode", "count"]);
         for (text, count) in &self.rows {

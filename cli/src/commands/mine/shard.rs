@@ -13,7 +13,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::Mine;
-use super::listed::{Listed, given, list, print_rest, print_table};
+use super::listed::{EpisodeRow, given, list, print_rest, print_table};
 use super::targets::parse_intervals;
 use crate::chunks::expect_npz;
 use crate::commands::join::args::Join;
@@ -25,7 +25,7 @@ use crate::report::{self, Bar, Outcome, count, number};
 const MEMORY: u64 = 1 << 30;
 
 #[derive(Serialize)]
-struct Counted {
+struct ShardReport {
     kind: &'static str,
     file: String,
     shard: usize,
@@ -40,7 +40,7 @@ struct Counted {
     total_seconds: f64,
 }
 
-impl Counted {
+impl ShardReport {
     fn of(part: &CountPart, path: &Path, seconds: Option<f64>) -> Self {
         let (shard, (from, until)) = (part.shard(), part.seconds());
         Self {
@@ -58,7 +58,7 @@ impl Counted {
     }
 }
 
-impl Outcome for Counted {
+impl Outcome for ShardReport {
     fn print(&self) -> Result<()> {
         let took = match self.seconds {
             Some(seconds) => format!(", {seconds:.3} s of counting"),
@@ -79,7 +79,7 @@ impl Outcome for Counted {
 
 /// `betz info` of a shard.
 pub(crate) fn describe_part(path: &Path, json: bool) -> Result<()> {
-    report::tell(&Counted::of(&CountPart::load(path)?, path, None), json)
+    report::tell(&ShardReport::of(&CountPart::load(path)?, path, None), json)
 }
 
 /// `betz mine --shard`: the files are planned.
@@ -115,7 +115,10 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
     let seconds = started.elapsed().as_secs_f64();
     drop(bar);
     part.save(out)?;
-    report::tell(&Counted::of(&part, out, Some(seconds)), args.common.json)
+    report::tell(
+        &ShardReport::of(&part, out, Some(seconds)),
+        args.common.json,
+    )
 }
 
 /// Refuses a team whose processes do not find the same archive as the `stretches` of `path`.
@@ -139,11 +142,11 @@ fn symbols(alphabet: &Alphabet) -> Result<Vec<Pattern>> {
 }
 
 #[derive(Serialize)]
-struct Joined {
+struct JoinReport {
     kind: &'static str,
     out: String,
     shards: usize,
-    episodes: Vec<Listed>,
+    episodes: Vec<EpisodeRow>,
     /// Episodes that were counted, frequent or not.
     counted: usize,
     events: u64,
@@ -189,7 +192,7 @@ pub(crate) fn join(mut files: Files, args: &Join) -> Result<()> {
             Ok(())
         })?;
     }
-    let joined = Joined {
+    let joined = JoinReport {
         kind: "counts",
         out: args.out.display().to_string(),
         shards: args.inputs.len(),
@@ -207,7 +210,7 @@ pub(crate) fn join(mut files: Files, args: &Join) -> Result<()> {
     report::tell(&joined, args.common.json)
 }
 
-impl Outcome for Joined {
+impl Outcome for JoinReport {
     fn print(&self) -> Result<()> {
         let shown = self.table.len();
         let rows: Vec<_> = self.table.iter().map(|e| (e, None)).collect();

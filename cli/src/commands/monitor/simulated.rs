@@ -28,22 +28,22 @@ const LAG: Duration = Duration::from_millis(100);
 
 /// A request for a network.
 #[derive(Clone)]
-struct Asked {
+struct NetworkRequest {
     name: String,
     scale: f64,
     seed: u64,
 }
 
 /// A network that is ready to run, and what of it is shown.
-struct Built {
-    asked: Asked,
+struct ReadyNetwork {
+    asked: NetworkRequest,
     engine: Engine,
     every: u64,
     traced: Vec<u32>,
 }
 
 pub(super) fn run(args: &Arguments, asked: &str) -> Result<()> {
-    let first = Asked {
+    let first = NetworkRequest {
         name: asked.to_owned(),
         scale: args.scale.unwrap_or(1.0),
         seed: args.seed,
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Arguments, asked: &str) -> Result<()> {
         simulate::named_network("--simulate", file, first.scale, first.seed)
     })?;
     report::stop_on_interrupt();
-    let mut built = Built::new(first, &named, args.trace.as_deref())?;
+    let mut built = ReadyNetwork::new(first, &named, args.trace.as_deref())?;
     let mut place = options(&args.page);
     let mut door = None;
     loop {
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Arguments, asked: &str) -> Result<()> {
 }
 
 /// `ring:N`, `full:N`, `random:N,S`, or what `otherwise` makes of the name.
-fn network(asked: &Asked, otherwise: impl Fn(&str) -> Result<Network>) -> Result<Network> {
+fn network(asked: &NetworkRequest, otherwise: impl Fn(&str) -> Result<Network>) -> Result<Network> {
     let place = |e: Error| e.at("--simulate");
     let Some((kind, size)) = asked.name.split_once(':') else {
         return otherwise(&asked.name);
@@ -105,9 +105,9 @@ fn network(asked: &Asked, otherwise: impl Fn(&str) -> Result<Network>) -> Result
     }
 }
 
-impl Built {
+impl ReadyNetwork {
     /// Neurons whose potentials are drawn are those `listed`, or the first of each population.
-    fn new(asked: Asked, network: &Network, listed: Option<&str>) -> Result<Self> {
+    fn new(asked: NetworkRequest, network: &Network, listed: Option<&str>) -> Result<Self> {
         let all = network.neurons();
         let traced = match listed {
             Some(list) => data::parse_ranges("--trace", list, all as usize)?,
@@ -219,7 +219,7 @@ fn first_with_potential(network: &Network) -> Vec<usize> {
 struct Work<'a> {
     /// The network of the command line, which a page may request again.
     asked: &'a str,
-    built: Built,
+    built: ReadyNetwork,
     feed: Feed,
     estimates: Vec<f32>,
     shown: Vec<u32>,
@@ -235,7 +235,7 @@ impl Work<'_> {
         speed: f64,
         wishes: &Receiver<Wish>,
         monitor: &Monitor,
-    ) -> Result<Option<Built>> {
+    ) -> Result<Option<ReadyNetwork>> {
         let step_seconds = self.built.engine.network().step_ms * 1e-3;
         let at_once = (LOOK_SECONDS / step_seconds).round().max(1.0) as u64;
         let (mut begun, mut done) = (Instant::now(), 0u64);
@@ -251,7 +251,7 @@ impl Work<'_> {
                         current_pa,
                     } => self.stimulate(population, first..first + count, current_pa)?,
                     Wish::Network { name, scale, seed } => {
-                        match self.another(Asked { name, scale, seed }) {
+                        match self.another(NetworkRequest { name, scale, seed }) {
                             Ok(built) => return Ok(Some(built)),
                             Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(None),
                             Err(e) => monitor.event("refused", json!({"words": e.message()})),
@@ -283,7 +283,7 @@ impl Work<'_> {
     }
 
     /// The network that a page asks for: of files only the one that the command line named.
-    fn another(&self, asked: Asked) -> Result<Built> {
+    fn another(&self, asked: NetworkRequest) -> Result<ReadyNetwork> {
         let network = network(&asked, |name| {
             if name != self.asked && !models::NAMES.contains(&name) {
                 return Err(Error::argument(format!(
@@ -293,11 +293,11 @@ impl Work<'_> {
             }
             simulate::named_network("--simulate", name, asked.scale, asked.seed)
         })?;
-        Built::new(asked, &network, None)
+        ReadyNetwork::new(asked, &network, None)
     }
 
     fn step(&mut self) -> Result<()> {
-        let Built {
+        let ReadyNetwork {
             engine,
             every,
             traced,

@@ -18,7 +18,7 @@ use crate::report::{self, Outcome, Table};
 const HEADER: &str = "first,second,start,edges_first,edges_second,common,";
 
 /// One window of two networks.
-struct Compared {
+struct WindowComparison {
     start: u64,
     first: usize,
     second: usize,
@@ -50,7 +50,7 @@ struct Pair {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct ComparisonReport {
     nodes: usize,
     comparisons: Vec<Pair>,
     seconds: f64,
@@ -117,7 +117,7 @@ pub(super) fn run(args: &Compare) -> Result<()> {
             Ok(())
         })?;
     }
-    let found = Found {
+    let found = ComparisonReport {
         nodes: first.network.nodes(),
         comparisons,
         seconds: report::total_seconds(),
@@ -127,7 +127,7 @@ pub(super) fn run(args: &Compare) -> Result<()> {
     report::tell(&found, args.common.json)
 }
 
-impl Outcome for Found {
+impl Outcome for ComparisonReport {
     fn print(&self) -> Result<()> {
         for pair in &self.comparisons {
             report::line(&format!(
@@ -192,7 +192,7 @@ fn same_nodes(a: &NetworkFile, a_path: &Path, b: &NetworkFile, b_path: &Path) ->
 }
 
 /// Every window of both that begins at the same sample.
-fn compare(a: &Network, b: &Network) -> Vec<Compared> {
+fn compare(a: &Network, b: &Network) -> Vec<WindowComparison> {
     let mut compared = Vec::new();
     let nodes = a.nodes();
     let (mut k, mut l) = (0, 0);
@@ -209,7 +209,7 @@ fn compare(a: &Network, b: &Network) -> Vec<Compared> {
     compared
 }
 
-fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> Compared {
+fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> WindowComparison {
     let mut degrees = vec![0_i64; nodes];
     for (edges, sign) in [(a, -1), (b, 1)] {
         for (i, j, _) in edges.edges() {
@@ -234,7 +234,7 @@ fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> Compared {
     let ((sa, qa), (sb, qb)) = (sums(a), sums(b));
     let spread = (qa - sa * sa / pairs) * (qb - sb * sb / pairs);
     let mean = |sum: i64| sum as f64 / (nodes as f64).max(1.0);
-    Compared {
+    WindowComparison {
         start: a.start,
         first: a.len(),
         second: b.len(),
@@ -250,9 +250,15 @@ fn windows(a: &WindowEdges<'_>, b: &WindowEdges<'_>, nodes: usize) -> Compared {
     }
 }
 
-fn summary(a_path: &Path, a: &Network, b_path: &Path, b: &Network, compared: &[Compared]) -> Pair {
-    let spread = |of: fn(&Compared) -> f64| Spread::of(compared.iter().map(of));
-    let sum = |of: fn(&Compared) -> usize| compared.iter().map(|c| of(c) as u64).sum();
+fn summary(
+    a_path: &Path,
+    a: &Network,
+    b_path: &Path,
+    b: &Network,
+    compared: &[WindowComparison],
+) -> Pair {
+    let spread = |of: fn(&WindowComparison) -> f64| Spread::of(compared.iter().map(of));
+    let sum = |of: fn(&WindowComparison) -> usize| compared.iter().map(|c| of(c) as u64).sum();
     Pair {
         first: a_path.display().to_string(),
         second: b_path.display().to_string(),

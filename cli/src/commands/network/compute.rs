@@ -9,8 +9,8 @@ use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
 use super::args::{Compute, FdrName, Span, SurrogateName};
-use super::asked::{Asked, keeping};
-use super::outcome::{Seconds, finish};
+use super::request::{Request, keeping};
+use super::summary::{Seconds, finish};
 use super::{expected, full, input::Input, part, sttc};
 use crate::device;
 use crate::files::{Files, Kind};
@@ -90,7 +90,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
                 plan.with_threshold(Threshold::Absolute(threshold), spec.strict)
             }
             _ => {
-                eprintln!("no value is more than chance: the network has no edge");
+                eprintln!("no value exceeds chance: the network has no edge");
                 plan.with_threshold(Threshold::Absolute(1.0), true)
             }
         }?;
@@ -121,14 +121,11 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let ran = plan.ran();
     device::note_fallback(&ran, "the network");
     if args.device_memory.is_some() && ran.memory_cap.is_none() {
-        eprintln!("--device-memory made no difference: no GPU is used");
+        eprintln!("--device-memory has no effect: no GPU is used");
     }
     let complete = args.shard.is_some() || network.len() == planned;
     if !complete {
-        eprintln!(
-            "stopped: {} of {planned} windows are done and kept",
-            network.len()
-        );
+        eprintln!("stopped after {} of {planned} windows", network.len());
     }
     let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let file = NetworkFile {
@@ -155,7 +152,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         write: 0.0,
         total: 0.0,
     };
-    finish(args, out, &file, Asked::new(&spec, &signal), seconds)
+    finish(args, out, &file, Request::new(&spec, &signal), seconds)
 }
 
 /// Refuses what is not shared out.

@@ -6,7 +6,7 @@ use betz::{Result, memory};
 use serde::Serialize;
 
 use super::args::Compute;
-use super::asked::Asked;
+use super::request::Request;
 use crate::report::{self, Outcome};
 
 /// Nodes, windows and values of the sample that edges are counted in.
@@ -15,10 +15,10 @@ const WINDOWS: usize = 16;
 const VALUES: usize = 1 << 25;
 
 #[derive(Serialize)]
-struct Expected {
+struct Estimates {
     dry_run: bool,
     #[serde(flatten)]
-    asked: Asked,
+    asked: Request,
     windows: usize,
     pairs: u64,
     pair_windows: f64,
@@ -44,12 +44,12 @@ pub(super) fn run(
         None => (edges(spec, signal, estimate.windows)?, 1.0),
     };
     let lists = edges.map_or(0, |e| (e * 12.0) as u64);
-    let mut asked = Asked::new(spec, signal);
+    let mut asked = Request::new(spec, signal);
     if args.chance.surrogates.is_some() {
-        asked = Asked::new(&spec.threshold(Threshold::Absolute(0.0)), signal);
+        asked = Request::new(&spec.threshold(Threshold::Absolute(0.0)), signal);
         asked.threshold = None;
     }
-    let expected = Expected {
+    let expected = Estimates {
         dry_run: true,
         windows: estimate.windows,
         pairs: estimate.pairs,
@@ -66,7 +66,7 @@ pub(super) fn run(
     report::tell(&expected, args.common.json)
 }
 
-impl Outcome for Expected {
+impl Outcome for Estimates {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{} of {}: {} of {} samples every {}",
@@ -105,7 +105,7 @@ impl Outcome for Expected {
     }
 }
 
-/// Expected number of edges: given by the threshold itself, or estimated on a sample of nodes and windows.
+/// Estimates number of edges: given by the threshold itself, or estimated on a sample of nodes and windows.
 fn edges(spec: &NetworkSpec, signal: &Signal<'_>, windows: usize) -> Result<Option<f64>> {
     let nodes = signal.nodes();
     let pairs = |n: usize| n as f64 * (n as f64 - 1.0) / 2.0;

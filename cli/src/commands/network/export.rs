@@ -17,7 +17,7 @@ use crate::files::{Files, Kind};
 use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
-struct Exported {
+struct ExportReport {
     out: String,
     format: String,
     window: Option<usize>,
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Export) -> Result<()> {
         }
         (Format::Json, _) => node_link(&file, args.window.unwrap_or(0), to),
     })?;
-    let exported = Exported {
+    let exported = ExportReport {
         out: args.out.display().to_string(),
         format: format!("{format:?}").to_ascii_lowercase(),
         window: args.window,
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Export) -> Result<()> {
     report::tell(&exported, args.common.json)
 }
 
-impl Outcome for Exported {
+impl Outcome for ExportReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: {}, {}, {}{}",

@@ -14,8 +14,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::args::{Graph, GraphMeasure};
-use super::picture::{self as network_picture, Shown};
-use super::table::{Column, HEADER, Measured, NodeColumn};
+use super::picture::{self as network_picture, PictureData};
+use super::table::{Column, GraphMeasures, HEADER, NodeColumn};
 use super::{Spread, on_cpu};
 use crate::files::{Files, Kind, is_csv};
 use crate::report::{self, Bar, Outcome, Table};
@@ -25,7 +25,7 @@ const ALL_SOURCES: usize = 5_000;
 const SOURCES: usize = 500;
 
 #[derive(Serialize)]
-struct Followed {
+struct CommunityHistory {
     identities: u32,
     births: usize,
     deaths: usize,
@@ -35,7 +35,7 @@ struct Followed {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct GraphReport {
     network: String,
     nodes: usize,
     windows: usize,
@@ -43,7 +43,7 @@ struct Found {
     /// Over windows; `null` where none has a value.
     measures: BTreeMap<&'static str, Option<Spread>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    communities: Option<Followed>,
+    communities: Option<CommunityHistory>,
     seconds: f64,
     device: &'static str,
     out: Option<String>,
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Graph) -> Result<()> {
     if let (Some(path), Some(tracked), Some(likeness)) =
         (&args.picture, &measured.tracked, &measured.likeness)
     {
-        let shown = Shown {
+        let shown = PictureData {
             file: &file,
             tracked,
             likeness,
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Graph) -> Result<()> {
         network_picture::draw(&shown, path)?;
     }
     let network = &file.network;
-    let found = Found {
+    let found = GraphReport {
         network: args.network.display().to_string(),
         nodes: network.nodes(),
         windows: network.len(),
@@ -115,7 +115,7 @@ pub(super) fn run(args: &Graph) -> Result<()> {
     report::tell(&found, args.common.json)
 }
 
-impl Outcome for Found {
+impl Outcome for GraphReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: {}, {}, {}",
@@ -163,10 +163,10 @@ fn number(value: f64) -> String {
     }
 }
 
-fn followed(tracked: &Tracked) -> Followed {
+fn followed(tracked: &Tracked) -> CommunityHistory {
     let of = |which: fn(&Event) -> bool| tracked.events.iter().filter(|(_, e)| which(e)).count();
     let flexibility = tracked.flexibility();
-    Followed {
+    CommunityHistory {
         identities: tracked.count,
         births: of(|e| matches!(e, Event::Birth { .. })),
         deaths: of(|e| matches!(e, Event::Death { .. })),
@@ -182,7 +182,7 @@ struct OfWindow {
     nodes: Vec<(&'static str, Vec<f32>)>,
 }
 
-fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<Measured> {
+fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<GraphMeasures> {
     let network = &file.network;
     let (windows, nodes) = (network.len(), network.nodes());
     let wants = |m: GraphMeasure| {
@@ -273,7 +273,7 @@ fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<M
     } else {
         None
     };
-    Ok(Measured {
+    Ok(GraphMeasures {
         columns,
         nodes: of_nodes,
         tracked,

@@ -1,7 +1,6 @@
 //! `betz network`: correlation networks over sliding windows. One file a subcommand.
 
 pub(crate) mod args;
-mod asked;
 mod compare;
 pub(crate) mod compute;
 mod expected;
@@ -13,10 +12,11 @@ mod input;
 mod inside;
 mod lines;
 mod nodes;
-mod outcome;
 mod part;
 mod picture;
+mod request;
 mod sttc;
+mod summary;
 mod table;
 
 use betz::device::DeviceSpec;

@@ -7,7 +7,7 @@ use betz::network::file::Part;
 use serde::Serialize;
 
 use super::args::Compute;
-use super::outcome::write_where_it_fits;
+use super::summary::write_where_it_fits;
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, count};
 
@@ -78,7 +78,7 @@ pub(in crate::commands) fn part_inside(path: &Path, json: bool) -> Result<()> {
 }
 
 #[derive(Serialize)]
-struct Joined {
+struct JoinReport {
     kind: &'static str,
     out: String,
     shards: usize,
@@ -101,7 +101,7 @@ pub(in crate::commands) fn join(
     let file = Part::join(parts.collect::<Result<_>>()?)?;
     let place = write_where_it_fits(&file, out)?;
     let network = &file.network;
-    let joined = Joined {
+    let joined = JoinReport {
         kind: "network",
         out: place.display().to_string(),
         shards: inputs.len(),
@@ -114,7 +114,7 @@ pub(in crate::commands) fn join(
     report::tell(&joined, json)
 }
 
-impl Outcome for Joined {
+impl Outcome for JoinReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: {} of {}, {}, from {} ({})",

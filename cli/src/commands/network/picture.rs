@@ -27,14 +27,14 @@ const CELLS: usize = 90;
 const LINKS: usize = 2_500;
 
 /// The data of the picture.
-pub(crate) struct Shown<'a> {
+pub(crate) struct PictureData<'a> {
     pub(crate) file: &'a NetworkFile,
     pub(crate) tracked: &'a Tracked,
     /// (windows, windows).
     pub(crate) likeness: &'a [f32],
 }
 
-pub(crate) fn draw(shown: &Shown<'_>, path: &Path) -> Result<()> {
+pub(crate) fn draw(shown: &PictureData<'_>, path: &Path) -> Result<()> {
     let network = &shown.file.network;
     let meta = network.meta();
     let title = format!(
@@ -104,7 +104,7 @@ fn span(file: &NetworkFile) -> std::ops::Range<f64> {
     from..to + (to - from) / last.max(1) as f64
 }
 
-fn density(shown: &Shown<'_>, area: &Area<'_>) -> Drawn {
+fn density(shown: &PictureData<'_>, area: &Area<'_>) -> Drawn {
     let network = &shown.file.network;
     let every = network.len().div_ceil(2_200).max(1);
     let points: Vec<(f64, f64)> = (0..network.len())
@@ -126,7 +126,7 @@ fn density(shown: &Shown<'_>, area: &Area<'_>) -> Drawn {
 }
 
 /// Each node's community over time; nodes by the community that they are in most often.
-fn membership(shown: &Shown<'_>, colors: &BTreeMap<u32, RGBColor>, area: &Area<'_>) -> Drawn {
+fn membership(shown: &PictureData<'_>, colors: &BTreeMap<u32, RGBColor>, area: &Area<'_>) -> Drawn {
     let (nodes, windows) = (shown.tracked.nodes, shown.file.network.len());
     let of = |node: usize, k: usize| shown.tracked.identities[k * nodes + node];
     let rank: BTreeMap<u32, usize> = (colors.iter())
@@ -182,7 +182,7 @@ fn membership(shown: &Shown<'_>, colors: &BTreeMap<u32, RGBColor>, area: &Area<'
 }
 
 /// How alike every two windows are, from white (0 and below) to dark (1).
-fn against(shown: &Shown<'_>, area: &Area<'_>) -> Drawn {
+fn against(shown: &PictureData<'_>, area: &Area<'_>) -> Drawn {
     let windows = shown.file.network.len();
     let cells = windows.min(CELLS);
     let at = |cell: usize| cell * windows / cells.max(1);
@@ -215,7 +215,7 @@ fn against(shown: &Shown<'_>, area: &Area<'_>) -> Drawn {
 
 /// The window with most edges, nodes where they are.
 fn on_map(
-    shown: &Shown<'_>,
+    shown: &PictureData<'_>,
     places: &Positions,
     colors: &BTreeMap<u32, RGBColor>,
     area: &Area<'_>,

@@ -8,9 +8,9 @@ use betz::recording::SpikeForm;
 use betz::{Error, Result};
 
 use super::args::{Compute, Span};
-use super::asked::{Asked, keeping};
 use super::input;
-use super::outcome::{Seconds, finish};
+use super::request::{Request, keeping};
+use super::summary::{Seconds, finish};
 use crate::common_args::Behaviors;
 use crate::data;
 use crate::files::{Files, Kind, hash_of};
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     let compute = started.elapsed().as_secs_f64();
     let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let hash = hash_of(&args.input).map_err(|e| Error::io("read", &args.input, &e))?;
-    let mut asked = Asked::of(&spec, trains.len(), network.meta().samples);
+    let mut asked = Request::of(&spec, trains.len(), network.meta().samples);
     asked.sample_seconds = Some(tick);
     asked.segments = segments.len();
     let starts = network.window_start().iter();

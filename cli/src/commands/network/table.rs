@@ -22,7 +22,7 @@ pub(super) struct NodeColumn {
 }
 
 /// All that was measured.
-pub(super) struct Measured {
+pub(super) struct GraphMeasures {
     pub(super) columns: Vec<Column>,
     pub(super) nodes: Vec<NodeColumn>,
     pub(super) tracked: Option<Tracked>,
@@ -33,7 +33,7 @@ pub(super) struct Measured {
 /// The first line of the table begins with this.
 pub(super) const HEADER: &str = "window,start,seconds,edges,density";
 
-impl Measured {
+impl GraphMeasures {
     /// One row a window; what is undefined is left empty.
     pub(super) fn write_csv(&self, file: &NetworkFile, path: &Path) -> Result<()> {
         write_atomically(path, |to| {

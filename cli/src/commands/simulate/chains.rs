@@ -11,7 +11,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::{Chains, Simulate};
-use super::written::Written;
+use super::recording_file::RecordingFile;
 use crate::data;
 use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
 use crate::report::{self, Bar, Outcome};
@@ -27,8 +27,8 @@ struct Chain {
 }
 
 #[derive(Serialize)]
-struct Simulated {
-    recordings: [Written; 1],
+struct ChainsReport {
+    recordings: [RecordingFile; 1],
     neurons: usize,
     seed: u64,
     chains: Vec<Chain>,
@@ -70,8 +70,8 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     write_truth(&truth, &config, args.seed, told, &made.recording, &patterns)?;
     let alphabet = alphabet(&made.recording)?;
     let clock = alphabet.clock();
-    let simulated = Simulated {
-        recordings: [Written::new(&made.recording, out)],
+    let simulated = ChainsReport {
+        recordings: [RecordingFile::new(&made.recording, out)],
         neurons: config.neurons,
         seed: args.seed,
         chains: (patterns.iter().zip(&made.chains))
@@ -88,7 +88,7 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     report::tell(&simulated, args.common.json)
 }
 
-impl Outcome for Simulated {
+impl Outcome for ChainsReport {
     fn print(&self) -> Result<()> {
         self.recordings[0].print()?;
         let count = self.chains.len();

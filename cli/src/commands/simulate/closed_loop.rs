@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::args::{ClosedLoop, Simulate, TaskName};
 use super::loop_picture;
-use super::steered::{Steered, Velocity};
-use super::written::Written;
+use super::recording_file::RecordingFile;
+use super::steered::{LearningDecoder, Velocity};
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table, count};
 
@@ -40,7 +40,7 @@ enum Candidate {
 
 /// Results of one decoder over all repeats.
 #[derive(Serialize)]
-struct Scored {
+struct DecoderScores {
     decoder: String,
     #[serde(flatten)]
     scores: Scores,
@@ -56,8 +56,8 @@ struct Scored {
 }
 
 #[derive(Serialize)]
-struct Compared {
-    decoders: Vec<Scored>,
+struct LoopReport {
+    decoders: Vec<DecoderScores>,
     units: usize,
     repeats: u64,
     seed: u64,
@@ -140,7 +140,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
             .collect();
         loop_picture::draw(&sessions, &world.setup, path)?;
     }
-    let compared = Compared {
+    let compared = LoopReport {
         decoders: joined(&candidates, repeats),
         units: world.units()?.len(),
         repeats: asked.repeats,
@@ -300,7 +300,7 @@ impl World {
             Candidate::Model { path, model } => {
                 let channels = self.units()?.len();
                 let velocity = Velocity::of(model, path, channels, self.setup.bin_s)?;
-                let mut steered = Steered::open(model, velocity, asked.adapt)?;
+                let mut steered = LearningDecoder::open(model, velocity, asked.adapt)?;
                 let session = under(&mut steered)?;
                 let accepted = asked.adapt.map(|_| steered.accepted());
                 steered.finish()?;
@@ -320,7 +320,7 @@ impl World {
     }
 
     /// Writes the reaches that decoders are trained on.
-    fn calibration(&self, count: usize, path: &Path) -> Result<Written> {
+    fn calibration(&self, count: usize, path: &Path) -> Result<RecordingFile> {
         let mut units = self.units()?;
         let data = reaches(&self.setup, &mut units, count)?;
         let outputs = ["vx", "vy"].map(|name| OutputInfo {
@@ -359,7 +359,7 @@ impl World {
             )),
         };
         recording.write_npz(path)?;
-        Ok(Written::new(&recording, path))
+        Ok(RecordingFile::new(&recording, path))
     }
 }
 
@@ -369,7 +369,10 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 /// Sessions of each decoder, one after another.
-fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -> Vec<Scored> {
+fn joined(
+    candidates: &[Candidate],
+    repeats: Vec<Vec<(Session, Option<u64>)>>,
+) -> Vec<DecoderScores> {
     let mut all: Vec<Option<(Session, Option<u64>)>> = candidates.iter().map(|_| None).collect();
     for repeat in repeats {
         for (slot, (session, accepted)) in all.iter_mut().zip(repeat) {
@@ -389,7 +392,7 @@ fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -
     (candidates.iter().zip(all))
         .filter_map(|(candidate, joined)| {
             let (session, models_accepted) = joined?;
-            Some(Scored {
+            Some(DecoderScores {
                 decoder: candidate.name(),
                 scores: session.scores(BOOTSTRAP_SEED),
                 trials: session.trials.len(),
@@ -403,7 +406,7 @@ fn joined(candidates: &[Candidate], repeats: Vec<Vec<(Session, Option<u64>)>>) -
         .collect()
 }
 
-impl Outcome for Compared {
+impl Outcome for LoopReport {
     fn print(&self) -> Result<()> {
         let mut table = Table::new(&[
             "decoder",

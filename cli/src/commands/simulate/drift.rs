@@ -7,7 +7,7 @@ use betz::{Error, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::written::Written;
+use super::recording_file::RecordingFile;
 use crate::common_args::{Behaviors, Common};
 use crate::data;
 use crate::device;
@@ -52,7 +52,7 @@ pub(crate) struct Drift {
 
 #[derive(Serialize)]
 struct Facts {
-    recording: Written,
+    recording: RecordingFile,
     at_seconds: f64,
     seed: u64,
     /// Names of the units that each change concerned.
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Drift) -> Result<()> {
         units.iter().map(name).collect()
     };
     let facts = Facts {
-        recording: Written::new(&drifted, &args.out),
+        recording: RecordingFile::new(&drifted, &args.out),
         at_seconds: args.at,
         seed: args.seed,
         lost: names(&units.lost),

@@ -7,10 +7,10 @@ mod closed_loop;
 pub(crate) mod drift;
 mod loop_picture;
 mod population;
+mod recording_file;
 mod spiking;
 mod spiking_picture;
 mod steered;
-mod written;
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use super::args::Simulate;
-use super::written::Written;
+use super::recording_file::RecordingFile;
 use crate::data;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome};
@@ -20,8 +20,8 @@ const NEURONS: usize = 150;
 const TICK_SECONDS: f64 = 0.000_25;
 
 #[derive(Serialize)]
-struct Simulated {
-    recordings: Vec<Written>,
+struct PopulationReport {
+    recordings: Vec<RecordingFile>,
     neurons: usize,
     seed: u64,
     simulation_seconds: f64,
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     if let Some(path) = &asked.test_out {
         recordings.push(write(&heard(made.test)?, path)?);
     }
-    let simulated = Simulated {
+    let simulated = PopulationReport {
         recordings,
         neurons,
         seed: args.seed,
@@ -75,13 +75,13 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     report::tell(&simulated, args.common.json)
 }
 
-impl Outcome for Simulated {
+impl Outcome for PopulationReport {
     fn print(&self) -> Result<()> {
-        self.recordings.iter().try_for_each(Written::print)
+        self.recordings.iter().try_for_each(RecordingFile::print)
     }
 }
 
-fn write(recording: &Recording, path: &Path) -> Result<Written> {
+fn write(recording: &Recording, path: &Path) -> Result<RecordingFile> {
     recording.write_npz(path)?;
-    Ok(Written::new(recording, path))
+    Ok(RecordingFile::new(recording, path))
 }

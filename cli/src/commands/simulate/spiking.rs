@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::activity::Activity;
 use super::args::{Compat, Simulate, Spiking};
+use super::recording_file::RecordingFile;
 use super::spiking_picture::{self, Moments};
-use super::written::Written;
 use crate::data;
 use crate::device;
 use crate::files::{self, Files, Kind};
@@ -41,7 +41,7 @@ impl Spiking {
 
 /// Size of the network, known before anything is built.
 #[derive(Serialize)]
-struct Planned {
+struct PlanReport {
     #[serde(skip)]
     text: String,
     device: String,
@@ -58,7 +58,7 @@ struct Planned {
 
 /// Results of a simulation.
 #[derive(Serialize)]
-struct Simulated {
+struct SpikingReport {
     neurons: u64,
     synapses: u64,
     /// A hash of all synapses, and one of all spikes, in hexadecimal.
@@ -84,7 +84,7 @@ struct Simulated {
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Phases>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    recording: Option<Written>,
+    recording: Option<RecordingFile>,
     spikes_left_out: u64,
     interrupted: bool,
 }
@@ -165,7 +165,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         connections::write(path, &network)?;
     }
     let mut activity = Activity::new(&network, SHOWN_MS);
-    let mut ran = Ran::default();
+    let mut ran = RunTotals::default();
     ran.steps(&mut engine, settle, &bar)?;
     let before = engine.counts();
     // The raster hears the last steps one by one, a live one all of them.
@@ -198,7 +198,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         draw(&engine, &activity, &path)?;
     }
     device::note_fallback(engine.ran(), "the simulation");
-    let simulated = Simulated {
+    let simulated = SpikingReport {
         device: report.device,
         path: engine.ran().path,
         neurons: report.neurons,
@@ -293,9 +293,9 @@ fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
     Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))
 }
 
-fn plan(network: &Network, options: &Options, steps: u64) -> Result<Planned> {
+fn plan(network: &Network, options: &Options, steps: u64) -> Result<PlanReport> {
     let (plan, ran) = Engine::plan_for(network, options)?;
-    Ok(Planned {
+    Ok(PlanReport {
         text: format!(
             "{}: {plan}\n{} of {} ms",
             ran.device,
@@ -315,7 +315,7 @@ fn plan(network: &Network, options: &Options, steps: u64) -> Result<Planned> {
     })
 }
 
-impl Outcome for Planned {
+impl Outcome for PlanReport {
     fn print(&self) -> Result<()> {
         report::line(&self.text)
     }
@@ -323,13 +323,13 @@ impl Outcome for Planned {
 
 /// Total time of the runs.
 #[derive(Default)]
-struct Ran {
+struct RunTotals {
     seconds: f64,
     phases: Phases,
     interrupted: bool,
 }
 
-impl Ran {
+impl RunTotals {
     /// So many steps on the engine's threads; fewer after Ctrl-C.
     fn steps(&mut self, engine: &mut Engine, steps: u64, bar: &Bar) -> Result<()> {
         if steps == 0 || self.interrupted {
@@ -409,7 +409,7 @@ fn write_recording(
     args: &Simulate,
     path: &Path,
     interrupted: bool,
-) -> Result<Written> {
+) -> Result<RecordingFile> {
     let network = engine.network();
     let spikes = engine.spikes();
     let names = network
@@ -445,7 +445,7 @@ fn write_recording(
         )),
     };
     recording.write_npz(path)?;
-    Ok(Written::new(&recording, path))
+    Ok(RecordingFile::new(&recording, path))
 }
 
 /// First words of a file of potentials.
@@ -503,7 +503,7 @@ fn draw(engine: &Engine, activity: &Activity, path: &Path) -> Result<()> {
     )
 }
 
-impl Outcome for Simulated {
+impl Outcome for SpikingReport {
     fn print(&self) -> Result<()> {
         if let Some(recording) = &self.recording {
             recording.print()?;
@@ -515,7 +515,7 @@ impl Outcome for Simulated {
             );
         }
         if self.interrupted {
-            eprintln!("stopped on request: what follows is of the steps until then");
+            eprintln!("stopped on request: the report covers the steps until then");
         }
         let mut table = Table::new(&["population", "neurons", "Hz"]);
         for rate in &self.rates_hz {

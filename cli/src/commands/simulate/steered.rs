@@ -6,11 +6,10 @@ use betz::model::Decoder;
 use betz::recording::OutputInfo;
 use betz::spiking::closed_loop::{self, Aim};
 use betz::stream::{Session, SessionConfig, Swapper};
-use betz::train::online::{Labels, TrainerConfig, Worker};
+use betz::train::online::{Labels, TrainerConfig, Worker, follow_verdict};
 use betz::{Error, Result};
 
 use super::args::Intention;
-use crate::learning;
 
 /// Where a model's outputs hold the velocity, and what makes cm/s of it.
 #[derive(Clone, Copy)]
@@ -63,7 +62,7 @@ impl Velocity {
 }
 
 /// A session under the loop's decoder trait.
-pub(super) struct Steered {
+pub(super) struct LearningDecoder {
     session: Session,
     velocity: Velocity,
     counts: Vec<u16>,
@@ -82,7 +81,7 @@ struct Learning {
     swapper: Swapper,
 }
 
-impl Steered {
+impl LearningDecoder {
     /// # Errors
     /// As [`Session::open`] and, where it is to learn, [`Worker::open`].
     pub(super) fn open(
@@ -142,7 +141,7 @@ impl Steered {
     }
 }
 
-impl closed_loop::Decoder for Steered {
+impl closed_loop::Decoder for LearningDecoder {
     fn reset(&mut self) {
         self.session.reset();
     }
@@ -205,7 +204,7 @@ impl Learning {
     /// Learns from the trial that has ended, and does with the session what is decided.
     fn work(&mut self, session: &mut Session) -> Result<()> {
         while let Some(verdict) = self.worker.work()? {
-            learning::follow(&verdict, &self.worker, &mut self.swapper, session)?;
+            follow_verdict(&verdict, &self.worker, &mut self.swapper, session)?;
         }
         Ok(())
     }

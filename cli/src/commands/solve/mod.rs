@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use betz::model::{Decoder, OutputScore};
-use betz::train::retained::{Refit, Retained};
+use betz::train::retained::{Refit, StoredStatistics};
 use betz::train::sums::{SolveOptions, Sums};
 use betz::train::{MaskPolicy, RidgeChoice};
 use betz::{Error, Result};
@@ -21,7 +21,7 @@ use args::Solve;
 const NOISE: f64 = 0.1;
 
 #[derive(Serialize)]
-struct Solved {
+struct SolveReport {
     model: String,
     decoder: &'static str,
     /// Recordings behind the sums; absent of a model's.
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
     } else {
         (scores, Vec::new())
     };
-    let solved = Solved {
+    let solved = SolveReport {
         model: args.out.display().to_string(),
         decoder: model.kind(),
         parts,
@@ -133,7 +133,7 @@ fn again(args: &Solve, path: &Path) -> Result<(Decoder, f64)> {
     };
     let at = |e: Error| e.at(path.display());
     let model = Decoder::load(path)?;
-    let retained = Retained::of(&model).map_err(at)?;
+    let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
     let refit = Refit::new(&model, &retained).map_err(at)?;
     let model = refit.solve(&retained.sums, ridge).map_err(at)?;
@@ -205,14 +205,11 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
     Ok((model, sums.parts(), scores, started.elapsed().as_secs_f64()))
 }
 
-impl Outcome for Solved {
+impl Outcome for SolveReport {
     fn print(&self) -> Result<()> {
         for (scores, of) in [
             (&self.held_back, "on the sums held back:"),
-            (
-                &self.validated,
-                "each file's, decoded by what the others say:",
-            ),
+            (&self.validated, "each file, decoded from the others:"),
         ] {
             if scores.is_empty() {
                 continue;

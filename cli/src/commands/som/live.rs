@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use betz::sort::{Lattice, Map, Samples};
 use betz::{Progress, Result};
-use betz_monitor::{MapErrors, MapShape, MapStage, Mapped, Monitor, Shown};
+use betz_monitor::{Contents, MapErrors, MapShape, MapStage, MapView, Monitor};
 
 use super::args::Som;
 use crate::browser::Door;
@@ -34,7 +34,7 @@ pub(super) struct Live {
 }
 
 struct Page {
-    map: Mapped,
+    map: MapView,
     /// Samples that errors are measured on.
     some: Vec<f32>,
     online: bool,
@@ -59,10 +59,10 @@ impl Live {
             (some.len() / samples.dims().max(1)) as u64,
         );
         let hits = if args.online { few } else { all };
-        let mapped = Mapped::new(&name_of(&args.data), shape(map))?.with_samples(all, hits, few);
-        let shown = Shown {
+        let mapped = MapView::new(&name_of(&args.data), shape(map))?.with_samples(all, hits, few);
+        let shown = Contents {
             maps: vec![mapped.clone()],
-            ..Shown::default()
+            ..Contents::default()
         };
         let monitor = Monitor::open(shown, options(&args.page))?;
         let door = announce(&monitor, &args.page, args.common.json)?;

@@ -33,7 +33,7 @@ const QUALITY_PRODUCTS: usize = 1 << 30;
 const MOST_STAGES: usize = 1000;
 
 #[derive(Serialize)]
-struct Trained {
+struct MapReport {
     file: String,
     rows: usize,
     columns: usize,
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         Map::on_plane(grid, samples)?
     };
     let mut live = Live::open(args, &start, samples)?;
-    let mut shown = Shown {
+    let mut shown = Display {
         pictures: &mut pictures,
         live: &mut live,
     };
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         image::draw(&map, &pictures.ranges, path)?;
         drawn.push(path.display().to_string());
     }
-    let trained = Trained {
+    let trained = MapReport {
         file: args.out.display().to_string(),
         rows,
         columns,
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
     Ok(())
 }
 
-impl Outcome for Trained {
+impl Outcome for MapReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}: {} x {} nodes of {} for {}: quantisation error {:.5}, topographic error {:.4} (of {})",
@@ -193,7 +193,7 @@ impl Outcome for Trained {
 
 /// Cost of the training.
 #[derive(Default)]
-struct Took {
+struct TrainingCost {
     epochs: usize,
     seconds: f64,
     rechecked: usize,
@@ -201,7 +201,7 @@ struct Took {
 }
 
 /// Where training is shown while it goes on.
-struct Shown<'a> {
+struct Display<'a> {
     pictures: &'a mut Pictures,
     live: &'a mut Live,
 }
@@ -229,9 +229,9 @@ fn batch(
     args: &Som,
     map: Map,
     samples: Samples<'_>,
-    shown: &mut Shown<'_>,
+    shown: &mut Display<'_>,
     bar: &Bar,
-) -> Result<(Map, Took)> {
+) -> Result<(Map, TrainingCost)> {
     let (first_radius, last_radius) = pair("--radius", args.radius.as_deref(), (0.0, 0.6))?;
     let options = BatchOptions {
         epochs: args.epochs.unwrap_or(30),
@@ -242,7 +242,7 @@ fn batch(
     let device = device::open(&args.common.device).map_err(|e| e.at("--device"))?;
     let mut batch = Batch::new(&map, samples, &options, &device)?;
     let total = options.epochs as u64;
-    let mut took = Took::default();
+    let mut took = TrainingCost::default();
     for done in 0..total {
         shown.pictures.draw(done, total, &mut || batch.map())?;
         shown.live.show(done as f64, total as f64, &mut || {
@@ -275,9 +275,9 @@ fn online(
     args: &Som,
     mut map: Map,
     samples: Samples<'_>,
-    shown: &mut Shown<'_>,
+    shown: &mut Display<'_>,
     bar: &Bar,
-) -> Result<(Map, Took)> {
+) -> Result<(Map, TrainingCost)> {
     device::cpu_for("the online rule", &args.common.device)?;
     let usual = OnlineOptions::default();
     let shape = match args.fade {
@@ -313,7 +313,7 @@ fn online(
     };
     let mut online = Online::new(&map, samples, &options)?;
     let total = options.passes as u64 * samples.count() as u64;
-    let (mut done, mut took) = (0, Took::default());
+    let (mut done, mut took) = (0, TrainingCost::default());
     loop {
         shown.pictures.draw(done, total, &mut || {
             online.write(&mut map);

@@ -5,7 +5,7 @@ use std::path::Path;
 use betz::recording::arrays::Arrays;
 use betz::sort::{Grid, Lattice, Map, Sorter};
 use betz::{Error, Result};
-use betz_monitor::{MapErrors, MapStage, MapUnit, Mapped};
+use betz_monitor::{MapErrors, MapStage, MapUnit, MapView};
 
 use super::live::{shape, stage};
 use crate::commands::monitor::name_of;
@@ -14,7 +14,7 @@ use crate::commands::monitor::name_of;
 ///
 /// # Errors
 /// For arrays that are not those of a map.
-pub(crate) fn read(path: &Path) -> Result<Mapped> {
+pub(crate) fn read(path: &Path) -> Result<MapView> {
     let bad = |words: String| Error::recording(format!("{}: {words}", path.display()));
     let mut arrays = Arrays::open(path)?;
     let mut text = arrays.strings("meta", 0)?.unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) fn read(path: &Path) -> Result<Mapped> {
         )));
     }
     let samples: u64 = hits.iter().map(|h| u64::from(*h)).sum();
-    let shown = Mapped::new(&name_of(path), shape(&map))?.with_samples(samples, samples, 0);
+    let shown = MapView::new(&name_of(path), shape(&map))?.with_samples(samples, samples, 0);
     shown
         .show(stage(&map, hits, epochs.last().copied().unwrap_or(0.0)))
         .map_err(|e| e.at(path.display()))?;
@@ -75,7 +75,7 @@ pub(crate) fn read(path: &Path) -> Result<Mapped> {
 ///
 /// # Errors
 /// For a file that is no sorter.
-pub(crate) fn of_sorter(path: &Path) -> Result<Vec<Mapped>> {
+pub(crate) fn of_sorter(path: &Path) -> Result<Vec<MapView>> {
     let sorter = Sorter::load(path)?;
     let units: Vec<MapUnit> = (sorter.units().iter())
         .map(|u| MapUnit {
@@ -95,7 +95,7 @@ pub(crate) fn of_sorter(path: &Path) -> Result<Vec<Mapped>> {
             let spikes = group.hits.iter().map(|h| u64::from(*h)).sum();
             let name = format!("{}, group {number}", name_of(path));
             let names = (1..=map.dims()).map(|k| format!("component {k}"));
-            let shown = Mapped::new(&name, shape(&map))?
+            let shown = MapView::new(&name, shape(&map))?
                 .with_names(names.collect())?
                 .with_units(units.clone())
                 .with_samples(spikes, spikes, 0);

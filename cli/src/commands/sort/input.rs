@@ -46,7 +46,7 @@ fn series(args: &Raw) -> Result<ElectricalSeries> {
 
 /// Facts that a file gives about its samples.
 #[derive(Default)]
-struct Said {
+struct Header {
     rate_hz: Option<f64>,
     channels: Option<usize>,
     microvolts: Option<f64>,
@@ -70,17 +70,17 @@ impl Info {
             None => RawInfo::of(&args.raw)?,
         };
         let said = match (&series, &header) {
-            (Some(series), _) => Said {
+            (Some(series), _) => Header {
                 rate_hz: Some(series.rate_hz()),
                 channels: Some(series.channels()),
                 microvolts: series.microvolts(),
             },
-            (None, Some(header)) => Said {
+            (None, Some(header)) => Header {
                 rate_hz: Some(header.rate_hz),
                 channels: Some(header.channels),
                 microvolts: Some(header.microvolts),
             },
-            (None, None) => Said::default(),
+            (None, None) => Header::default(),
         };
         let (who, what) = match series {
             Some(_) => ("the file", "does not say"),
@@ -165,7 +165,7 @@ impl Info {
             return Ok(());
         }
         Err(Error::mismatch(format!(
-            "{}: the sorter expects {} channels at {} Hz and {} µV a bit, got {} at {} Hz and {} µV",
+            "{}: the sorter expects {} channels at {} Hz and {} µV per bit, got {} at {} Hz and {} µV",
             self.path.display(),
             sorter.layout().row_channels,
             expected.rate_hz,

@@ -20,7 +20,7 @@ const READ_ROWS: usize = 1 << 13;
 const MOST_VALUES: usize = 1 << 28;
 
 #[derive(Serialize)]
-struct Ran {
+struct SortReport {
     file: String,
     feature: &'static str,
     channels: usize,
@@ -101,7 +101,7 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         bar: &bar,
     };
     let mut out = Out::default();
-    let mut ran = Ran {
+    let mut ran = SortReport {
         file: args.out.display().to_string(),
         feature: "sorted",
         channels: 0,
@@ -176,7 +176,7 @@ fn sort_units(
     sorter: &Sorter,
     blocks: &mut Blocks<'_>,
     out: &mut Out,
-    ran: &mut Ran,
+    ran: &mut SortReport,
     recording: &mut Recording,
 ) -> Result<()> {
     let units = sorter.units();
@@ -323,7 +323,7 @@ fn sbp(blocks: &mut Blocks<'_>, power: &mut BandPower, out: &mut Out) -> Result<
     Ok(bins)
 }
 
-impl Ran {
+impl SortReport {
     fn count_blanked(&mut self, blanked: betz::sort::Blanked) {
         self.artefacts = blanked.artefacts;
         self.blanked = blanked.crossings;
@@ -331,7 +331,7 @@ impl Ran {
     }
 }
 
-impl Outcome for Ran {
+impl Outcome for SortReport {
     fn print(&self) -> Result<()> {
         if !self.moved.is_empty() {
             let mut table = Table::new(&["moved unit", "of its size", "Hz", "trained Hz"]);

@@ -12,7 +12,7 @@ use super::args::SortScore;
 use crate::report::{self, Outcome, Table};
 
 #[derive(Serialize)]
-struct Scored {
+struct ScoreReport {
     units: Vec<One>,
     true_units: usize,
     found_units: usize,
@@ -58,11 +58,11 @@ pub(super) fn run(args: &SortScore) -> Result<()> {
         },
         window as i64,
     )?;
-    let scored = Scored::new(&score);
+    let scored = ScoreReport::new(&score);
     report::tell(&scored, args.common.json)
 }
 
-impl Outcome for Scored {
+impl Outcome for ScoreReport {
     fn print(&self) -> Result<()> {
         let mut table = Table::new(&[
             "true unit",
@@ -97,7 +97,7 @@ impl Outcome for Scored {
     }
 }
 
-impl Scored {
+impl ScoreReport {
     fn new(score: &Score) -> Self {
         Self {
             units: (score.units.iter())

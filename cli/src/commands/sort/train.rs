@@ -18,7 +18,7 @@ const MEDIAN_FROM: usize = 16;
 const APART_UM: f32 = 1000.0;
 
 #[derive(Serialize)]
-struct Learned {
+struct SorterReport {
     file: String,
     units: usize,
     groups: usize,
@@ -87,7 +87,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
     drop(bar);
     trained.sorter.save(&args.out)?;
     let sorter = &trained.sorter;
-    let learned = Learned {
+    let learned = SorterReport {
         file: args.out.display().to_string(),
         units: sorter.units().len(),
         groups: sorter.groups().len(),
@@ -116,7 +116,7 @@ pub(super) fn run(args: &SortTrain) -> Result<()> {
     report::tell(&learned, args.common.json)
 }
 
-impl Outcome for Learned {
+impl Outcome for SorterReport {
     fn print(&self) -> Result<()> {
         self.sorter.table()?;
         report::line(&format!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use betz::model::Decoder;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
-use betz_interop::bus::{Counts, Pumped, Sink, Stream, Until, open_sink, open_source, pump};
+use betz_interop::bus::{Counts, PumpReport, Sink, Stream, Until, open_sink, open_source, pump};
 use serde::Serialize;
 
 use super::args::Stream as Arguments;
@@ -42,7 +42,7 @@ struct Through {
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn give(&mut self, _: &betz_interop::bus::Decoded<'_>) -> Result<()> {
+    fn give(&mut self, _: &betz_interop::bus::Estimate<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
     tell(args, &session, &pumped)
 }
 
-fn tell(args: &Arguments, session: &Session, pumped: &Pumped) -> Result<()> {
+fn tell(args: &Arguments, session: &Session, pumped: &PumpReport) -> Result<()> {
     let stats = session.stats();
     let named = |counts: &Counts| counts.named().filter(|(_, n)| *n > 0).collect();
     let live = Live {
@@ -118,8 +118,10 @@ fn tell(args: &Arguments, session: &Session, pumped: &Pumped) -> Result<()> {
 impl Outcome for Live {
     fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{} steps, {} passed over, {} restarts",
-            self.steps, self.skipped, self.restarts
+            "{}, {} skipped, {}",
+            report::count(self.steps, "step"),
+            self.skipped,
+            report::count(self.restarts, "restart")
         ))?;
         report::line(&self.latency_us.sentence())?;
         report::line(&format!(

@@ -20,7 +20,7 @@ use crate::replay::{Feed, LatencyUs, deadline, replay_each};
 use crate::report::{self, Bar, Outcome, Scores};
 
 #[derive(Serialize)]
-struct Streamed {
+struct StreamReport {
     #[serde(flatten)]
     scores: Scores,
     latency_us: LatencyUs,
@@ -116,7 +116,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         device,
         total_seconds: report::total_seconds(),
     };
-    let streamed = Streamed {
+    let streamed = StreamReport {
         scores,
         latency_us: LatencyUs::of(&stats),
         dropped: stats.dropped,
@@ -128,7 +128,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     report::tell(&streamed, args.common.json)
 }
 
-impl Outcome for Streamed {
+impl Outcome for StreamReport {
     fn print(&self) -> Result<()> {
         self.scores.print()?;
         report::line(&self.latency_us.sentence())?;

@@ -40,7 +40,7 @@ fn prepare(args: &Train, memory: u64) -> Result<(File, Training)> {
             ("--delay auto", args.delay == "auto"),
             ("--variance", args.variance),
         ],
-        "beside --memory, which trains a linear decoder at a given delay in stretches",
+        "with --memory, which trains only linear decoders, at a given delay",
     )?;
     let file = chunks::open(&args.recording, &args.part, memory, |stretches| {
         let step = args

@@ -40,15 +40,15 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let ran = &trained.ran;
     let kind = trained.decoder.kind();
     if args.variance && !matches!(kind, "lift" | "experts") {
-        eprintln!("--variance made no difference: a decoder of kind {kind} tells none");
+        eprintln!("--variance has no effect: a {kind} decoder estimates no variance");
     }
     device::note_fallback(ran, "training");
     if args.device_memory.is_some() && ran.memory_cap.is_none() {
-        eprintln!("--device-memory made no difference: no GPU is used");
+        eprintln!("--device-memory has no effect: no GPU is used");
     }
     if trained.silent_channels > 0 {
         eprintln!(
-            "{} of {} without a spike: masked",
+            "masked: {} of {}, which never fire",
             trained.silent_channels,
             report::count(dataset.channels() as u128, "channel")
         );
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         rms: error.rms,
     });
     if args.tf32 && gram_error.is_none() {
-        eprintln!("--tf32 made no difference: Γ was not computed by the dense path on a GPU");
+        eprintln!("--tf32 has no effect: Γ was not computed by the dense path on a GPU");
     }
     drop(bar);
     let device = ran.device.clone();

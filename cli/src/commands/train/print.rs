@@ -10,7 +10,7 @@ use crate::bank::{self, FilterShape};
 use crate::report::{self, Outcome};
 
 #[derive(Serialize)]
-struct Trained {
+struct TrainingReport {
     model: String,
     decoder: &'static str,
     /// Comparison of the kinds; empty if only the linear one was requested.
@@ -86,7 +86,7 @@ fn row(score: train::KindScore) -> KindRow {
 }
 
 /// One row a kind that was compared.
-fn kind_table(trained: &Trained) -> Result<()> {
+fn kind_table(trained: &TrainingReport) -> Result<()> {
     if trained.kinds.is_empty() {
         return Ok(());
     }
@@ -95,7 +95,7 @@ fn kind_table(trained: &Trained) -> Result<()> {
         "R²",
         "gain",
         "median distance",
-        "multiply-adds a step",
+        "multiply-adds per step",
         "configuration",
     ]);
     for kind in &trained.kinds {
@@ -114,11 +114,12 @@ fn kind_table(trained: &Trained) -> Result<()> {
         ]);
     }
     table.print()?;
-    report::line(&format!("taken: {}", trained.decoder))?;
+    report::line(&format!("selected: {}", trained.decoder))?;
     match trained.artefacts {
         None | Some(0) => Ok(()),
         Some(steps) => report::line(&format!(
-            "{steps} steps hold far more spikes than usual and were taken for artefacts"
+            "artefacts left out: {} with far more spikes than usual",
+            report::count(steps as u128, "step")
         )),
     }
 }
@@ -132,7 +133,7 @@ pub(super) fn print(
     gram_error: Option<GramError>,
 ) -> Result<()> {
     let record = model.training();
-    let trained = Trained {
+    let trained = TrainingReport {
         model: args.out.display().to_string(),
         decoder: (comparison.as_ref()).map_or(model.kind(), |c| c.taken.name()),
         artefacts: comparison.as_ref().map(|c| c.artefacts),
@@ -161,11 +162,11 @@ pub(super) fn print(
     report::tell(&trained, args.common.json)
 }
 
-impl Outcome for Trained {
+impl Outcome for TrainingReport {
     fn print(&self) -> Result<()> {
         kind_table(self)?;
         if self.outputs.is_empty() {
-            report::line("no cross-validation (--folds 0): no scores")?;
+            report::line("no scores: --folds 0 turns cross-validation off")?;
         } else {
             report::line(&format!("scores by {}-fold cross-validation:", self.folds))?;
             report::score_table(&self.outputs)?;
@@ -202,7 +203,7 @@ impl Outcome for Trained {
             ))?;
         }
         report::line(&format!(
-            "{}: {}, {}, self on {} and {} in {:.2} s ({:.2} s in all) on {}",
+            "{}: {}, {}, trained on {} and {} in {:.2} s ({:.2} s in all) on {}",
             self.model,
             report::count(self.channels as u128, "channel"),
             report::count(self.model_outputs as u128, "output"),

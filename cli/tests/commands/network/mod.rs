@@ -18,24 +18,14 @@ use betz::recording::arrays::{Array, Arrays, write};
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
 use serde_json::Value;
 
+use crate::program;
+
 fn betz(folder: &Path, arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .env("BETZ_CACHE", folder.join("cache"))
-        .arg("network")
-        .args(arguments.split_whitespace())
-        .output()
-        .unwrap()
+    program::betz(folder, &format!("network {arguments}"))
 }
 
 fn done(folder: &Path, arguments: &str) -> String {
-    let output = betz(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "betz network {arguments}: {errors}"
-    );
-    String::from_utf8(output.stdout).unwrap()
+    program::done(folder, &format!("network {arguments}"))
 }
 
 fn json(folder: &Path, arguments: &str) -> Value {
@@ -196,12 +186,7 @@ fn compute_finds_what_plain_loops_find_and_says_so() {
     assert_eq!(said["complete"], true);
 
     // Shown by `betz info`.
-    let info = Command::new(env!("CARGO_BIN_EXE_betz"))
-        .current_dir(folder)
-        .args(["info", "net.npz", "--json"])
-        .output()
-        .unwrap();
-    let info: Value = serde_json::from_slice(&info.stdout).unwrap();
+    let info = program::json(folder, "info net.npz");
     assert_eq!(
         (&info["kind"], &info["edges"]),
         (&"network".into(), &said["edges"])
@@ -270,13 +255,13 @@ fn the_same_command_gives_the_same_bytes_on_any_number_of_threads() {
     let folder = folder.path();
     prepared(folder);
     let bytes = |threads: &str, asked: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_betz"))
-            .current_dir(folder)
-            .env("RAYON_NUM_THREADS", threads)
-            .args(["network", "compute", "signal.npz", "--out", "n.npz"])
-            .args(asked.split_whitespace())
-            .output()
-            .unwrap();
+        let output = program::command(
+            folder,
+            &format!("network compute signal.npz --out n.npz {asked}"),
+        )
+        .env("RAYON_NUM_THREADS", threads)
+        .output()
+        .unwrap();
         assert!(output.status.success());
         fs::read(folder.join("n.npz")).unwrap()
     };

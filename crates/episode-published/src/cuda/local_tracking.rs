@@ -146,7 +146,7 @@ struct Finds {
     most: usize,
 }
 
-/// The kernels and where they look.
+/// The kernels and the events that they search.
 struct Tracker<'a, T> {
     context: &'a Context,
     events: &'a DeviceEvents,
@@ -186,7 +186,7 @@ impl<'a, T: Tick> Tracker<'a, T> {
         })
     }
 
-    /// Cuts `group` where the first lists would fill a quarter of the room.
+    /// Cuts `group` so that the first lists fill a quarter of the room.
     fn batches<'o>(
         &self,
         patterns: &'o [Pattern],

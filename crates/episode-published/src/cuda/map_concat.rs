@@ -18,7 +18,7 @@ use betz_kernels::episode::{EpisodeConcat, EpisodeMap};
 /// Threads for each multiprocessor that segments should give work to.
 const THREADS_PER_MULTIPROCESSOR: usize = 1024;
 
-/// Fewest segments, where time is long enough.
+/// Fewest segments, if time is long enough.
 const FEWEST: usize = 8;
 
 /// Most segments: joining them is one warp's work, so more take longer than they save.

@@ -1,7 +1,7 @@
 //! Algorithm 1, one thread per episode (*PTPE*): kernels/episode_serial.cu.
 //!
 //! The papers' baseline mapped to a device as Cao et al., §5.1 do. Mended as the CPU's version is;
-//! and where an episode's lists, which have a fixed length on a device, are too short, it is counted
+//! and if an episode's lists, which have a fixed length on a device, are too short, it is counted
 //! again with longer ones.
 
 use super::episodes::{AUTOMATON_BYTES, Episodes, OVERFLOWN, block_threads};

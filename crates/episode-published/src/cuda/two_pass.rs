@@ -15,8 +15,8 @@ use betz_kernels::episode::EpisodeUpperBound;
 /// Shared memory of a thread for each place.
 const BYTES: usize = 2 * size_of::<i64>() + size_of::<u32>();
 
-/// One count for each pattern of `job`: exact where the bound reaches the threshold, the bound
-/// elsewhere.
+/// One count for each pattern of `job`: exact if the bound reaches the threshold, the bound
+/// otherwise.
 pub(super) fn count(stream: &DeviceStream, job: &CountJob<'_>) -> Result<Vec<u64>> {
     let mut counts = upper_bounds(stream, job)?;
     let threshold = job.threshold.unwrap_or(1);

@@ -5,17 +5,16 @@ use std::sync::{Arc, OnceLock};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Quiet;
 use betz_device::cuda::Context;
-use betz_device::{Device, Ran};
+use betz_device::{DeferredPlacement, Device, Ran, Work};
 
 use super::cuda::{DeviceEvents, ResidentEvents, most_at_once};
 use super::dealing::{PieceSizes, deal, on_each};
-use super::placement::LazyPlacement;
 use super::{CountJob, LatestStart, Strategy};
 use crate::pattern::Pattern;
 
 /// Events times patterns below which opening a device costs more than it saves (0.25 s for a
 /// context, against 2 to 4 · 10⁹ per second and core on the CPU).
-pub(crate) const AUTO_WORK: u64 = 1 << 30;
+pub(crate) const AUTO_WORK: f64 = (1 << 30) as f64;
 
 /// Fewest candidates that a device is given at once if there are more: a launch of fewer leaves a
 /// large device waiting at its end.
@@ -55,43 +54,9 @@ pub fn latest_start_on(device: &Device) -> Box<dyn Strategy> {
     ))
 }
 
-/// Counts, and where they were made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counts {
-    /// One for each pattern, in order.
-    pub counts: Vec<u64>,
-    /// Where, and why not elsewhere.
-    pub ran: Ran,
-}
-
-/// Counts with the default strategy on `device`, from events in host memory. With a device that the
-/// user did not name ([`Device::auto`]), work too small to gain stays on the CPU.
-///
-/// Copies only the events of symbols that occur in the patterns. If such a device falls short, the CPU
-/// counts ([`Placement::or_cpu`](betz_device::Placement::or_cpu)).
-///
-/// # Errors
-/// As [`Strategy::count`], and those of the device.
-pub fn count_on(device: &Device, job: &CountJob<'_>) -> Result<Counts> {
-    let place = LazyPlacement::new(device);
-    let placement = fits_device(job).then(|| place.decide(gains(job))).flatten();
-    let counts = place.run(
-        placement,
-        |placement| count_on_devices(placement.contexts(), job),
-        || LatestStart.count(job),
-    )?;
-    let ran = place.ran(LatestStart.name());
-    Ok(Counts { counts, ran })
-}
-
 /// True if the kernels take patterns as long as those of `job`.
 pub(crate) fn fits_device(job: &CountJob<'_>) -> bool {
     (job.patterns.iter()).all(|p| p.size() <= DeviceEvents::MAX_SIZE)
-}
-
-/// True if `job` is large enough to gain on a device.
-fn gains(job: &CountJob<'_>) -> bool {
-    job.events.len() as u64 * job.patterns.len() as u64 >= AUTO_WORK
 }
 
 /// Counts `job` on `devices` by latest starts, with events copied for it alone.
@@ -177,7 +142,7 @@ fn deal_patterns<D: Sync>(
 
 /// A strategy on CUDA devices, with the events of the last count kept there.
 pub struct DeviceStrategy {
-    place: LazyPlacement,
+    placement: DeferredPlacement,
     /// One per device, once one counts.
     resident: OnceLock<Vec<ResidentEvents>>,
     kernels: Box<dyn DeviceKernels>,
@@ -193,7 +158,7 @@ impl DeviceStrategy {
         on_cpu: Box<dyn Strategy>,
     ) -> Self {
         Self {
-            place: LazyPlacement::new(device),
+            placement: DeferredPlacement::new(device),
             resident: OnceLock::new(),
             kernels: Box::new(kernels),
             on_cpu,
@@ -207,10 +172,14 @@ impl Strategy for DeviceStrategy {
     }
 
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>> {
+        let work = Work::Amount {
+            amount: job.events.len() as f64 * job.patterns.len() as f64,
+            gains_from: AUTO_WORK,
+        };
         let placement = fits_device(job)
-            .then(|| self.place.decide(gains(job)))
+            .then(|| self.placement.decide(work))
             .flatten();
-        self.place.run(
+        self.placement.run(
             placement,
             |placement| {
                 job.check()?;
@@ -235,6 +204,6 @@ impl Strategy for DeviceStrategy {
     }
 
     fn ran(&self) -> Ran {
-        self.place.ran(self.name())
+        self.placement.ran(self.name())
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Chains<'a> {
     pub(crate) ends: &'a [i64],
     pub(crate) starts: &'a [i64],
     pub(crate) fresh: usize,
-    /// For chains of one symbol: its index, and where `ends` begins in it.
+    /// For chains of one symbol: its index, and the position of `ends` in it.
     pub(crate) root: Option<(SymbolIndex<'a>, usize)>,
 }
 

@@ -59,8 +59,7 @@ pub trait Strategy: Send + Sync {
     /// One count for each pattern, in order. Runs in rayon's current threads.
     ///
     /// # Errors
-    /// `Mismatch` for a pattern that does not fit the events, `Interrupted` when the progress says
-    /// so.
+    /// `Mismatch` for a pattern that does not fit the events, `Interrupted` if the progress cancels.
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
 
     /// Where the counts so far were made: on the CPU, the device, or both (`cpu and cuda:0`) if some

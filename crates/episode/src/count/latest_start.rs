@@ -70,7 +70,7 @@ impl Strategy for LatestStart {
     }
 }
 
-/// Cuts the sorted patterns into runs for the threads, where neighbours share the least.
+/// Cuts the sorted patterns into runs for the threads, between neighbours that share the least.
 pub(super) fn runs<'a>(
     patterns: &[Pattern],
     order: &'a [usize],

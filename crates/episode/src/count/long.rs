@@ -28,11 +28,11 @@ use betz_recording::{Recording, Segment, SpikeForm, Spikes};
 /// Reads the spikes of [start, stop), in the recording's ticks.
 type Read = dyn FnMut(i64, i64) -> Result<Spikes> + Send;
 
-/// The events of a recording, of which a chunk is held at a time. They are those of
-/// [`Events::from_recording`], segments moved apart likewise.
+/// The events of a recording that is read in chunks. They are those of [`Events::from_recording`], with segments moved
+/// apart in the same way.
 pub struct LongEvents {
     pub(super) alphabet: Alphabet,
-    /// The recording's segments and where each begins here; none where one covers everything.
+    /// The recording's segments and the tick at which each begins here; empty if one covers everything.
     segments: Vec<(Segment, i64)>,
     /// Ticks of the recording at which it is cut.
     pub(super) cuts: Vec<i64>,
@@ -95,7 +95,7 @@ impl<'a> ChunkedCount<'a> {
         self.runs.iter().map(nothing).collect()
     }
 
-    /// Counts on in `events`: a chunk, and as much before it as an occurrence lasts.
+    /// Continues the count in `events`: a chunk, and as much before it as an occurrence lasts.
     pub(crate) fn go_on(
         &self,
         counted: &mut ChunkedState,
@@ -206,7 +206,7 @@ impl LongEvents {
         self.segments.iter().map(bounds).collect()
     }
 
-    /// The events of a chunk, of `before` ticks before it and of `behind` behind it; none where there are none.
+    /// The events of a chunk, of `before` ticks before it and of `behind` after it; `None` if there are none.
     pub(crate) fn around(
         &self,
         chunk: Range<i64>,
@@ -221,9 +221,8 @@ impl LongEvents {
         Ok(self.events(start, start, stop)?.0)
     }
 
-    /// Where the tick of the recording that a chunk begins or ends at is here; between segments, where the next one
-    /// begins.
-    pub(crate) fn place(&self, tick: i64) -> i64 {
+    /// The tick here at which a chunk begins or ends in the recording; between segments, the beginning of the next.
+    pub(crate) fn tick_here(&self, tick: i64) -> i64 {
         if self.segments.is_empty() {
             return tick;
         }
@@ -241,24 +240,18 @@ impl LongEvents {
 
     /// As [`Pattern::check`], against what is known without the events.
     pub(super) fn check(&self, patterns: &[Pattern]) -> Result<()> {
-        let symbols = self.alphabet.len();
-        for pattern in patterns {
-            if let Some(&s) = pattern.symbols().iter().find(|&&s| s as usize >= symbols) {
-                return Err(Error::mismatch(format!(
-                    "an episode has symbol {s}, but there are {symbols} symbols"
-                )));
-            }
-            if self.segments.len() > 1 {
-                let clock = self.alphabet.clock();
-                (pattern.check_gap(gap_ticks(clock)?, clock))
-                    .map_err(|e| e.at(format!("episode {}", pattern.display(&self.alphabet))))?;
-            }
-        }
-        Ok(())
+        let gap = match self.segments.len() {
+            0 | 1 => None,
+            _ => Some(gap_ticks(self.alphabet.clock())?),
+        };
+        patterns.iter().try_for_each(|pattern| {
+            (pattern.check_in(&self.alphabet, gap))
+                .map_err(|e| e.at(format!("episode {}", pattern.display(&self.alphabet))))
+        })
     }
 
-    /// The events of [start, stop), and how many of them lie at or after `from`; ticks of the recording. None where
-    /// there are none.
+    /// The events of [start, stop), `None` if there are none, and the number of them at or after `from`; ticks of the
+    /// recording.
     pub(super) fn events(&self, start: i64, from: i64, stop: i64) -> Result<(Option<Events>, u64)> {
         let mut spikes = (self.read.lock().unwrap_or_else(PoisonError::into_inner))(start, stop)?;
         if !spikes.weights.is_empty() {
@@ -275,7 +268,7 @@ impl LongEvents {
         Ok((Some(events), fresh))
     }
 
-    /// Those of `spikes` that lie in segments, where they are here, and how many of them lie at or after `from`.
+    /// Those of `spikes` that lie in segments, with their ticks here, and the number of them at or after `from`.
     fn moved(&self, spikes: &Spikes, from: i64) -> (Spikes, u64) {
         let (mut ticks, mut channels, mut fresh) = (Vec::new(), Vec::new(), 0);
         let (Some(&first), Some(&last)) = (spikes.ticks.first(), spikes.ticks.last()) else {
@@ -340,23 +333,15 @@ impl Counter for LongEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{bursts, random_case, reader, recording};
+    use crate::cases::{bursts, random_case, random_cuts, random_segments, reader, recording};
     use crate::count::count;
     use crate::mine::{MineOptions, mine, mine_by};
     use crate::pattern::Interval;
-    use rand::{RngExt, SeedableRng};
+    use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
     fn long(recording: &Recording, cuts: Vec<i64>) -> LongEvents {
         LongEvents::new(recording, cuts, reader(recording)).unwrap()
-    }
-
-    fn random_cuts(rng: &mut ChaCha8Rng, ticks: i64) -> Vec<i64> {
-        let often = rng.random_range(0.0..1.0);
-        let mut cuts = vec![0];
-        cuts.extend((1..ticks).filter(|_| rng.random_bool(often)));
-        cuts.push(ticks);
-        cuts
     }
 
     #[test]
@@ -394,15 +379,7 @@ mod tests {
         for seed in 0..200 {
             let case = random_case(seed, 120, 12);
             let mut recording = recording(&case.events, Vec::new());
-            let mut at = 0;
-            while at < recording.ticks {
-                let start = at + rng.random_range(0..3);
-                let stop = (start + rng.random_range(1..30)).min(recording.ticks);
-                if start < stop {
-                    recording.segments.push(Segment { start, stop });
-                }
-                at = stop.max(start);
-            }
+            recording.segments = random_segments(&mut rng, recording.ticks, 0..3, 1..30);
             let cuts = random_cuts(&mut rng, recording.ticks);
             let counts = long(&recording, cuts).count(&case.patterns, None, &());
             match Events::from_recording(&recording) {

@@ -15,12 +15,12 @@ use super::{Counter, LatestStart, Strategy};
 use crate::alphabet::Alphabet;
 use crate::pattern::Pattern;
 
-/// Passages that the first process holds at once, of all processes together: some 60 MB where each has two steps.
+/// Passages that the first process holds at once, of all processes together: some 60 MB if each has two steps.
 pub(super) const AT_ONCE: usize = 1 << 20;
 
-/// Events of which every process of a team reads a chunk of time: chunks that follow each other in the order of
-/// ranks, from the recording's beginning to its end. What the chunks add is put together by the first process in
-/// that order, so that counts are those of the whole, occurrences across seams included.
+/// A recording of which every process of a team reads one chunk of time, in the order of ranks, from the recording's
+/// beginning to its end. The first process adds up the passages of the chunks in that order, so that counts are those of
+/// the whole, occurrences across seams included.
 pub struct OverTime<'a> {
     team: &'a dyn Team,
     own: ShardEvents,
@@ -32,8 +32,7 @@ impl<'a> OverTime<'a> {
     /// `own` is this process' chunk.
     ///
     /// # Errors
-    /// `Mismatch` where the chunks of all processes are not those of one recording, one after the other; what the
-    /// team says.
+    /// `Mismatch` if the chunks of all processes do not follow each other in one recording; those of the team.
     pub fn new(team: &'a dyn Team, own: ShardEvents) -> Result<Self> {
         let outline = own.outline();
         let mut hash = Fnv1a::new();
@@ -101,7 +100,7 @@ impl<'a> OverTime<'a> {
         for (rank, part) in parts.iter().enumerate() {
             let differs = || {
                 Error::mismatch(format!(
-                    "rank {rank}: expected what its chunk adds to {} episodes, the same as the first rank's, got others",
+                    "rank {rank}: expected passages for the same {} episodes as the first rank, got others",
                     own.len()
                 ))
             };
@@ -181,90 +180,17 @@ fn name_of(patterns: &[Pattern]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-    use std::sync::{Condvar, Mutex};
-
     use betz_recording::{Recording, Spikes};
+
+    use betz_base::team::threads::run_team;
 
     use super::*;
     use crate::cases::{random_case, reader, recording};
-
-    /// What everyone has said, turn by turn.
-    type Table = (Mutex<Vec<Vec<Vec<u64>>>>, Condvar);
-
-    /// A team of threads, who leave what they have on a table until everyone has seen it.
-    struct Threads<'a> {
-        rank: usize,
-        size: usize,
-        table: &'a Table,
-        turn: AtomicUsize,
-    }
-
-    impl Team for Threads<'_> {
-        fn rank(&self) -> usize {
-            self.rank
-        }
-
-        fn size(&self) -> usize {
-            self.size
-        }
-
-        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let (table, told) = self.table;
-            let mut rounds = table.lock().unwrap();
-            if rounds.len() <= turn {
-                rounds.resize(turn + 1, vec![Vec::new(); self.size]);
-            }
-            // A word in front tells what is there from what is not.
-            rounds[turn][self.rank] = [&[1], own].concat();
-            told.notify_all();
-            let all = told
-                .wait_while(rounds, |r| r[turn].iter().any(Vec::is_empty))
-                .unwrap();
-            Ok(all[turn].iter().map(|words| words[1..].to_vec()).collect())
-        }
-
-        fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            let all = self.gather(own)?;
-            Ok(if self.rank == 0 { all } else { Vec::new() })
-        }
-
-        fn add(&self, values: &mut [i128]) -> Result<()> {
-            let words: Vec<u64> = values.iter().map(|&v| v as u64).collect();
-            values.fill(0);
-            for others in self.gather(&words)? {
-                for (value, other) in values.iter_mut().zip(others) {
-                    *value += i128::from(other);
-                }
-            }
-            Ok(())
-        }
-    }
 
     fn chunk(recording: &Recording, from: i64, to: i64) -> ShardEvents {
         let mut cuts = vec![from, (from + to) / 2, to];
         cuts.dedup();
         ShardEvents::new(recording, cuts, reader(recording)).unwrap()
-    }
-
-    /// What each process of a team says, of which process k does `work(k)`.
-    fn by<T: Send>(size: usize, work: impl Fn(&Threads<'_>) -> Result<T> + Sync) -> Vec<Result<T>> {
-        let table: Table = (Mutex::new(Vec::new()), Condvar::new());
-        let teams: Vec<Threads<'_>> = (0..size)
-            .map(|rank| Threads {
-                rank,
-                size,
-                table: &table,
-                turn: AtomicUsize::new(0),
-            })
-            .collect();
-        std::thread::scope(|scope| {
-            let all: Vec<_> = (teams.iter())
-                .map(|team| scope.spawn(|| work(team)))
-                .collect();
-            all.into_iter().map(|t| t.join().unwrap()).collect()
-        })
     }
 
     #[test]
@@ -279,12 +205,12 @@ mod tests {
             let even = [1, 3, 4, 7].map(|of| (0..=of).map(|k| end * k / of).collect());
             let more = (0..=end.min(8)).flat_map(|t| [t, t]).chain([end]).collect();
             for bounds in two.chain(even).chain([more]) {
-                let all = by(bounds.len() - 1, |team| {
-                    let own = chunk(&recording, bounds[team.rank], bounds[team.rank + 1]);
+                let all = run_team(bounds.len() - 1, |team| {
+                    let own = chunk(&recording, bounds[team.rank()], bounds[team.rank() + 1]);
                     let events = OverTime::new(team, own)?;
                     assert!(events.is_empty());
                     let counts = events.count(&case.patterns, None, &())?;
-                    Ok((counts, events.len()))
+                    Result::Ok((counts, events.len()))
                 });
                 for counted in all {
                     let (counts, seen) = counted.unwrap();
@@ -305,9 +231,9 @@ mod tests {
             ..whole.clone()
         };
         let refused = |recordings: [&Recording; 2], bounds: [(i64, i64); 2], words: &str| {
-            for refused in by(2, |team| {
-                let (from, to) = bounds[team.rank];
-                OverTime::new(team, chunk(recordings[team.rank], from, to)).map(drop)
+            for refused in run_team(2, |team| {
+                let (from, to) = bounds[team.rank()];
+                OverTime::new(team, chunk(recordings[team.rank()], from, to)).map(drop)
             }) {
                 let error = refused.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Mismatch);
@@ -329,10 +255,10 @@ mod tests {
         let other = (1..8).find(|&i| swapped[i] != swapped[0]).unwrap();
         swapped.swap(0, other);
         for others in [&swapped[..], &case.patterns[..7]] {
-            let all = by(2, |team| {
-                let (from, to) = [(0, 5), (5, end)][team.rank];
+            let all = run_team(2, |team| {
+                let (from, to) = [(0, 5), (5, end)][team.rank()];
                 let events = OverTime::new(team, chunk(&whole, from, to))?;
-                let patterns = [&case.patterns[..], others][team.rank];
+                let patterns = [&case.patterns[..], others][team.rank()];
                 let counted = events.count(patterns, None, &());
                 if counted.is_err() {
                     // The other one waits for counts.
@@ -354,8 +280,8 @@ mod tests {
             ..recording(&case.events, Vec::new())
         };
         let end = none.ticks;
-        for refused in by(2, |team| {
-            let (from, to) = [(0, 5), (5, end)][team.rank];
+        for refused in run_team(2, |team| {
+            let (from, to) = [(0, 5), (5, end)][team.rank()];
             OverTime::new(team, chunk(&none, from, to))?.count(&case.patterns, None, &())
         }) {
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::InsufficientData);

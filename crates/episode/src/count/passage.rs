@@ -1,9 +1,9 @@
 //! The amount that a chunk of time adds to a count, as a function of the past.
 //!
 //! The greedy choice goes through occurrences in the order of their ends and takes one that starts after the last one
-//! taken ended. All that it knows of what came before is where that was: e. So a chunk [a, b) is a function from e to
-//! how many more are taken and where the last of them ends. Occurrences that end in the chunk started less than the
-//! episode's span before a, so the function has few values: it changes where e passes the start of one of them, and
+//! taken ended, at tick e. The past matters only through e. So a chunk [a, b) is a function from e to the number of
+//! occurrences taken in it and the end of the last of them. Occurrences that end in the chunk started less than the
+//! episode's span before a, so the function has few values: it changes only when e passes the start of one of them, and
 //! choices that began differently go on alike from the first end that they share.
 //!
 //! ```text
@@ -50,8 +50,8 @@ impl PassageBuilder {
         }
     }
 
-    /// Where all choices go on alike, how they do: from a count of 0. Only of a chunk that has lasted as long as the
-    /// episode can, so that no start to come lies before it.
+    /// The choice, from a count of 0, if all choices go on alike. Only for a chunk that has lasted as long as the episode
+    /// can, so that no later start lies before it.
     pub(crate) fn settled(&self) -> Option<GreedyChoice> {
         match (&self.runners[..], self.untouched) {
             ([only], None) => Some(GreedyChoice {
@@ -232,7 +232,7 @@ impl Passage {
         }
     }
 
-    /// The one whose words `from` begins with, which are taken away; none where it begins with no such words.
+    /// Removes the words of a passage from the front of `from`; `None` if there are no such words.
     pub(crate) fn take(from: &mut &[u64]) -> Option<Self> {
         let (&count, rest) = from.split_first()?;
         let length = usize::try_from(count).ok()?.checked_mul(3)?;
@@ -247,7 +247,7 @@ impl Passage {
         Self::from_steps(steps.map(step).collect())
     }
 
-    /// `before`, and what the chunk adds; none where a count leaves 64 bits.
+    /// The choice after the chunk, given the choice `before` it; `None` if a count leaves 64 bits.
     pub(crate) fn after(&self, before: GreedyChoice) -> Option<GreedyChoice> {
         let at = self.steps.partition_point(|s| s.from <= before.last_end);
         match self.steps.get(at.wrapping_sub(1)) {

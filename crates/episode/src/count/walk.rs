@@ -162,8 +162,8 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Goes on from where walks over what came before left off, for each pattern given: occurrences that end there are
-    /// not taken again, because none of them starts after the last one taken ended.
+    /// Continues from the state of walks over earlier events, for each pattern given. Occurrences that end in those
+    /// events are not taken again, because none of them starts after the last one taken ended.
     pub(crate) fn resume(&mut self, greedy: &[GreedyChoice]) {
         for (&leaf, greedy) in self.plan.trie.of_pattern.iter().zip(greedy) {
             self.state.greedy[leaf] = *greedy;

@@ -109,8 +109,8 @@ impl ReminingOptions {
 
 impl OnlineMiner {
     /// Mines the window and changes the watch list accordingly ([`OnlineMiner::watch`]); false when
-    /// the list stays because the window is empty or `progress` cancelled. Takes as long as it takes:
-    /// for a thread that may not wait there is [`open`](super::open).
+    /// the list stays because the window is empty or `progress` cancelled. Takes as long as mining takes:
+    /// a thread that may not wait uses [`open`](super::open).
     ///
     /// # Errors
     /// As [`ReminingOptions::check`], [`mine`] and [`OnlineMiner::watch`].

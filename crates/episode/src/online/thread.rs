@@ -153,7 +153,7 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
 }
 
 impl MinerFeed {
-    /// Hands one event over; false when there is no room for it, which is counted.
+    /// Hands one event over; false if there is no room for it, which is counted.
     ///
     /// Ticks that go back and unknown symbols are refused, and counted, by the miner.
     #[inline]

@@ -144,7 +144,7 @@ impl WatchList {
         }
     }
 
-    /// Extends the parent of the prefix at `at` by an event at `tick`, where that can be.
+    /// Extends the parent of the prefix at `at` by an event at `tick`, if that is valid.
     fn extend(&mut self, at: usize, tick: i64) {
         let prefix = &self.prefixes[at];
         let start = if prefix.parent == NONE {
@@ -201,7 +201,7 @@ fn first_of_symbols(trie: &Trie, symbols: usize) -> Vec<u32> {
 }
 
 impl Prefix {
-    /// The newest chain that ends before `limit`; one that never was when there is none.
+    /// The newest chain that ends before `limit`; one at `NEVER` if there is none.
     #[inline]
     fn newest_before(&self, limit: i64) -> Chain {
         if self.newest.end < limit {

@@ -76,7 +76,7 @@ pub fn chains(
 /// known to all.
 ///
 /// # Errors
-/// As there; the team's and the devices'.
+/// As [`chains`]; those of the team and of the devices.
 pub fn chains_by(
     workers: Workers<'_>,
     events: &Events,

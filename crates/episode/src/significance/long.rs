@@ -1,8 +1,8 @@
 //! Surrogates of a recording that need not fit in memory.
 //!
-//! Dithering moves an event by δ at most, and where to follows from the event alone. So a chunk of a surrogate is
-//! made of the events of that chunk and of δ around it, and is counted as chunks of the recording are
-//! ([`LongEvents`]): what leaves it for the next one is made again there.
+//! Dithering moves an event by δ at most, by a distance that follows from the event alone. So a chunk of a surrogate is
+//! made from the events of that chunk and of δ around it, and is counted as chunks of the recording are
+//! ([`LongEvents`]). Events that leave it for the next chunk are made again there.
 
 use rayon::prelude::*;
 
@@ -15,13 +15,14 @@ use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_base::team::Team;
 
-/// [`significance_by`](super::significance_by) on events of which a chunk is held at a time; the same result, to the
-/// bit. Every process of the team reads all of the recording for its share of the surrogates: once to count, and once for
-/// as many of them as take `memory` bytes, 16 per pattern and surrogate. Beside that each thread holds one surrogate's
-/// events of a chunk. The stage is `surrogates`.
+/// [`significance_by`](super::significance_by) on events that are read in chunks; the same result, to the bit. Every
+/// process of the team reads all of the recording for its share of the surrogates: once to count, and once for as many
+/// surrogates as take `memory` bytes, 16 per pattern and surrogate. In addition each thread holds one surrogate's events
+/// of a chunk. The stage is `surrogates`.
 ///
 /// # Errors
-/// As there; `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which wants all of a symbol's intervals at once.
+/// As [`significance_by`](super::significance_by); `InvalidArgument` for [`Surrogate::ShuffleIntervals`], which needs
+/// all of a symbol's intervals at once.
 pub fn significance_in_chunks_by(
     team: &dyn Team,
     events: &LongEvents,
@@ -33,7 +34,7 @@ pub fn significance_in_chunks_by(
     options.surrogate.check()?;
     let Surrogate::Dither { delta } = options.surrogate else {
         return Err(Error::argument(
-            "surrogates in chunks: expected dithering, got shuffled intervals, which are a segment's all at once",
+            "surrogates in chunks: expected dithering, got shuffled intervals, which need a whole segment in memory",
         ));
     };
     if options.surrogates == 0 {
@@ -63,7 +64,7 @@ pub fn significance_in_chunks_by(
             let Some(source) = events.around(chunk.clone(), counting.span() + delta, delta)? else {
                 continue;
             };
-            let here = events.place(chunk.start) - counting.span()..events.place(chunk.end);
+            let here = events.tick_here(chunk.start) - counting.span()..events.tick_here(chunk.end);
             (states.par_iter_mut().zip(indices)).try_for_each(|(state, &index)| {
                 let dither = Dither::new(delta, options.seed, index);
                 let moved = dither.moved(source.iter(), &bounds);
@@ -91,46 +92,13 @@ pub fn significance_in_chunks_by(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::{random_case, reader, recording};
+    use crate::cases::{random_case, random_cuts, random_segments, reader, recording};
     use crate::significance::significance;
     use betz_base::error::ErrorKind;
     use betz_base::team::Alone;
-    use betz_recording::{Recording, Segment};
+    use betz_base::team::threads::run_team;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
-
-    /// One of two that share the surrogates, which adds nothing of the other's.
-    struct Half(usize);
-
-    impl Team for Half {
-        fn rank(&self) -> usize {
-            self.0
-        }
-
-        fn size(&self) -> usize {
-            2
-        }
-
-        fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            Ok(vec![own.to_vec(); 2])
-        }
-
-        fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-            self.gather(own)
-        }
-
-        fn add(&self, _values: &mut [i128]) -> Result<()> {
-            Ok(())
-        }
-    }
-
-    fn cut_up(rng: &mut ChaCha8Rng, recording: &Recording) -> LongEvents {
-        let often = rng.random_range(0.0..0.6);
-        let mut cuts = vec![0];
-        cuts.extend((1..recording.ticks).filter(|_| rng.random_bool(often)));
-        cuts.push(recording.ticks);
-        LongEvents::new(recording, cuts, reader(recording)).unwrap()
-    }
 
     #[test]
     fn surrogates_in_chunks_say_what_those_of_the_whole_say() {
@@ -138,14 +106,8 @@ mod tests {
         for seed in 0..150 {
             let case = random_case(seed, 120, 8);
             let mut recording = recording(&case.events, Vec::new());
-            let mut at = 0;
-            while seed % 3 > 0 && at < recording.ticks {
-                let start = at + rng.random_range(0..4);
-                let stop = (start + rng.random_range(1..40)).min(recording.ticks);
-                if start < stop {
-                    recording.segments.push(Segment { start, stop });
-                }
-                at = stop.max(start);
+            if seed % 3 > 0 {
+                recording.segments = random_segments(&mut rng, recording.ticks, 0..4, 1..40);
             }
             let Ok(whole) = Events::from_recording(&recording) else {
                 continue;
@@ -158,21 +120,19 @@ mod tests {
                 seed,
             };
             let expected = significance(&whole, &case.patterns, &options, &()).unwrap();
-            let long = cut_up(&mut rng, &recording);
+            let cuts = random_cuts(&mut rng, recording.ticks);
+            let long = LongEvents::new(&recording, cuts, reader(&recording)).unwrap();
             // One surrogate a pass, three, all.
             for memory in [0, 3 * 16 * case.patterns.len() as u64, u64::MAX] {
                 let found =
                     significance_in_chunks_by(&Alone, &long, &case.patterns, &options, memory, &());
                 assert_eq!(found.unwrap(), expected, "seed {seed}, {options:?}");
             }
-            // Two halves make the whole: sums of counts are those of all.
-            let of = |rank| {
-                significance_in_chunks_by(&Half(rank), &long, &case.patterns, &options, 0, &())
-                    .unwrap()
-            };
-            for ((a, b), all) in of(0).iter().zip(of(1)).zip(&expected) {
-                assert!((a.expected + b.expected - all.expected).abs() < 1e-9);
-            }
+            // A team that shares them out.
+            let found = run_team(2, |team| {
+                significance_in_chunks_by(team, &long, &case.patterns, &options, 0, &()).unwrap()
+            });
+            assert!(found.iter().all(|found| *found == expected), "seed {seed}");
         }
     }
 

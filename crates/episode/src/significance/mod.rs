@@ -12,7 +12,7 @@
 //!
 //! [`chains`] does both for all that mining found, size by size.
 //!
-//! Both make surrogates and count in them on the CPU or on CUDA devices ([`LazyPlacement`]).
+//! Both make surrogates and count in them on the CPU or on CUDA devices ([`DeferredPlacement`]).
 //!
 //! **Limits.** n surrogates give no p below 1/(n + 1), and a list of m episodes of which k are to be
 //! found at a rate q needs p ≤ q·k/m: choose n accordingly. p-values hold for episodes chosen without
@@ -33,15 +33,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use super::count::{
-    AUTO_WORK, CountJob, LatestStart, LazyPlacement, Strategy, count_on_devices, fits_device,
-};
+use super::count::{AUTO_WORK, CountJob, LatestStart, Strategy, count_on_devices, fits_device};
 use crate::events::Events;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_base::team::{Alone, Team};
-use betz_device::Placement;
+use betz_device::{DeferredPlacement, Placement, Work};
 
 pub use chains::{ChainOptions, ChainTest, chains, chains_by};
 pub use fdr::benjamini_hochberg;
@@ -104,7 +102,7 @@ pub struct Workers<'a> {
     /// The processes.
     pub team: &'a dyn Team,
     /// Where this process works.
-    pub placement: &'a LazyPlacement,
+    pub placement: &'a DeferredPlacement,
 }
 
 /// Making a dithered surrogate takes a thread as long as counting this many episodes in it: 45 to 59 ns per event,
@@ -132,14 +130,17 @@ impl<'a> Workers<'a> {
             .saturating_mul(u64::from(surrogates));
         // The CPU has as many surrogates in hand as threads.
         let threads = (rayon::current_num_threads() as u64).clamp(1, u64::from(surrogates.max(1)));
-        self.placement.decide(work / threads >= AUTO_WORK)
+        self.placement.decide(Work::Amount {
+            amount: (work / threads) as f64,
+            gains_from: AUTO_WORK,
+        })
     }
 }
 
 impl Workers<'static> {
     /// This process alone, on the CPU.
     pub fn alone() -> Self {
-        static ON_CPU: LazyPlacement = LazyPlacement::cpu();
+        static ON_CPU: DeferredPlacement = DeferredPlacement::cpu();
         Self {
             team: &Alone,
             placement: &ON_CPU,
@@ -351,7 +352,7 @@ fn on_cpu(
         })
 }
 
-/// The sums over all processes of `own`, which is empty where a process had no surrogate.
+/// The sums over all processes of `own`, which is empty if a process had no surrogate.
 fn together(team: &dyn Team, own: Vec<Total>, patterns: usize) -> Result<Vec<Total>> {
     if team.size() == 1 {
         return Ok(own);

@@ -1,8 +1,8 @@
 //! Surrogates on devices, each of which takes the next one whenever it is idle.
 //!
-//! Dithered ones are made where they are counted: the CPU takes 45 to 59 ns per event and thread to make one, and a device
-//! that counts thousands of episodes in the meantime would wait for it. What the CPU has to make (shuffled
-//! intervals, shifted parts) is made on all its threads, and is counted as it comes.
+//! A device makes the dithered surrogates that it counts: the CPU takes 45 to 59 ns per event and thread to make one,
+//! and a device that counts thousands of episodes in the meantime would wait for it. All threads of the CPU make the
+//! other surrogates (shuffled intervals, shifted parts), which are counted as they come.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ fn dealt<W: Sync>(
             for ((total, count), &limit) in totals.iter_mut().zip(counts).zip(wanted.limits) {
                 *total = total.add(Total::new(count, limit));
             }
-            // Told in order, too.
+            // Reported in order.
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             wanted.progress.update(wanted.stage, done, all);
         }
@@ -101,7 +101,7 @@ fn dealt<W: Sync>(
 mod tests {
     use super::*;
     use crate::cases::{bursts, random_case, random_pattern};
-    use crate::count::{LatestStart, LazyPlacement, Strategy};
+    use crate::count::{LatestStart, Strategy};
     use crate::significance::{
         ChainOptions, PartOptions, SignificanceOptions, Surrogate, Workers, chains_by, on_cpu,
         part_significance_by, significance_by,
@@ -109,7 +109,7 @@ mod tests {
     use betz_base::error::ErrorKind;
     use betz_base::progress::Progress;
     use betz_base::team::Alone;
-    use betz_device::Device;
+    use betz_device::{DeferredPlacement, Device};
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
     use std::sync::atomic::AtomicBool;
@@ -201,7 +201,7 @@ mod tests {
                 };
                 let expected = test(Workers::alone()).unwrap();
                 for device in &devices {
-                    let placement = &LazyPlacement::new(device);
+                    let placement = &DeferredPlacement::new(device);
                     let workers = Workers {
                         team: &Alone,
                         placement,
@@ -241,7 +241,7 @@ mod tests {
             };
             let expected = test(Workers::alone());
             for device in &devices {
-                let placement = &LazyPlacement::new(device);
+                let placement = &DeferredPlacement::new(device);
                 let workers = Workers {
                     team: &Alone,
                     placement,

@@ -117,7 +117,7 @@ pub fn part_significance(
 /// the same result, to the bit, known to all.
 ///
 /// # Errors
-/// As there; the team's and the devices'.
+/// As [`part_significance`]; those of the team and of the devices.
 pub fn part_significance_by(
     workers: Workers<'_>,
     events: &Events,

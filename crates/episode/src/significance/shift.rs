@@ -56,7 +56,7 @@ pub(super) fn check_segments(events: &Events, least: i64) -> Result<()> {
     }
 }
 
-/// The events of the segments that have room for shifts of `least`, where they were.
+/// The events of the segments that have room for shifts of `least`, at their own ticks.
 pub(super) fn with_room(events: &Events, least: i64) -> Result<Cow<'_, Events>> {
     if too_short(events, least) == 0 {
         return Ok(Cow::Borrowed(events));

@@ -9,11 +9,11 @@ use crate::clock::MAX_TICK;
 use crate::events::Events;
 use betz_base::error::{Error, Result};
 
-/// How surrogates are made. Each keeps every symbol's number of events in every segment.
+/// The way in which surrogates are made. Each keeps every symbol's number of events in every segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surrogate {
     /// Every event is moved by a uniformly distributed whole number of ticks in [−`delta`, `delta`],
-    /// independently of all others, and reflected where it would leave its segment.
+    /// independently of all others, and reflected if it would leave its segment.
     ///
     /// Null hypothesis: symbols are independent of each other given their rates, which may vary in
     /// time but hardly within `delta`, and no symbol's events depend on its own earlier ones within
@@ -27,7 +27,7 @@ pub enum Surrogate {
     /// Each symbol's intervals between events are put in random order, segment by segment.
     ///
     /// Null hypothesis: symbols are independent renewal processes. A rate that varies in time is not
-    /// kept: where all symbols burst together, episodes look significant for that reason alone.
+    /// kept: if all symbols burst together, episodes look significant for that reason alone.
     ShuffleIntervals,
 }
 
@@ -46,8 +46,8 @@ impl Surrogate {
     }
 
     /// The `index`-th surrogate of `events` from `seed`: the same for any number of threads. Labels,
-    /// clock and segments' places stay. Where dithering moves an event follows from `seed`, `index`, the event's tick and
-    /// symbol alone, so that a chunk of the events can be moved without the others.
+    /// clock and segments stay as they are. Dithering moves an event by a distance that follows from `seed`, `index`, the
+    /// event's tick and its symbol alone, so that a chunk of the events can be moved without the others.
     ///
     /// Allocates new events (as [`Events::new`]) and 16 bytes per event while it runs.
     ///
@@ -88,18 +88,18 @@ pub(crate) struct Dither {
 }
 
 impl Dither {
-    /// That of the `index`-th surrogate from `seed`; `delta` is checked.
+    /// The dithering of the `index`-th surrogate from `seed`; `delta` is checked.
     pub(crate) fn new(delta: i64, seed: u64, index: u64) -> Self {
         let key = mix(mix(seed.wrapping_add(ODD)) ^ index.wrapping_mul(ODD));
         Self { delta, key }
     }
 
-    /// The word that it differs from others by.
+    /// The word by which it differs from others.
     pub(crate) const fn key(self) -> u64 {
         self.key
     }
 
-    /// `events`, which are in time order, where they are moved to; `segments` by first and last tick.
+    /// Moves `events`, which are in time order; `segments` by first and last tick.
     pub(super) fn moved<'a>(
         self,
         events: impl Iterator<Item = (i64, u32)> + 'a,

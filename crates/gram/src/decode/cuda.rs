@@ -45,10 +45,10 @@ struct DecodeStaging {
 
 /// The estimates of decoded slices, kept between calls.
 #[derive(Default)]
-struct Outgoing([Option<PinnedBuffer<f32>>; 2]);
+struct OutputBuffers([Option<PinnedBuffer<f32>>; 2]);
 
 /// A decoder's weights and states on the device.
-struct Decoding<'a> {
+struct DeviceDecoder<'a> {
     context: &'a Context,
     bank: DeviceBank,
     outputs: usize,
@@ -81,7 +81,7 @@ fn decode_within(room: Room<'_>, decoder: &Decoder, data: &DatasetView<'_>) -> R
     let context = room.context;
     let width = decoder.outputs().len();
     let mut estimates = vec![0.0; data.steps * width];
-    let mut outgoing = context.take_slot::<Outgoing>();
+    let mut outgoing = context.take_slot::<OutputBuffers>();
     let mut rest = estimates.as_mut_slice();
     // Steps of the slice that is still on its way, and which buffer it goes to.
     let mut under_way: Option<(usize, usize)> = None;
@@ -138,7 +138,7 @@ pub(crate) fn walk(
             data.channels()
         )));
     }
-    let mut decoding = Decoding::new(context, decoder, &order)?;
+    let mut decoding = DeviceDecoder::new(context, decoder, &order)?;
     let slice_steps = decoding.slice_steps(memory, extra, data)?;
     let mut staging = context.take_slot::<DecodeStaging>();
     for (number, from) in (0..data.steps).step_by(slice_steps).enumerate() {
@@ -178,7 +178,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-impl<'a> Decoding<'a> {
+impl<'a> DeviceDecoder<'a> {
     fn new(context: &'a Context, decoder: &Decoder, order: &[usize]) -> Result<Self> {
         let bank = DeviceBank::new(context, decoder.bank(), decoder.step_seconds())?;
         let outputs = decoder.outputs().len();
@@ -244,14 +244,41 @@ impl<'a> Decoding<'a> {
         layout: &DeviceLayout,
     ) -> Result<Buffer<f32>> {
         let context = self.context;
-        let (rows, outputs, steps) = (self.rows(), self.outputs, layout.steps);
+        let (outputs, steps) = (self.outputs, layout.steps);
         let mut estimates: Buffer<f32> = context.alloc(steps * outputs)?;
         if outputs == 0 || steps == 0 {
             return Ok(estimates);
         }
-        let (bank, options) = (&self.bank, &self.bank.options);
+        let trains = self.weigh(spikes, counts, starts, steps)?;
+        let mut sums = self.filter(&trains, layout)?;
+        if let Some(low_pass) = &mut self.low_pass {
+            low_pass.run(&mut sums, steps, layout)?;
+        }
+        let last = DecodeEstimates {
+            sums: sums.read(),
+            stride: steps as u64,
+            steps: steps as i32,
+            mask: layout.mask.read(),
+            last: self.last.read(),
+            outputs: outputs as i32,
+            estimates: estimates.write(),
+        };
+        context
+            .load::<DecodeEstimates>(&self.bank.options, 0)?
+            .launch(((steps * outputs).div_ceil(256) as u32, 1, 1), 256, last)?;
+        Ok(estimates)
+    }
+
+    /// The weighted trains of `steps` steps, (filter × outputs + output, step).
+    fn weigh(
+        &self,
+        spikes: &Buffer<u32>,
+        counts: Option<&Buffer<f32>>,
+        starts: &Buffer<u32>,
+        steps: usize,
+    ) -> Result<Buffer<f64>> {
+        let (context, rows) = (self.context, self.rows());
         let mut trains: Buffer<f64> = context.alloc(rows * steps)?;
-        let (row_count, step_count, stride) = (rows as i32, steps as i32, steps as u64);
         let groups = u32::try_from(rows.div_ceil(ROWS_AT_ONCE)).ok();
         let Some(groups) = groups.filter(|&g| g < 1 << 16) else {
             return Err(Error::device_limit(format!(
@@ -264,20 +291,29 @@ impl<'a> Decoding<'a> {
             weight: counts.unwrap_or(&self.unweighted).read(),
             starts: starts.read(),
             weights: self.weights.read(),
-            rows: row_count,
-            steps: step_count,
+            rows: rows as i32,
+            steps: steps as i32,
             trains: trains.write(),
-            stride,
+            stride: steps as u64,
         };
-        let mut weigh_options = options.clone();
+        let mut options = self.bank.options.clone();
         if counts.is_some() {
-            weigh_options.push("-DWEIGHTED".to_owned());
+            options.push("-DWEIGHTED".to_owned());
         }
-        context.load::<DecodeWeigh>(&weigh_options, 0)?.launch(
+        context.load::<DecodeWeigh>(&options, 0)?.launch(
             (steps.div_ceil(BLOCK_STEPS) as u32, groups, 1),
             BLOCK_STEPS as u32,
             weigh,
         )?;
+        Ok(trains)
+    }
+
+    /// Σ over filters of the filtered `trains`, (output, step); filters go on from slice to slice.
+    fn filter(&mut self, trains: &Buffer<f64>, layout: &DeviceLayout) -> Result<Buffer<f64>> {
+        let (context, rows, outputs) = (self.context, self.rows(), self.outputs);
+        let (bank, options) = (&self.bank, &self.bank.options);
+        let steps = layout.steps;
+        let (row_count, step_count, stride) = (rows as i32, steps as i32, steps as u64);
         let (output_count, tiles) = (outputs as i32, layout.tiles as i32);
         let states = layout.tiles * (bank.order + 1) * rows;
         let mut ends: Buffer<f64> = context.alloc(states)?;
@@ -336,24 +372,7 @@ impl<'a> Decoding<'a> {
             THREADS as u32,
             sum,
         )?;
-        if let Some(low_pass) = &mut self.low_pass {
-            low_pass.run(&mut sums, steps, layout)?;
-        }
-        let last = DecodeEstimates {
-            sums: sums.read(),
-            stride,
-            steps: step_count,
-            mask: layout.mask.read(),
-            last: self.last.read(),
-            outputs: output_count,
-            estimates: estimates.write(),
-        };
-        context.load::<DecodeEstimates>(options, 0)?.launch(
-            ((steps * outputs).div_ceil(256) as u32, 1, 1),
-            256,
-            last,
-        )?;
-        Ok(estimates)
+        Ok(sums)
     }
 }
 

@@ -30,7 +30,7 @@ struct ScoreStaging {
 }
 
 /// ScoreSums under way: slices of estimates come in, one after another.
-struct Scoring<'a> {
+struct DeviceScorer<'a> {
     context: &'a Context,
     data: &'a DatasetView<'a>,
     delay_steps: i64,
@@ -58,7 +58,7 @@ fn evaluate_within(
     decoder: &Decoder,
     data: &DatasetView<'_>,
 ) -> Result<Evaluation> {
-    let mut scoring = Scoring::new(room.context, data, decoder.delay_steps())?;
+    let mut scoring = DeviceScorer::new(room.context, data, decoder.delay_steps())?;
     let extra = 4 * data.outputs.len() + 1;
     decode::cuda::walk(room, extra, decoder, data, |steps, estimates| {
         scoring.add(steps, estimates)
@@ -78,7 +78,7 @@ pub(super) fn score_estimates(
 ) -> Result<Evaluation> {
     super::check_estimates(data, estimates)?;
     let width = data.outputs.len();
-    let mut scoring = Scoring::new(context, data, delay_steps)?;
+    let mut scoring = DeviceScorer::new(context, data, delay_steps)?;
     let room = context.available_memory()? as usize / (8 * width + 1) / 2;
     let slice = (room / TILE * TILE).clamp(TILE, MOST_SLICE_STEPS);
     for (number, from) in (0..data.steps).step_by(slice).enumerate() {
@@ -93,7 +93,7 @@ pub(super) fn score_estimates(
     scoring.finish()
 }
 
-impl<'a> Scoring<'a> {
+impl<'a> DeviceScorer<'a> {
     fn new(context: &'a Context, data: &'a DatasetView<'a>, delay_steps: i64) -> Result<Self> {
         super::check_behavior(data)?;
         betz_recording::check_segments(data.segments, data.steps as i64)?;

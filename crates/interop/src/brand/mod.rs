@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use betz_base::{Error, ErrorKind, Result};
 
 use self::resp::{Connection, Reply};
-use crate::bus::{Content, Counts, Decoded, Frame, Sink, Source, Taken, Tally};
+use crate::bus::{Content, Counts, Estimate, Frame, Reception, Sink, Source, Tally};
 
 /// Between two attempts to reach a Redis that is gone.
 const RETRY: Duration = Duration::from_millis(100);
@@ -321,17 +321,17 @@ fn added(connection: &mut Connection, stream: &str) -> std::io::Result<Option<(i
 }
 
 impl Source for BrandSource {
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         if self.waiting.is_empty() {
             if !self.connect(patience)? {
-                return Ok(Taken::Nothing);
+                return Ok(Reception::Nothing);
             }
             if self.read(patience).is_err() {
                 self.connection = None;
             }
         }
         let Some(entry) = self.waiting.pop_front() else {
-            return Ok(Taken::Nothing);
+            return Ok(Reception::Nothing);
         };
         self.tally.messages.add(1);
         frame.clear();
@@ -340,7 +340,7 @@ impl Source for BrandSource {
         let samples = fields.get("samples").map_or(&[][..], Reply::bytes);
         if !self.samples.put(samples, self.channels, frame) {
             self.tally.malformed.add(1);
-            return Ok(Taken::Nothing);
+            return Ok(Reception::Nothing);
         }
         let ts = fields.get("ts").and_then(|ts| ts.bytes().try_into().ok());
         frame.sent = ts.map_or(0, i64::from_le_bytes);
@@ -349,7 +349,7 @@ impl Source for BrandSource {
         let index = sync.and_then(|sync| sync["nsp_idx"].as_u64());
         frame.sequence = index.unwrap_or_else(|| self.tally.steps.get());
         self.tally.steps.add(1);
-        Ok(Taken::Step)
+        Ok(Reception::Step)
     }
 
     fn counts(&self) -> Counts {
@@ -411,7 +411,7 @@ impl BrandSink {
 }
 
 impl Sink for BrandSink {
-    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+    fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         self.connect()?;
         let (Some(connection), Some(output)) = (&mut self.connection, &self.output) else {
             self.tally.unsent.add(1);

@@ -12,8 +12,8 @@ const LARGEST: usize = 1 << 26;
 const LONGEST: usize = 1 << 20;
 const DEEPEST: usize = 8;
 
-trait Both: Read + Write + Send {}
-impl<T: Read + Write + Send> Both for T {}
+trait Duplex: Read + Write + Send {}
+impl<T: Read + Write + Send> Duplex for T {}
 
 /// What a server answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,14 +57,14 @@ impl Reply {
 
 /// A connection; after an error it is of no more use.
 pub(super) struct Connection {
-    stream: BufReader<Box<dyn Both>>,
+    stream: BufReader<Box<dyn Duplex>>,
     command: Vec<u8>,
 }
 
 impl Connection {
     /// To a socket's path, or HOST:PORT.
     pub(super) fn open(place: &str) -> std::io::Result<Self> {
-        let stream: Box<dyn Both> = if place.starts_with('/') {
+        let stream: Box<dyn Duplex> = if place.starts_with('/') {
             let stream = UnixStream::connect(place)?;
             stream.set_read_timeout(Some(ANSWERS_IN))?;
             stream.set_write_timeout(Some(ANSWERS_IN))?;

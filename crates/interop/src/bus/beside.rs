@@ -10,7 +10,7 @@ use betz_base::{Error, ErrorKind, Result};
 use ringbuf::traits::{Consumer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
-use super::{Counts, Decoded, Frame, Sink, Source, Taken, Tally};
+use super::{Counts, Estimate, Frame, Reception, Sink, Source, Tally};
 
 /// Steps that wait between the threads at most.
 const ROOM: usize = 1024;
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What both threads see.
 #[derive(Default)]
-struct Shared {
+struct WorkerState {
     stop: AtomicBool,
     ended: AtomicBool,
     failed: Mutex<Option<Error>>,
@@ -30,7 +30,7 @@ struct Shared {
     taker: OnceLock<Thread>,
 }
 
-impl Shared {
+impl WorkerState {
     fn publish(&self, counts: Counts) {
         *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = counts;
     }
@@ -61,7 +61,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 pub struct SourceBeside {
     full: HeapCons<Frame>,
     empty: HeapProd<Frame>,
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -76,13 +76,13 @@ impl SourceBeside {
         for _ in 1..ROOM {
             let _ = empty.try_push(Frame::new(channels));
         }
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WorkerState::default());
         let mine = Arc::clone(&shared);
         let thread = spawn("betz-source", move || {
             let (mut spare, mut missed) = (Frame::new(channels), 0);
             while !mine.stop.load(Ordering::Relaxed) {
                 match source.take(&mut spare, LOOK) {
-                    Ok(Taken::Step) => match take.try_pop() {
+                    Ok(Reception::Step) => match take.try_pop() {
                         Some(free) => {
                             spare.skipped += std::mem::take(&mut missed);
                             let _ = send.try_push(std::mem::replace(&mut spare, free));
@@ -92,8 +92,8 @@ impl SourceBeside {
                             mine.tally.dropped.add(1);
                         }
                     },
-                    Ok(Taken::Nothing) => {}
-                    Ok(Taken::Ended) => break,
+                    Ok(Reception::Nothing) => {}
+                    Ok(Reception::Ended) => break,
                     Err(error) => {
                         mine.fail(error);
                         break;
@@ -115,14 +115,14 @@ impl SourceBeside {
     }
 }
 
-fn wake(shared: &Shared) {
+fn wake(shared: &WorkerState) {
     if let Some(thread) = shared.taker.get() {
         thread.unpark();
     }
 }
 
 impl Source for SourceBeside {
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         self.shared.taker.get_or_init(std::thread::current);
         let until = Instant::now() + patience;
         loop {
@@ -130,15 +130,15 @@ impl Source for SourceBeside {
             let ended = self.shared.ended.load(Ordering::Acquire);
             if let Some(next) = self.full.try_pop() {
                 let _ = self.empty.try_push(std::mem::replace(frame, next));
-                return Ok(Taken::Step);
+                return Ok(Reception::Step);
             }
             if ended {
                 self.shared.failure()?;
-                return Ok(Taken::Ended);
+                return Ok(Reception::Ended);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(Taken::Nothing);
+                return Ok(Reception::Nothing);
             }
             std::thread::park_timeout(left);
         }
@@ -156,7 +156,7 @@ impl Drop for SourceBeside {
 }
 
 /// One step's output, of its own.
-struct Owned {
+struct OwnedEstimate {
     sequence: u64,
     sent: i64,
     status: u32,
@@ -165,9 +165,9 @@ struct Owned {
 
 /// A sink on a thread of its own; what finds no room is counted as unsent.
 pub struct SinkBeside {
-    full: HeapProd<Owned>,
-    empty: HeapCons<Owned>,
-    shared: Arc<Shared>,
+    full: HeapProd<OwnedEstimate>,
+    empty: HeapCons<OwnedEstimate>,
+    shared: Arc<WorkerState>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -177,24 +177,24 @@ impl SinkBeside {
     /// # Errors
     /// Where the system has no thread or no memory for it.
     pub fn start(mut sink: Box<dyn Sink>, outputs: usize) -> Result<Self> {
-        let (full, mut take) = ring::<Owned>("outputs of a session", ROOM)?;
+        let (full, mut take) = ring::<OwnedEstimate>("outputs of a session", ROOM)?;
         let (mut give_back, empty) = ring("empty outputs of a session", ROOM)?;
         for _ in 0..ROOM {
-            let _ = give_back.try_push(Owned {
+            let _ = give_back.try_push(OwnedEstimate {
                 sequence: 0,
                 sent: 0,
                 status: 0,
                 values: Vec::with_capacity(outputs),
             });
         }
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WorkerState::default());
         let mine = Arc::clone(&shared);
         let thread = spawn("betz-sink", move || {
             loop {
                 // Read before the ring: what was given before the end is still sent.
                 let stop = mine.stop.load(Ordering::Acquire);
                 while let Some(owned) = take.try_pop() {
-                    let given = sink.give(&Decoded {
+                    let given = sink.give(&Estimate {
                         sequence: owned.sequence,
                         sent: owned.sent,
                         status: owned.status,
@@ -226,7 +226,7 @@ impl SinkBeside {
 }
 
 impl Sink for SinkBeside {
-    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+    fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         if self.shared.ended.load(Ordering::Acquire) {
             self.shared.failure()?;
         }
@@ -257,7 +257,7 @@ impl Drop for SinkBeside {
     }
 }
 
-fn end(shared: &Shared, thread: &mut Option<JoinHandle<()>>) {
+fn end(shared: &WorkerState, thread: &mut Option<JoinHandle<()>>) {
     shared.stop.store(true, Ordering::Release);
     if let Some(thread) = thread.take() {
         thread.thread().unpark();

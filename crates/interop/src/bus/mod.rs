@@ -1,6 +1,6 @@
 //! Buses of the field: where spikes come from while a session runs, and where its outputs go.
 //!
-//! A [`Source`] gives one [`Frame`] a step, a [`Sink`] takes one [`Decoded`] a step, [`pump`] lets a session run
+//! A [`Source`] gives one [`Frame`] a step, a [`Sink`] takes one [`Estimate`] a step, [`pump`] lets a session run
 //! between them. Both count what did not go as it should ([`Counts`]): nothing is lost silently. What may block for
 //! longer than it is allowed to (a library with threads of its own, a connection that has to be made again) is put
 //! [on a thread of its own](beside), so that the loop never waits for it.
@@ -23,7 +23,7 @@ pub(crate) use address::resolve;
 pub use address::{Stream, open_sink, open_source};
 pub use bins::Bins;
 pub use order::Order;
-pub use pump::{Pumped, Until, pump};
+pub use pump::{PumpReport, Until, pump};
 pub use tally::{Counts, Tally};
 
 /// What is in a frame.
@@ -90,7 +90,7 @@ impl Frame {
 
 /// One step's output.
 #[derive(Debug, Clone, Copy)]
-pub struct Decoded<'a> {
+pub struct Estimate<'a> {
     /// The source's number of the step.
     pub sequence: u64,
     /// The time stamp of the frame that it was made of.
@@ -103,7 +103,7 @@ pub struct Decoded<'a> {
 
 /// What came of asking a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum Reception {
     /// The frame holds the next step.
     Step,
     /// Nothing came in the time that was allowed.
@@ -119,7 +119,7 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// What waiting cannot mend: a stream of other channels than the model's, say.
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken>;
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception>;
 
     /// What was counted until now.
     fn counts(&self) -> Counts;
@@ -131,7 +131,7 @@ pub trait Sink: Send {
     ///
     /// # Errors
     /// What trying again cannot mend.
-    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()>;
+    fn give(&mut self, decoded: &Estimate<'_>) -> Result<()>;
 
     /// Does what connections need while there is nothing to give: [on a thread of its own](beside) it is called after each
     /// output, and twenty times a second.

@@ -1,6 +1,6 @@
 //! Outputs as bytes: the plain datagram, which more than one bus carries ([`udp`](crate::udp) has its table).
 
-use super::Decoded;
+use super::Estimate;
 
 /// Bytes before the entries.
 pub(crate) const HEADER: usize = 32;
@@ -9,7 +9,7 @@ pub(crate) const VERSION: u8 = 1;
 const OUTPUTS: u8 = 16;
 
 /// Puts `decoded` in the place of what is in `to`.
-pub(crate) fn outputs(decoded: &Decoded<'_>, to: &mut Vec<u8>) {
+pub(crate) fn outputs(decoded: &Estimate<'_>, to: &mut Vec<u8>) {
     to.clear();
     to.extend(MAGIC);
     to.extend([VERSION, OUTPUTS]);

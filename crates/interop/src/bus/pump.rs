@@ -6,7 +6,7 @@ use betz_base::{Error, ErrorKind, Result};
 use betz_runtime::stream::Session;
 use hdrhistogram::Histogram;
 
-use super::{Content, Counts, Decoded, Frame, Sink, Source, Taken};
+use super::{Content, Counts, Estimate, Frame, Reception, Sink, Source};
 
 /// Longest time that is told apart, in nanoseconds; longer ones count as this.
 const LONGEST: u64 = 10_000_000_000;
@@ -26,7 +26,7 @@ pub struct Until<'a> {
 
 /// What went through.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Pumped {
+pub struct PumpReport {
     /// Steps decoded.
     pub steps: u64,
     /// Steps that never came and were passed over as silent.
@@ -55,19 +55,21 @@ pub fn pump(
     source: &mut dyn Source,
     sink: &mut dyn Sink,
     until: &Until<'_>,
-) -> Result<Pumped> {
+) -> Result<PumpReport> {
     let mut frame = Frame::new(session.channels());
     let mut values = vec![0.0; session.outputs()];
     let mut times = Histogram::<u64>::new_with_bounds(1, LONGEST, 3)
         .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?;
-    let mut pumped = Pumped::default();
+    let mut pumped = PumpReport::default();
     let mut heard = Instant::now();
     while until.steps.is_none_or(|most| pumped.steps < most) && !(until.stop)() {
         match source.take(&mut frame, until.patience)? {
-            Taken::Ended => break,
-            Taken::Nothing if until.silence.is_some_and(|most| heard.elapsed() >= most) => break,
-            Taken::Nothing => continue,
-            Taken::Step => {}
+            Reception::Ended => break,
+            Reception::Nothing if until.silence.is_some_and(|most| heard.elapsed() >= most) => {
+                break;
+            }
+            Reception::Nothing => continue,
+            Reception::Step => {}
         }
         heard = frame.received;
         if frame.restart {
@@ -82,7 +84,7 @@ pub fn pump(
             Content::Features => session.step_values(&frame.features, &mut values)?,
             Content::Spikes => session.step_spikes(&frame.spikes, &mut values)?,
         }
-        sink.give(&Decoded {
+        sink.give(&Estimate {
             sequence: frame.sequence,
             sent: frame.sent,
             status: session.status().bits(),

@@ -183,7 +183,7 @@ unsafe impl Send for Inlet {}
 unsafe impl Sync for Inlet {}
 
 /// What came of asking for a sample.
-pub(super) enum Pulled {
+pub(super) enum Pull {
     /// A sample with its time, on the sender's clock in seconds.
     Sample(f64),
     Nothing,
@@ -221,10 +221,10 @@ impl Inlet {
     }
 
     /// The next sample to `values`, one a channel.
-    pub(super) fn pull(&self, values: &mut [f32], patience: Duration) -> Pulled {
+    pub(super) fn pull(&self, values: &mut [f32], patience: Duration) -> Pull {
         let (mut code, length) = (0, values.len().min(self.channels) as c_int);
         if length as usize != self.channels {
-            return Pulled::Gone;
+            return Pull::Gone;
         }
         // SAFETY: an inlet that lives, and room for all of its channels.
         let time = unsafe {
@@ -232,10 +232,10 @@ impl Inlet {
             (self.lsl.lsl_pull_sample_f)(inlet, to, length, patience.as_secs_f64(), &mut code)
         };
         match code {
-            0 if time != 0.0 => Pulled::Sample(time),
-            0 | TIMEOUT => Pulled::Nothing,
-            LOST => Pulled::Gone,
-            _ => Pulled::Gone,
+            0 if time != 0.0 => Pull::Sample(time),
+            0 | TIMEOUT => Pull::Nothing,
+            LOST => Pull::Gone,
+            _ => Pull::Gone,
         }
     }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use self::library::{Inlet, Lsl, Outlet, Pulled, Resolver};
-use crate::bus::{Content, Counts, Decoded, Frame, Sink, Source, Stream, Taken, Tally};
+use self::library::{Inlet, Lsl, Outlet, Pull, Resolver};
+use crate::bus::{Content, Counts, Estimate, Frame, Reception, Sink, Source, Stream, Tally};
 
 /// Between two measurements of the clocks' difference.
 const CORRECTED_EVERY: Duration = Duration::from_secs(5);
@@ -137,10 +137,10 @@ impl LslSource {
 }
 
 impl Source for LslSource {
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         let Some((inlet, correction)) = &self.open else {
             self.find(patience)?;
-            return Ok(Taken::Nothing);
+            return Ok(Reception::Nothing);
         };
         frame.features.resize(self.channels, 0.0);
         let pulled = inlet.pull(&mut frame.features, patience);
@@ -149,20 +149,20 @@ impl Source for LslSource {
             f64::from_bits(correction.seconds.load(Ordering::Relaxed)),
         );
         match pulled {
-            Pulled::Nothing => return Ok(Taken::Nothing),
-            Pulled::Gone => {
+            Pull::Nothing => return Ok(Reception::Nothing),
+            Pull::Gone => {
                 self.close();
                 self.gone = true;
-                return Ok(Taken::Nothing);
+                return Ok(Reception::Nothing);
             }
-            Pulled::Sample(time) => {
+            Pull::Sample(time) => {
                 self.tally.messages.add(1);
                 frame.received = std::time::Instant::now();
                 frame.content = Content::Features;
                 (frame.skipped, frame.restart) = (0, false);
                 if !frame.features.iter().all(|v| v.is_finite()) {
                     self.tally.malformed.add(1);
-                    return Ok(Taken::Nothing);
+                    return Ok(Reception::Nothing);
                 }
                 frame.sequence = self.tally.steps.get();
                 frame.sent = ((time + correction) * 1e9) as i64;
@@ -170,7 +170,7 @@ impl Source for LslSource {
             }
         }
         self.tally.steps.add(1);
-        Ok(Taken::Step)
+        Ok(Reception::Step)
     }
 
     fn counts(&self) -> Counts {
@@ -213,7 +213,7 @@ impl LslSink {
 }
 
 impl Sink for LslSink {
-    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+    fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         // 0 lets liblsl stamp it.
         if self.outlet.push(decoded.values, decoded.sent as f64 / 1e9) {
             self.tally.messages.add(1);

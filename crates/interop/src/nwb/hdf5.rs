@@ -37,7 +37,7 @@ pub(super) struct Numbers {
 
 /// How a dataset is stored.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Stored {
+pub(super) struct DatasetLayout {
     pub(super) shape: Vec<usize>,
     /// Extent of a chunk; `None` where the data are in one piece.
     pub(super) chunk: Option<Vec<usize>>,
@@ -194,13 +194,13 @@ impl File {
     }
 
     /// How the dataset at `path` is stored; `None` where there is none.
-    pub(super) fn stored(&self, path: &str) -> Result<Option<Stored>> {
+    pub(super) fn stored(&self, path: &str) -> Result<Option<DatasetLayout>> {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
         };
         self.check_structure(path, &dataset)?;
         guarded(path, || {
-            Ok(Stored {
+            Ok(DatasetLayout {
                 shape: dataset.shape(),
                 chunk: dataset.chunk_dims(),
                 element: element(&dataset.datatype()?),

@@ -45,7 +45,7 @@ pub(super) struct NewDataset<'a> {
 }
 
 /// A dataset that grows along its first dimension.
-pub(super) struct Growing<'a, T> {
+pub(super) struct GrowingDataset<'a, T> {
     dataset: NewDataset<'a>,
     element: PhantomData<T>,
 }
@@ -225,7 +225,7 @@ impl NewFile {
         path: &str,
         width: Option<usize>,
         rows: u64,
-    ) -> Result<Growing<'_, T>> {
+    ) -> Result<GrowingDataset<'_, T>> {
         let (folder, name) = split(path);
         let row_bytes = T::element_size() * width.unwrap_or(1);
         let at_once = (CHUNK_BYTES / row_bytes.max(1)).max(1) as u64;
@@ -240,7 +240,7 @@ impl NewFile {
             None => builder.shape([0]).chunk(&[chunk]).max_shape(&[None]),
         };
         let dataset = builder.shuffle_deflate(DEFLATE).create(name);
-        Ok(Growing {
+        Ok(GrowingDataset {
             dataset: self.made(path, dataset.map_err(failed(path))?),
             element: PhantomData,
         })
@@ -305,7 +305,7 @@ impl NewDataset<'_> {
     }
 }
 
-impl<'a, T: H5Type> Growing<'a, T> {
+impl<'a, T: H5Type> GrowingDataset<'a, T> {
     /// Appends whole rows.
     pub(super) fn push(&mut self, rows: &[T]) -> Result<()> {
         if rows.is_empty() {

@@ -39,7 +39,7 @@ pub use series::Series;
 pub use session::{Moment, Session, Subject, session_of_meta};
 pub use units::Units;
 pub use voltage::ElectricalSeries;
-pub use write::{Decoded, WriteOptions, write, write_stretches};
+pub use write::{DecodedOutputs, WriteOptions, write, write_stretches};
 
 /// Most seconds that a recording may be long: a time beyond is no time.
 const LONGEST_SECONDS: f64 = 1e8;

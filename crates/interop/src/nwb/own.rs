@@ -9,7 +9,7 @@ use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes
 use serde_json::{Value, json};
 
 use super::hdf5::File;
-use super::ticked::Sorted;
+use super::ticked::SpikeKeys;
 use super::{series, trials, units};
 use crate::Report;
 
@@ -168,7 +168,7 @@ impl Own {
                 units.names.len()
             )));
         }
-        let mut sorted = Sorted::room(units.spikes(), names)?;
+        let mut sorted = SpikeKeys::room(units.spikes(), names)?;
         units.each(file, &mut |unit, times| {
             (times.iter())
                 .try_for_each(|time| sorted.push((time / self.tick_seconds).round() as i64, unit))

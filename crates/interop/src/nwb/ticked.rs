@@ -17,13 +17,13 @@ const MOST_PARTS: usize = 8;
 
 /// Spikes in the order of their ticks, and of their units within one, in the memory that they take at last: a key each, the
 /// tick above the unit.
-pub(super) struct Sorted {
+pub(super) struct SpikeKeys {
     keys: Vec<i64>,
     /// Bits of a unit.
     bits: u32,
 }
 
-impl Sorted {
+impl SpikeKeys {
     /// Room for `spikes` of `units`.
     pub(super) fn room(spikes: usize, units: usize) -> Result<Self> {
         memory::plan("spikes", spikes as u128 * 12)?;
@@ -79,7 +79,7 @@ fn sort(keys: &mut [i64]) {
 }
 
 /// Spikes on a clock of ticks, and between which times they lie.
-pub(super) struct Ticked {
+pub(super) struct TickedSpikes {
     pub(super) spikes: Spikes,
     /// The file's time that is tick 0.
     pub(super) low: f64,
@@ -96,11 +96,11 @@ pub(super) fn read(
     tick_seconds: f64,
     window: &Range<f64>,
     report: &mut Report,
-) -> Result<Ticked> {
+) -> Result<TickedSpikes> {
     // Of a part of the time nobody knows how many there are.
     let all = window.start == f64::NEG_INFINITY && window.end == f64::INFINITY;
     let room = if all { table.spikes() } else { 0 };
-    let mut sorted = Sorted::room(room, table.names.len())?;
+    let mut sorted = SpikeKeys::room(room, table.names.len())?;
     let (mut low, mut least, mut high) = (low, low, low);
     loop {
         let (mut lost, mut unsorted) = (0_usize, 0_usize);
@@ -150,7 +150,7 @@ pub(super) fn read(
                 "spike times of {unsorted} units were out of order and have been sorted"
             ));
         }
-        return Ok(Ticked {
+        return Ok(TickedSpikes {
             spikes: sorted.spikes()?,
             low,
             high,
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn spikes_come_in_the_order_of_ticks_and_units() {
         for (units, each) in [(1, 5), (3, 1000), (7, 1 << 17)] {
-            let mut sorted = Sorted::room(units * each, units).unwrap();
+            let mut sorted = SpikeKeys::room(units * each, units).unwrap();
             let mut expected = Vec::new();
             for unit in (0..units).rev() {
                 // Every other unit goes back in time.
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn ticks_that_do_not_fit_are_refused() {
-        let mut sorted = Sorted::room(4, 1 << 20).unwrap();
+        let mut sorted = SpikeKeys::room(4, 1 << 20).unwrap();
         assert!(sorted.push((1 << 43) - 1, (1 << 20) - 1).is_ok());
         assert!(sorted.push(1 << 43, 0).is_err() && sorted.push(-1, 0).is_err());
         let spikes = sorted.spikes().unwrap();

@@ -15,6 +15,7 @@
 //! | 32– | the entries |
 
 pub mod cerebus;
+mod losses;
 
 use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};
@@ -23,7 +24,9 @@ use std::time::{Duration, Instant};
 use betz_base::{Error, ErrorKind, Result};
 
 use crate::bus::plain::{self, MAGIC, VERSION};
-use crate::bus::{Content, Counts, Decoded, Frame, Order, Sink, Source, Taken, Tally, resolve};
+use crate::bus::{
+    Content, Counts, Estimate, Frame, Order, Reception, Sink, Source, Tally, resolve,
+};
 
 /// Bytes before the entries.
 pub const HEADER: usize = plain::HEADER;
@@ -204,20 +207,20 @@ fn parse(datagram: &[u8], channels: usize, frame: &mut Frame) -> Option<u64> {
 }
 
 impl Source for UdpSource {
-    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Taken> {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
         let Some(length) = self.receiver.receive(patience)? else {
-            return Ok(Taken::Nothing);
+            return Ok(Reception::Nothing);
         };
         self.tally.messages.add(1);
         let Some(sequence) = parse(&self.receiver.buffer[..length], self.channels, frame) else {
             self.tally.malformed.add(1);
-            return Ok(Taken::Nothing);
+            return Ok(Reception::Nothing);
         };
         if !self.order.judge(sequence, frame, &self.tally) {
-            return Ok(Taken::Nothing);
+            return Ok(Reception::Nothing);
         }
         self.tally.steps.add(1);
-        Ok(Taken::Step)
+        Ok(Reception::Step)
     }
 
     fn counts(&self) -> Counts {
@@ -260,7 +263,7 @@ impl UdpSink {
 }
 
 impl Sink for UdpSink {
-    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+    fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         plain::outputs(decoded, &mut self.datagram);
         match self.socket.send_to(&self.datagram, self.to) {
             Ok(_) => {

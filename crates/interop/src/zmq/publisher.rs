@@ -20,7 +20,7 @@ const MOST_TOPICS: usize = 1 << 10;
 const ENDS_IN: Duration = Duration::from_millis(500);
 
 /// How a message went out.
-pub(super) struct Sent {
+pub(super) struct Dispatch {
     /// Subscribers that it went to.
     pub(super) to: u64,
     /// Subscribers that had no room for it.
@@ -57,8 +57,8 @@ impl Publisher {
     }
 
     /// Sends the message of two parts to all that subscribed to its topic.
-    pub(super) fn send(&mut self, topic: &[u8], body: &[u8]) -> Sent {
-        let mut sent = Sent {
+    pub(super) fn send(&mut self, topic: &[u8], body: &[u8]) -> Dispatch {
+        let mut sent = Dispatch {
             to: 0,
             without_room: 0,
         };

@@ -4,7 +4,7 @@ use betz_base::{Error, ErrorKind, Result};
 
 use super::publisher::Publisher;
 use crate::bus::plain::{self, HEADER};
-use crate::bus::{Counts, Decoded, Sink, Tally};
+use crate::bus::{Counts, Estimate, Sink, Tally};
 
 /// The topic of outputs where no other is asked for.
 pub const TOPIC: &str = "betz";
@@ -51,7 +51,7 @@ impl OutputSink {
 }
 
 impl Sink for OutputSink {
-    fn give(&mut self, decoded: &Decoded<'_>) -> Result<()> {
+    fn give(&mut self, decoded: &Estimate<'_>) -> Result<()> {
         plain::outputs(decoded, &mut self.datagram);
         let sent = self.publisher.send(&self.topic, &self.datagram);
         self.tally.messages.add(sent.to);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use betz_base::ErrorKind;
-use betz_interop::nwb::{self, Decoded, Moment, Session, WriteOptions};
+use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 use betz_interop::{ReadOptions, read_recording};
 use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes, Stretches};
 use proptest::prelude::*;
@@ -316,13 +316,13 @@ fn the_session_is_told() {
 #[test]
 fn what_was_decoded_stands_beside_and_is_no_behaviour() {
     let times: Vec<f64> = (1..=100).map(|k| f64::from(k) * 0.02).collect();
-    let decoded = Decoded {
+    let decoded = DecodedOutputs {
         by: "reach.betz, a linear decoder".into(),
         outputs: small().behavior.unwrap().outputs,
         values: (0..300).map(|i| i as f32).collect(),
         times,
     };
-    let with = |decoded: Decoded| WriteOptions {
+    let with = |decoded: DecodedOutputs| WriteOptions {
         decoded: Some(decoded),
         ..options()
     };
@@ -334,7 +334,7 @@ fn what_was_decoded_stands_beside_and_is_no_behaviour() {
     let grip = nwb::read_series(&path, "processing/decoding/grip").unwrap();
     assert_eq!(grip.times, decoded.times);
 
-    let refused = |change: fn(&mut Decoded)| {
+    let refused = |change: fn(&mut DecodedOutputs)| {
         let mut decoded = decoded.clone();
         change(&mut decoded);
         let error = nwb::write(&small(), &path, &with(decoded)).unwrap_err();

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use betz_interop::bus::{
-    Content, Decoded, Frame, Sink, Source, Stream, Taken, open_sink, open_source,
+    Content, Estimate, Frame, Reception, Sink, Source, Stream, open_sink, open_source,
 };
 use betz_interop::udp::cerebus::{CerebusSource, Protocol};
 use betz_interop::udp::{UdpSink, UdpSource};
@@ -59,7 +59,7 @@ fn what_goes_wrong_with_datagrams_is_counted() {
     let mut frame = Frame::new(2);
     let mut got = Vec::new();
     while source.counts().messages < sent + 2 {
-        if source.take(&mut frame, PATIENCE).unwrap() == Taken::Step {
+        if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step {
             assert_eq!(frame.sent, frame.sequence as i64 * 10);
             got.push((frame.sequence, frame.skipped));
             match frame.sequence {
@@ -99,10 +99,10 @@ fn a_source_that_spins_takes_what_one_that_sleeps_does() {
         let mut frame = Frame::new(2);
         for sequence in 0..5 {
             let nothing = source.take(&mut frame, Duration::from_millis(1)).unwrap();
-            assert_eq!(nothing, Taken::Nothing);
+            assert_eq!(nothing, Reception::Nothing);
             let to = source.address().unwrap();
             socket.send_to(&counts(sequence), to).unwrap();
-            assert_eq!(source.take(&mut frame, PATIENCE).unwrap(), Taken::Step);
+            assert_eq!(source.take(&mut frame, PATIENCE).unwrap(), Reception::Step);
             assert_eq!(frame.sequence, sequence);
         }
     }
@@ -118,7 +118,7 @@ fn a_sender_that_begins_anew_is_believed() {
     }
     let (mut frame, mut got) = (Frame::new(2), Vec::new());
     while source.counts().messages < 22 {
-        if source.take(&mut frame, PATIENCE).unwrap() == Taken::Step {
+        if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step {
             got.push((frame.sequence, frame.restart));
         }
     }
@@ -132,7 +132,7 @@ fn outputs_are_datagrams_and_nothing_waits_for_whoever_takes_them() {
     let taker = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sink = UdpSink::to(&taker.local_addr().unwrap().to_string(), 2).unwrap();
     let values = [1.5, -2.0];
-    sink.give(&Decoded {
+    sink.give(&Estimate {
         sequence: 3,
         sent: -9,
         status: 64,
@@ -154,7 +154,7 @@ fn outputs_are_datagrams_and_nothing_waits_for_whoever_takes_them() {
     assert_eq!(&bytes[..length], expected);
     // Nobody takes any, and nothing waits: what the kernel's buffer has no room for is its affair.
     for sequence in 0..10_000 {
-        sink.give(&Decoded {
+        sink.give(&Estimate {
             sequence,
             sent: 0,
             status: 0,
@@ -201,7 +201,7 @@ fn cerebus_packets_of_every_version_end_steps() {
         socket.send_to(&[&heartbeat, cut].concat(), to).unwrap();
         let (mut frame, mut got) = (Frame::new(96), Vec::new());
         while got.len() < 4 {
-            if source.take(&mut frame, PATIENCE).unwrap() == Taken::Step {
+            if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step {
                 got.push(frame.spikes.clone());
             }
         }
@@ -209,6 +209,56 @@ fn cerebus_packets_of_every_version_end_steps() {
         let counted = source.counts();
         assert_eq!((counted.malformed, counted.ignored), (1, 2), "{protocol:?}");
     }
+}
+
+/// Packets of a device under 4.1 that is no Gemini count 1/30,000 s, which two heartbeats or its name tell.
+#[test]
+fn the_unit_of_cerebus_times_is_the_devices() {
+    let mut name = packet(Protocol::V41, 0, 0x8000, 20);
+    name[10] = 0x21;
+    name[24..36].copy_from_slice(b"player nPlay");
+    let heartbeats: Vec<u8> = [600_u64 * 50 - 600, 600 * 50 - 300]
+        .iter()
+        .flat_map(|time| packet(Protocol::V41, *time, 0x8000, 0))
+        .collect();
+    for told in [name, heartbeats] {
+        let mut source = CerebusSource::bind("127.0.0.1:0", Protocol::V41, 0.02).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = source.address().unwrap();
+        socket.send_to(&told, to).unwrap();
+        for (tick, chid) in [(600 * 50 + 1, 1), (600 * 51 + 1, 2), (600 * 53, 0x8000)] {
+            let one = packet(Protocol::V41, tick, chid, 0);
+            socket.send_to(&one, to).unwrap();
+        }
+        let (mut frame, mut got) = (Frame::new(96), Vec::new());
+        while got.len() < 3 {
+            if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step && frame.sequence >= 50
+            {
+                got.push((frame.sequence, frame.spikes.clone()));
+            }
+        }
+        assert_eq!(got, [(50, vec![0]), (51, vec![1]), (52, vec![])]);
+    }
+}
+
+#[test]
+fn cerebus_packets_that_never_come_are_counted() {
+    let mut source = CerebusSource::bind("127.0.0.1:0", Protocol::V40, 0.02).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = source.address().unwrap();
+    let samples = |ticks: std::ops::Range<u64>| -> Vec<u8> {
+        let group = |tick| {
+            let mut bytes = packet(Protocol::V40, tick, 0, 2);
+            bytes[10] = 5;
+            bytes
+        };
+        ticks.flat_map(group).collect()
+    };
+    socket.send_to(&samples(3000..3300), to).unwrap();
+    socket.send_to(&samples(3340..3700), to).unwrap();
+    let mut frame = Frame::new(96);
+    while source.take(&mut frame, PATIENCE).unwrap() != Reception::Step {}
+    assert_eq!(source.counts().lost, 40);
 }
 
 /// Any bytes are packets, or are not; nothing else comes of them.

@@ -5,8 +5,8 @@ use rayon::prelude::*;
 use betz_base::Result;
 
 use super::order::Piece;
-use super::walker::Found;
-use crate::block::Of;
+use super::walker::WalkResult;
+use crate::block::SampleTransform;
 use crate::engine::{ChunkEdges, Counts, Cut, Edge, exact_of, too_many};
 use crate::oracle::reaches;
 use crate::signal::Signal;
@@ -54,7 +54,7 @@ impl Piece {
             let r = exact_of(
                 signal,
                 chunk,
-                Of::Samples,
+                SampleTransform::Samples,
                 (q, i, j as usize),
                 &mut x,
                 &mut y,
@@ -93,7 +93,7 @@ pub(super) fn join(
     signal: &Signal<'_>,
     chunk: &Chunk,
     cut: &Cut,
-    found: Vec<Found>,
+    found: Vec<WalkResult>,
     mut extra: Vec<Vec<Edge>>,
 ) -> Result<ChunkEdges> {
     let nodes = signal.nodes();
@@ -234,9 +234,9 @@ mod tests {
                 pieces.push(piece);
             }
             let last = pieces.split_off(of / 2);
-            let part = |pieces| Found {
+            let part = |pieces| WalkResult {
                 pieces,
-                ..Found::default()
+                ..WalkResult::default()
             };
             vec![part(pieces), part(last)]
         };

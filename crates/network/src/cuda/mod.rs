@@ -19,8 +19,8 @@ mod walker;
 use betz_base::{Error, ErrorKind, Progress, Result};
 use betz_kernels::{Sample, network as kernels};
 
-use crate::block::Of;
-use crate::chunk::{Done, informations};
+use crate::block::SampleTransform;
+use crate::chunk::{ChunkResult, informations};
 use crate::engine::{Cut, extreme_pairs};
 use crate::oracle::Undefined;
 use crate::plan::Plan;
@@ -30,7 +30,7 @@ use crate::spec::{Measure, Sign};
 use crate::window::Chunk;
 
 use limits::Limits;
-use walker::{Asked, Found, Walker};
+use walker::{WalkRequest, WalkResult, Walker};
 
 /// What [`Plan::count_on_device`] found, and where the time went.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -133,7 +133,7 @@ impl Walkers {
         chunk: &Chunk,
         most: u64,
         progress: &dyn Progress,
-    ) -> Result<Done> {
+    ) -> Result<ChunkResult> {
         let cut = cut(plan, chunk, most)?;
         let found = self.find(signal, chunk, &cut, plan.rules.margin(), true, progress)?;
         let mut undefined = Vec::new();
@@ -147,12 +147,18 @@ impl Walkers {
                 _ => extreme.push((q, node)),
             }
         }
-        let extra = extreme_pairs(signal, (chunk, Of::Samples), &extreme, &cut, progress)?;
+        let extra = extreme_pairs(
+            signal,
+            (chunk, SampleTransform::Samples),
+            &extreme,
+            &cut,
+            progress,
+        )?;
         let mut edges = join::join(signal, chunk, &cut, found, extra)?;
         if plan.spec().measure == Measure::GaussianInformation {
-            informations(signal, chunk, Of::Samples, &mut edges);
+            informations(signal, chunk, SampleTransform::Samples, &mut edges);
         }
-        Ok(Done {
+        Ok(ChunkResult {
             edges,
             undefined,
             extreme: extreme.len() as u64,
@@ -168,8 +174,8 @@ impl Walkers {
         margin: f64,
         fetch: bool,
         progress: &dyn Progress,
-    ) -> Result<Vec<Found>> {
-        let asked = Asked {
+    ) -> Result<Vec<WalkResult>> {
+        let asked = WalkRequest {
             chunk: *chunk,
             threshold: cut.thresholds.first().copied().unwrap_or(1.0),
             margin,
@@ -212,7 +218,7 @@ impl Walkers {
 }
 
 fn cut(plan: &Plan, chunk: &Chunk, most: u64) -> Result<Cut> {
-    let Keep::Reaching { threshold, strict } = plan.keep() else {
+    let Keep::Reaching { threshold, strict } = Keep::new(plan.spec(), plan.nodes) else {
         limits::can(plan.spec(), 0)?;
         return Err(Error::new(
             ErrorKind::Internal,

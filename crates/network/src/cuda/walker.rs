@@ -33,7 +33,7 @@ const RESIDENT: u32 = 2;
 
 /// What is asked of a walker.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct WalkRequest {
     pub(super) chunk: Chunk,
     pub(super) threshold: f64,
     pub(super) margin: f64,
@@ -47,7 +47,7 @@ pub(super) struct Asked {
 
 /// What a walker found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct WalkResult {
     /// The edges of each walk.
     pub(super) pieces: Vec<Piece>,
     /// (window, node, state) that are not 0, by window, then node.
@@ -79,7 +79,7 @@ pub(super) struct Walker {
 }
 
 /// What a chunk's walk is given.
-struct Prepared<T> {
+struct WalkInput<T> {
     shape: Shape,
     samples: Buffer<T>,
     fill: Buffer<f64>,
@@ -95,13 +95,13 @@ struct Prepared<T> {
 }
 
 /// The size from which pairs are brought out of the walk.
-fn least(asked: &Asked) -> f64 {
+fn least(asked: &WalkRequest) -> f64 {
     asked.threshold - asked.margin
 }
 
 /// A window's sum of squares is at least the square of this, so that the sum of products of a pair that is brought out
 /// is at least 2, with room for rounding.
-fn unit(asked: &Asked) -> f64 {
+fn unit(asked: &WalkRequest) -> f64 {
     (2.0001 / least(asked).max(kernels::LEAST)).sqrt()
 }
 
@@ -180,10 +180,10 @@ impl Walker {
     pub(super) fn find<T: Sample>(
         &mut self,
         samples: &[T],
-        asked: &Asked,
+        asked: &WalkRequest,
         progress: &dyn Progress,
-    ) -> Result<Found> {
-        let mut found = Found::default();
+    ) -> Result<WalkResult> {
+        let mut found = WalkResult::default();
         let shape = Shape::new(self.nodes, &asked.chunk);
         let own = tiles(shape.blocks(), self.share);
         if own.is_empty() {
@@ -276,12 +276,12 @@ impl Walker {
         &self,
         shape: Shape,
         samples: Buffer<T>,
-        asked: &Asked,
-    ) -> Result<Prepared<T>> {
+        asked: &WalkRequest,
+    ) -> Result<WalkInput<T>> {
         let context = &self.context;
         let (cells, stretched) = (shape.cells(), shape.stretches() * shape.padded);
         let mut squares: Buffer<f64> = context.alloc(cells)?;
-        let mut prepared = Prepared {
+        let mut prepared = WalkInput {
             shape,
             samples,
             fill: context.alloc(shape.padded)?,
@@ -369,10 +369,10 @@ impl Walker {
     /// Walks the tiles in `range`; what was counted, and the slots taken.
     fn walk<T: Sample>(
         &self,
-        prepared: &Prepared<T>,
+        prepared: &WalkInput<T>,
         tiles: &Buffer<u32>,
         range: Range<usize>,
-        asked: &Asked,
+        asked: &WalkRequest,
         edges: &mut Edges,
     ) -> Result<(Buffer<u64>, u64)> {
         let shape = prepared.shape;
@@ -419,8 +419,8 @@ impl Walker {
     /// Decides what is near the threshold; the counts.
     fn recheck<T: Sample>(
         &self,
-        prepared: &Prepared<T>,
-        asked: &Asked,
+        prepared: &WalkInput<T>,
+        asked: &WalkRequest,
         edges: &mut Edges,
         tally: &mut Buffer<u64>,
         slots: u64,
@@ -448,7 +448,7 @@ impl Walker {
     }
 
     /// The (window, node)s that have a state.
-    fn states<T>(&self, prepared: &Prepared<T>) -> Result<Vec<(u32, u32, u8)>> {
+    fn states<T>(&self, prepared: &WalkInput<T>) -> Result<Vec<(u32, u32, u8)>> {
         if self.context.download(&prepared.odd, 1)?[0] == 0 {
             return Ok(Vec::new());
         }

@@ -52,7 +52,7 @@ pub const LARGEST: u64 = 2 << 30;
 const COMPACT: f32 = 32_767.0;
 
 /// What `meta` begins with.
-pub const META_BEGINS: &str = "{\"kind\":\"network\",";
+pub(crate) const META_BEGINS: &str = "{\"kind\":\"network\",";
 
 /// A network, its nodes, and where it came from.
 ///

@@ -13,13 +13,13 @@ use super::measures::{clustering, paths, transitivity};
 /// A graph with the same degrees and other neighbours (Maslov and Sneppen 2002): `swaps` times an edge,
 /// two edges a–b, c–d become a–d, c–b if neither is there yet. Weights stay with their edges' first
 /// nodes.
-pub fn rewired(graph: &Graph, swaps: usize, seed: u64) -> Graph {
+pub(crate) fn rewired(graph: &Graph, swaps: usize, seed: u64) -> Graph {
     shuffled(graph, swaps, seed, |_, _| true)
 }
 
 /// The same where every swap brings nodes closer on a ring in the order of their numbers: a lattice
 /// of the same degrees, nearly (Sporns and Zwi 2004).
-pub fn latticed(graph: &Graph, swaps: usize, seed: u64) -> Graph {
+pub(crate) fn latticed(graph: &Graph, swaps: usize, seed: u64) -> Graph {
     let nodes = graph.nodes() as u32;
     let apart = move |(a, b): (u32, u32)| a.abs_diff(b).min(nodes - a.abs_diff(b));
     shuffled(

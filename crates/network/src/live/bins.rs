@@ -45,7 +45,7 @@ pub(super) struct Bins {
 
 /// What a step has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Done {
+pub(super) enum StepOutcome {
     Nothing,
     Bin,
     /// A window, whose edges are those of [`Live::newest`].
@@ -69,7 +69,7 @@ impl Bins {
     }
 
     /// The next step; `hurry` leaves out the edges of a window that it completes.
-    pub(super) fn take(&mut self, step: &StepRecord, hurry: bool) -> Done {
+    pub(super) fn take(&mut self, step: &StepRecord, hurry: bool) -> StepOutcome {
         self.begin_step(step.tick, step.after_rest || step.after_gap);
         for &(channel, count) in &step.fired {
             match self.sums.get_mut(channel as usize) {
@@ -98,10 +98,10 @@ impl Bins {
         self.last = Some(tick);
     }
 
-    fn end_step(&mut self, hurry: bool) -> Done {
+    fn end_step(&mut self, hurry: bool) -> StepOutcome {
         self.filled += 1;
         if self.filled < self.bin_steps {
-            return Done::Nothing;
+            return StepOutcome::Nothing;
         }
         self.filled = 0;
         self.told.bins += 1;
@@ -120,10 +120,14 @@ impl Bins {
             Ok(true) => {
                 self.told.windows += 1;
                 self.told.skipped_windows += u64::from(hurry);
-                if hurry { Done::Bin } else { Done::Window }
+                if hurry {
+                    StepOutcome::Bin
+                } else {
+                    StepOutcome::Window
+                }
             }
             // There is a count for each channel: nothing is refused.
-            Ok(false) | Err(_) => Done::Bin,
+            Ok(false) | Err(_) => StepOutcome::Bin,
         }
     }
 

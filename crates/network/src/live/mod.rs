@@ -208,7 +208,7 @@ impl Live {
     ///
     /// # Errors
     /// As [`Live::push`].
-    pub fn push_only(&mut self, counts: &[u16]) -> Result<bool> {
+    pub(crate) fn push_only(&mut self, counts: &[u16]) -> Result<bool> {
         let whole = self.take(counts)?;
         self.windows += usize::from(whole);
         Ok(whole)

@@ -9,7 +9,7 @@ use betz_base::{Error, ErrorKind, Result};
 use betz_runtime::stream::{STEP_WORDS, StepReader, StepRecord, step_ring};
 use hdrhistogram::Histogram;
 
-use super::bins::{Bins, Done, LiveCounts};
+use super::bins::{Bins, LiveCounts, StepOutcome};
 use super::feed::LiveFeed;
 use super::{Edges, Live, LiveSpec};
 use crate::graph::Graph;
@@ -287,7 +287,7 @@ impl Worker {
             steps += 1;
             // A thread that is far behind catches up without looking for edges.
             let done = self.bins.take(&self.step, self.ring.is_crowded());
-            if done != Done::Nothing {
+            if done != StepOutcome::Nothing {
                 self.hand_over(done, since);
                 since = Instant::now();
             }
@@ -299,16 +299,16 @@ impl Worker {
     }
 
     /// After a bin, and with the window that it has completed.
-    fn hand_over(&mut self, done: Done, since: Instant) {
+    fn hand_over(&mut self, done: StepOutcome, since: Instant) {
         let mut events = Vec::new();
-        if done == Done::Window {
+        if done == StepOutcome::Window {
             events = self.find_communities();
         }
         let nanoseconds = since.elapsed().as_nanos().min(u128::from(u64::MAX)) as u64;
         let mut newest = self.results.lock();
         newest.times.saturating_record(nanoseconds);
         newest.counts = self.bins.told;
-        if done == Done::Window {
+        if done == StepOutcome::Window {
             std::mem::swap(&mut newest.edges, self.bins.live.edges_mut());
             newest.ticks = self.bins.ticks(newest.edges.start);
             newest.events = events;

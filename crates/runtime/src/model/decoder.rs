@@ -238,11 +238,6 @@ impl Decoder {
         self.parts.head.name()
     }
 
-    /// Whether it is a linear map of the filtered spikes and nothing else: no head, no limits.
-    pub fn is_linear(&self) -> bool {
-        self.parts.head == Head::Linear && self.parts.limits == Limits::default()
-    }
-
     /// Name and unit of each output.
     pub fn outputs(&self) -> &[OutputInfo] {
         &self.parts.outputs

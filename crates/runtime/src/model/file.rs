@@ -77,10 +77,21 @@ impl Decoder {
     /// begin with the path.
     pub fn load(path: &Path) -> Result<Self> {
         let read = || {
+            // Looked at before it is opened: opening a pipe waits for somebody to write into it.
+            let about = std::fs::metadata(path)?;
+            if !about.is_file() {
+                return Err(std::io::Error::other("expected a regular file"));
+            }
+            if about.len() > MAX_BYTES as u64 {
+                let text = format!("expected at most {MAX_BYTES} bytes, got {}", about.len());
+                return Err(std::io::Error::other(text));
+            }
             let mut bytes = Vec::new();
-            // One byte more than may be there: a pipe or a device never ends.
+            bytes.try_reserve_exact(about.len() as usize)?;
+            // It may have grown meanwhile.
+            let most = MAX_BYTES as u64 + 1;
             std::fs::File::open(path)?
-                .take(MAX_BYTES as u64 + 1)
+                .take(most)
                 .read_to_end(&mut bytes)?;
             Ok(bytes)
         };

@@ -111,7 +111,8 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::InvalidCheckpoint`] for bytes that are damaged or no checkpoint,
     /// [`ErrorKind::UnsupportedVersion`] for one of another version of Betz,
-    /// [`ErrorKind::Mismatch`] for one of another model (or of the same with another mask), and
+    /// [`ErrorKind::Mismatch`] for one of another model (or of the same with another mask) or of a session
+    /// that has a slew limit where this one has none (or the reverse), and
     /// [`ErrorKind::InvalidArgument`] during a model swap. The session is unchanged then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         if self.running().is_swapping() {
@@ -154,6 +155,15 @@ impl Session {
         if fingerprint != model {
             return Err(Error::mismatch(format!(
                 "checkpoint: expected one of the model {model:#018x} that this session runs, got one of {fingerprint:#018x}"
+            )));
+        }
+        if last_count != kept as u64 && last_count == (3 * outputs - kept) as u64 {
+            let (own, its) = match self.slew() {
+                Some(_) => ("with", "without"),
+                None => ("without", "with"),
+            };
+            return Err(Error::mismatch(format!(
+                "checkpoint: expected one of a session {own} a slew limit, got one of a session {its}"
             )));
         }
         let number = |word: &[u8; 8]| f64::from_le_bytes(*word);

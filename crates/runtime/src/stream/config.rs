@@ -28,7 +28,8 @@ pub enum UnknownChannels {
 /// deadline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionConfig {
-    /// Bounds of the outputs, one entry per output; `None` for no bounds.
+    /// Bounds of the outputs, one entry per output; `None` for no bounds. They hold for whatever is given out,
+    /// also for what [`hold`](Self::hold) and [`slew`](Self::slew) make of the estimates.
     pub clamp: Option<Vec<Clamp>>,
     /// False for a channel that is to take no part (an electrode that has gone bad), one entry per
     /// channel; holds for models swapped in as well. A channel the model masks stays masked.
@@ -93,9 +94,11 @@ pub(super) fn check_clamp(clamp: &[Clamp], outputs: usize) -> Result<()> {
         )));
     }
     for (i, Clamp { low, high }) in clamp.iter().enumerate() {
-        if low.is_nan() || high.is_nan() || low > high {
+        // Also refuses NaN, and bounds that let only an infinity through.
+        let has_finite = *low < f32::INFINITY && *high > f32::NEG_INFINITY && low <= high;
+        if !has_finite {
             return Err(Error::argument(format!(
-                "clamp of output {i}: expected low <= high, got [{low}, {high}]"
+                "clamp of output {i}: expected low <= high with finite values between them, got [{low}, {high}]"
             )));
         }
     }

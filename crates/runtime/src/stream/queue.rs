@@ -8,7 +8,7 @@ use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
 use super::ledger::Ledger;
-use super::{Session, StepRefused, StepStatus};
+use super::{Input, Session, StepRefused, StepStatus};
 use betz_base::error::{Error, Result};
 use betz_base::ring::ring;
 
@@ -256,10 +256,10 @@ impl SpikeConsumer {
         session.count_losses(losses - self.losses_reported, late, future);
         self.losses_reported = losses;
         session.set_clock(self.tick);
-        // A queue that is never marked cannot tell.
-        let stale = entry.marked.is_some_and(|marked| marked < self.tick);
+        // An acquisition that has not begun is as silent as one that has stopped.
+        let stale = entry.marked.is_none_or(|marked| marked < self.tick);
         let status = StepStatus::STALE.when(stale);
-        match session.step_spikes_as(&self.channels, status, out) {
+        match session.try_step_as(&Input::Spikes(&self.channels), status, out) {
             Ok(()) => {
                 self.tick = self.tick.saturating_add(1);
                 Ok(())

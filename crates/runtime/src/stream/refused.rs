@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use betz_base::error::Error;
+use betz_base::error::{Error, ErrorKind};
 
 /// Why a step was refused: what was expected, what came and where. Allocates nothing, as a loop wants it
-/// ([`SpikeConsumer::try_step`](super::SpikeConsumer::try_step)); becomes an [`Error`]
+/// ([`Session::try_step`](super::Session::try_step),
+/// [`SpikeConsumer::try_step`](super::SpikeConsumer::try_step)); becomes an [`Error`]
 /// with [`into_error`](Self::into_error).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum StepRefused {
     /// `out` is not one per output.
@@ -17,6 +18,29 @@ pub enum StepRefused {
         /// Length of `out`.
         got: usize,
     },
+    /// The input has not one entry per channel.
+    Channels {
+        /// Channels of the model.
+        expected: usize,
+        /// Entries of the input.
+        got: usize,
+    },
+    /// A count that is not from 0 to 65,535.
+    Count {
+        /// Its channel.
+        channel: usize,
+        /// The count.
+        got: f32,
+    },
+    /// A value that is not finite, or further than 10¹⁵ from 0.
+    Value {
+        /// Its channel.
+        channel: usize,
+        /// The value.
+        got: f32,
+    },
+    /// The model does not estimate variances.
+    NoVariances,
     /// A channel that the model does not have, where those are to be refused.
     UnknownChannel {
         /// Which spike of the tick, from 0.
@@ -35,6 +59,20 @@ impl fmt::Display for StepRefused {
                 f,
                 "estimates: expected room for {expected}, one per output of the model, got {got}"
             ),
+            Self::Channels { expected, got } => write!(
+                f,
+                "counts: expected {expected}, one per channel of the model, got {got}"
+            ),
+            Self::Count { channel, got } => {
+                write!(f, "count of channel {channel}: expected 0 to 65535, got {got}")
+            }
+            Self::Value { channel, got } => write!(
+                f,
+                "value of channel {channel}: expected a finite number of at most 1e15, got {got}"
+            ),
+            Self::NoVariances => f.write_str(
+                "variances: expected a model that estimates them (betz train --variance), got one that does not",
+            ),
             Self::UnknownChannel {
                 spike: _,
                 channel,
@@ -50,9 +88,19 @@ impl fmt::Display for StepRefused {
 impl std::error::Error for StepRefused {}
 
 impl StepRefused {
-    /// The same with a message, which is allocated:
-    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch).
+    /// Kind of the error that it becomes.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Self::Count { .. } | Self::Value { .. } => ErrorKind::InvalidArgument,
+            Self::NoVariances => ErrorKind::InsufficientData,
+            Self::Outputs { .. } | Self::Channels { .. } | Self::UnknownChannel { .. } => {
+                ErrorKind::Mismatch
+            }
+        }
+    }
+
+    /// The same with a message, which is allocated.
     pub fn into_error(self) -> Error {
-        Error::mismatch(self.to_string())
+        Error::new(self.kind(), self.to_string())
     }
 }

@@ -14,11 +14,11 @@ use super::swap::{Command, Mailbox, Retired};
 use super::tap::{Attached, MAX_TAPS};
 use super::timing::Timing;
 use super::{
-    Clamp, Health, HealthReader, Latency, PreparedModel, SessionConfig, Stats, StepStatus, Swapper,
-    UnknownChannels,
+    Clamp, Health, HealthReader, Latency, PreparedModel, SessionConfig, Stats, StepRefused,
+    StepStatus, Swapper, UnknownChannels,
 };
 use crate::model::Decoder;
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time.
 ///
@@ -160,19 +160,23 @@ impl Session {
     /// tell them ([`PreparedModel::tells_variances`]); [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when
     /// `out` is not one per output.
     pub fn variances(&self, out: &mut [f32]) -> Result<()> {
+        self.try_variances(out).map_err(StepRefused::into_error)
+    }
+
+    /// As [`variances`](Self::variances), with a refusal that allocates nothing.
+    ///
+    /// # Errors
+    /// As [`variances`](Self::variances).
+    pub fn try_variances(&self, out: &mut [f32]) -> std::result::Result<(), StepRefused> {
         if !self.model().tells_variances() {
-            return Err(Error::new(
-                ErrorKind::InsufficientData,
-                "variances: expected a model that tells them (betz train --variance), got one that does not",
-            ));
+            return Err(StepRefused::NoVariances);
         }
         let logs = self.running.active().log_variances();
         if out.len() != logs.len() {
-            return Err(Error::mismatch(format!(
-                "variances: expected room for {}, one per output, got {}",
-                logs.len(),
-                out.len()
-            )));
+            return Err(StepRefused::Outputs {
+                expected: logs.len(),
+                got: out.len(),
+            });
         }
         for (out, log) in out.iter_mut().zip(logs) {
             *out = log.exp() as f32;

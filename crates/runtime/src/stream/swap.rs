@@ -220,19 +220,6 @@ impl Swapper {
         self.swap_prepared_with(model, options)
     }
 
-    /// As [`swap`](Self::swap), with a model prepared already and a warm-up of one's own choice. 0
-    /// takes over at the next tick, from rest.
-    ///
-    /// # Errors
-    /// As [`swap`](Self::swap).
-    pub fn swap_prepared(&mut self, model: Arc<PreparedModel>, warm_up_steps: u64) -> Result<()> {
-        let options = SwapOptions {
-            warm_up_steps: Some(warm_up_steps),
-            ..SwapOptions::default()
-        };
-        self.swap_prepared_with(model, &options)
-    }
-
     /// As [`swap_with`](Self::swap_with), with a model prepared already.
     ///
     /// # Errors

@@ -129,6 +129,22 @@ fn another_model_or_mask_is_refused() {
 }
 
 #[test]
+fn a_checkpoint_under_another_slew_policy_is_a_mismatch_that_names_it() {
+    let decoder = model(9);
+    let config = SessionConfig {
+        slew: Some(vec![0.5; 2]),
+        ..SessionConfig::default()
+    };
+    let limited = Session::open(&decoder, config).unwrap();
+    let free = open(&decoder);
+    for (from, mut to) in [(&limited, free.clone()), (&free, limited.clone())] {
+        let error = to.restore(&from.checkpoint().unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch);
+        assert!(error.message().contains("slew limit"), "{error}");
+    }
+}
+
+#[test]
 fn room_and_swaps() {
     let mut session = open(&model(0));
     let mut short = vec![0; session.checkpoint_len() - 1];

@@ -205,6 +205,74 @@ fn data_that_stop_are_held_and_then_come_to_rest() {
 }
 
 #[test]
+fn an_acquisition_that_never_begins_is_stale_and_held() {
+    let config = SessionConfig {
+        hold: Some(Hold::default()),
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&model(4), config).unwrap();
+    let (mut producer, mut consumer) = spike_queue(64, LateSpikes::Take).unwrap();
+    let mut out = [0.0; 2];
+    for _ in 0..100 {
+        consumer.step(&mut session, &mut out).unwrap();
+        let held = StepStatus::STALE | StepStatus::HELD;
+        assert!(session.status().contains(held), "{}", session.status());
+    }
+    producer.mark(consumer.tick());
+    consumer.step(&mut session, &mut out).unwrap();
+    assert!(session.status().is_ok(), "{}", session.status());
+}
+
+/// A slew limit would hold an output outside bounds that were tightened, held outputs would rest there.
+#[test]
+fn bounds_hold_for_whatever_is_given_out() {
+    let config = SessionConfig {
+        slew: Some(vec![0.001; 2]),
+        hold: Some(Hold {
+            rest: Some(vec![50.0, -50.0]),
+            ..Hold::default()
+        }),
+        ..SessionConfig::default()
+    };
+    let mut session = Session::open(&model(5), config).unwrap();
+    let mut swapper = session.swapper().unwrap();
+    let mut out = [0.0; 2];
+    session.step_spikes(&[1, 2], &mut out).unwrap();
+    let low = out[0].max(out[1]) + 10.0;
+    let bounds = Clamp {
+        low,
+        high: low + 1.0,
+    };
+    swapper.set_clamp(Some(vec![bounds; 2])).unwrap();
+    for step in 0..300 {
+        if step < 100 {
+            session.step_spikes(&[3], &mut out).unwrap();
+        } else {
+            session.step_stale(&mut out).unwrap();
+        }
+        assert!(out.iter().all(|v| (low..=low + 1.0).contains(v)), "{out:?}");
+    }
+    assert!(session.status().contains(StepStatus::CLAMPED));
+}
+
+#[test]
+fn bounds_that_let_only_an_infinity_through_are_refused() {
+    for (low, high) in [
+        (f32::INFINITY, f32::INFINITY),
+        (f32::NEG_INFINITY, f32::NEG_INFINITY),
+        (f32::NAN, 1.0),
+        (2.0, 1.0),
+    ] {
+        let config = SessionConfig {
+            clamp: Some(vec![Clamp { low, high }; 2]),
+            ..SessionConfig::default()
+        };
+        let error = Session::open(&model(6), config).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{low} {high}");
+    }
+}
+
+#[test]
 fn flagged_steps_are_believed_for_a_while() {
     let parts = model(7).into_parts();
     let decoder = Decoder::new(DecoderParts {

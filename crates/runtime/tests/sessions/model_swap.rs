@@ -8,10 +8,19 @@ use super::common::{counts, decoder, rng};
 use betz_base::ErrorKind;
 use betz_runtime::model::DecoderParts;
 use betz_runtime::model::{Decoder, LowPass};
-use betz_runtime::stream::{PreparedModel, Session, SessionConfig, Step, SwapState, Tap};
+use betz_runtime::stream::{
+    PreparedModel, Session, SessionConfig, Step, SwapOptions, SwapState, Tap,
+};
 
 const CHANNELS: usize = 12;
 const TICKS: usize = 600;
+
+fn warming(steps: u64) -> SwapOptions<'static> {
+    SwapOptions {
+        warm_up_steps: Some(steps),
+        ..SwapOptions::default()
+    }
+}
 
 fn models() -> (Decoder, Decoder, Vec<u16>) {
     let rng = &mut rng(0);
@@ -74,7 +83,9 @@ fn a_warm_up_of_ones_own_choice() {
         let mut swapper = session.swapper().unwrap();
         let mut got = run(&mut session, &counts, 0..50);
         let model = Arc::new(PreparedModel::new(&new, None).unwrap());
-        swapper.swap_prepared(model, warm_up).unwrap();
+        swapper
+            .swap_prepared_with(model, &warming(warm_up))
+            .unwrap();
         got.extend(run(&mut session, &counts, 50..TICKS));
         let then = 50 + warm_up as usize;
         let new_from_then = run(&mut open(&new), &counts, 50..TICKS);
@@ -217,7 +228,7 @@ fn swaps_from_another_thread() {
             let mut retired = 0;
             for i in 0..requests {
                 let model = &models[i % 2];
-                while swapper.swap_prepared(Arc::clone(model), 3).is_err() {
+                while (swapper.swap_prepared_with(Arc::clone(model), &warming(3))).is_err() {
                     std::thread::yield_now();
                 }
                 retired += swapper.reclaim();

@@ -52,7 +52,7 @@ pub(super) struct Inspect<'a> {
     pub(super) track: bool,
 }
 
-/// What was seen.
+/// Result of the inspection.
 pub(super) struct Seen {
     /// A minimum below the threshold on some channel.
     pub(super) crossing: bool,
@@ -60,7 +60,7 @@ pub(super) struct Seen {
     pub(super) largest: f32,
 }
 
-/// How far the running median may go from that of training: a channel that goes silent must not cross all the
+/// Largest ratio of the running median to that of training: a channel that goes silent must not cross all the
 /// time.
 pub(super) const LOWEST: f32 = 0.3;
 pub(super) const HIGHEST: f32 = 10.0;

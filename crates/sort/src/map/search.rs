@@ -46,7 +46,7 @@ pub(super) struct Nodes {
     halves: Vec<f32>,
 }
 
-/// What a search finds for each sample.
+/// Result of a search for each sample.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// The nearest node.

@@ -12,7 +12,7 @@ use crate::spec::{Network, Rule};
 /// Sources whose rows are made at a time by one task.
 const SOURCES: usize = 128;
 
-/// What was built, besides the parts.
+/// Facts about the build, besides the parts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Built {
     pub(crate) synapses: u64,
@@ -234,7 +234,7 @@ fn append(part: &mut Part, rows: Rows) -> Result<()> {
     let total = part.keys.len() + rows.keys.len();
     if u32::try_from(total).is_err() {
         return Err(Error::argument(format!(
-            "expected at most {} synapses a thread, got more: use more threads",
+            "expected at most {} synapses per thread, got more: use more threads",
             u32::MAX
         )));
     }

@@ -22,7 +22,7 @@ use crate::spec::Network;
 /// Blocks between two looks whether to go on.
 const LOOK: u64 = 256;
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared<'a> {
     lists: &'a [Vec<RwLock<Vec<u32>>>],
     barrier: Barrier,

@@ -5,7 +5,6 @@
 //! 0.2 s later, and the speed), in training alone.
 
 mod clusters;
-mod search;
 
 use betz_linear::{Cholesky, Mat};
 use rayon::prelude::*;
@@ -15,7 +14,6 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 
 pub(crate) use clusters::Clusters;
-pub(crate) use search::Teams;
 
 /// What is added to the covariance within clusters, as a part of its mean diagonal.
 const SHRINKAGE: f64 = 1e-3;

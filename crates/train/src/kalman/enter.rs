@@ -2,10 +2,10 @@
 
 use super::intent::intended;
 use super::{Dynamics, SteadyKalman};
-use crate::TrainOptions;
 use crate::folds::Part;
-use crate::latents::{Latents, run};
-use crate::validate::{BankSums, Found, Study};
+use crate::latents::{Latents, filter_latents};
+use crate::options::TrainOptions;
+use crate::validate::{BankChoice, BankSums, Study};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_gram::gram::NormalEquations;
@@ -41,7 +41,7 @@ impl Entrant {
     pub(crate) fn all(
         data: &DatasetView<'_>,
         options: &TrainOptions,
-        found: &Found,
+        found: &BankChoice,
         refit: bool,
         progress: &dyn Progress,
     ) -> Result<Vec<Self>> {
@@ -90,7 +90,7 @@ impl Entrant {
     fn new(
         data: &DatasetView<'_>,
         options: &TrainOptions,
-        found: &Found,
+        found: &BankChoice,
         (configuration, bank, ridge): (String, FilterBank, f64),
         (folds, total): (&[NormalEquations], NormalEquations),
         labels: Option<Vec<f32>>,
@@ -98,7 +98,7 @@ impl Entrant {
         let parts = &found.split.folds;
         let labelled = labelled(data, labels.as_deref());
         let dynamics_of = |data: &DatasetView<'_>| {
-            let of = |p: &Vec<Part>| Dynamics::of(data, p, options.delay_steps);
+            let of = |p: &Vec<Part>| Dynamics::new(data, p, options.delay_steps);
             let dynamics: Vec<Dynamics> = parts.iter().map(of).collect();
             let zeros = Dynamics::zeros(data.outputs.len());
             let all = dynamics.iter().fold(zeros, |sum, d| sum.plus(d, 1.0));
@@ -135,12 +135,12 @@ impl Entrant {
         &self,
         data: &DatasetView<'_>,
         options: &TrainOptions,
-        found: &Found,
+        found: &BankChoice,
     ) -> Result<SteadyKalman> {
         let parts: Vec<Part> = found.split.folds.iter().flatten().copied().collect();
-        let movement = Dynamics::of(data, &parts, options.delay_steps);
+        let movement = Dynamics::new(data, &parts, options.delay_steps);
         let labelled = labelled(data, self.labels.as_deref());
-        let labels = Dynamics::of(&labelled, &parts, options.delay_steps);
+        let labels = Dynamics::new(&labelled, &parts, options.delay_steps);
         SteadyKalman::fit(&self.total, &labels, &movement, self.ridge)
     }
 
@@ -174,7 +174,7 @@ impl SteadyKalman {
             intercept: self.offset.clone(),
             variances: Vec::new(),
         };
-        let innovations = run(&latents, data, bank, options.low_pass)?;
+        let innovations = filter_latents(&latents, data, bank, options.low_pass)?;
         for part in parts {
             let of = |s: &&betz_recording::Segment| {
                 s.start <= part.segment.start && part.segment.stop <= s.stop

@@ -66,7 +66,7 @@ impl Dynamics {
     }
 
     /// The sums over the paired steps of `parts`.
-    pub(crate) fn of(data: &DatasetView<'_>, parts: &[Part], delay_steps: i64) -> Self {
+    pub(crate) fn new(data: &DatasetView<'_>, parts: &[Part], delay_steps: i64) -> Self {
         let n = data.outputs.len();
         let mut sums = Self::zeros(n);
         for part in parts {

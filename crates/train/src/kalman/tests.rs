@@ -140,7 +140,7 @@ fn textbook(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) {
         segment: data.segments[0],
         from: 0,
     };
-    let [of_labels, movement] = [labels, data].map(|d| Dynamics::of(&d.view(), &[part], 0));
+    let [of_labels, movement] = [labels, data].map(|d| Dynamics::new(&d.view(), &[part], 0));
     let steady = SteadyKalman::fit(&sums(labels, y), &of_labels, &movement, 0.0).unwrap();
 
     // A, W, C, Q by least squares on centred values, then predict and update with the full gain.
@@ -251,10 +251,10 @@ fn sums_over_neighbours_add_up() {
         segment: Segment { start, stop },
         from: start,
     };
-    let all = Dynamics::of(&data.view(), &[part(0, 40), part(40, 100)], 0);
-    let first = Dynamics::of(&data.view(), &[part(0, 40)], 0);
+    let all = Dynamics::new(&data.view(), &[part(0, 40), part(40, 100)], 0);
+    let first = Dynamics::new(&data.view(), &[part(0, 40)], 0);
     let rest = all.clone().plus(&first, -1.0);
-    let expected = Dynamics::of(&data.view(), &[part(40, 100)], 0);
+    let expected = Dynamics::new(&data.view(), &[part(40, 100)], 0);
     assert_eq!((rest.steps, rest.pairs), (60.0, 59.0));
     for (a, b) in rest.after_before.iter().zip(&expected.after_before) {
         assert!((a - b).abs() < 1e-9 * b.abs().max(1.0));
@@ -269,10 +269,10 @@ fn outputs_that_stand_still_are_refused() {
         segment: data.segments[0],
         from: 0,
     };
-    let dynamics = Dynamics::of(&data.view(), &[part], 0);
+    let dynamics = Dynamics::new(&data.view(), &[part], 0);
     let error = SteadyKalman::fit(&sums(&data, &y), &dynamics, &dynamics, 1.0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData);
-    let none = Dynamics::of(&data.view(), &[], 0);
+    let none = Dynamics::new(&data.view(), &[], 0);
     let error = SteadyKalman::fit(&sums(&data, &y), &none, &none, 1.0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData);
 }

@@ -28,7 +28,7 @@ pub(crate) trait Family {
         latents: usize,
         passes: &[usize],
         progress: &dyn Progress,
-    ) -> Result<Compared<Self::Config>>;
+    ) -> Result<Residuals<Self::Config>>;
 
     /// The basis of `config` as `fold`'s training steps make it.
     ///
@@ -73,7 +73,7 @@ impl Plan {
 
 /// A configuration and what it leaves unexplained.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Left<C> {
+pub(crate) struct Residual<C> {
     /// The pass that compared it.
     pub(crate) pass: usize,
     pub(crate) config: C,
@@ -83,17 +83,17 @@ pub(crate) struct Left<C> {
 
 /// What configurations leave unexplained of one fold, or of several.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Compared<C> {
-    pub(crate) left: Vec<Left<C>>,
+pub(crate) struct Residuals<C> {
+    pub(crate) left: Vec<Residual<C>>,
     /// Sums over the held-out steps that count.
     pub(crate) truth: Truth,
 }
 
-impl<C> Compared<C> {
+impl<C> Residuals<C> {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there was nothing to
     /// compare.
-    pub(crate) fn new(left: Vec<Left<C>>, truth: Option<Truth>) -> Result<Self> {
+    pub(crate) fn new(left: Vec<Residual<C>>, truth: Option<Truth>) -> Result<Self> {
         match truth {
             Some(truth) => Ok(Self { left, truth }),
             None => Err(Error::argument(
@@ -112,7 +112,7 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    pub(crate) fn of(sums: &NormalEquations) -> Self {
+    pub(crate) fn new(sums: &NormalEquations) -> Self {
         Self {
             steps: sums.steps as f64,
             sum: sums.output_sum.clone(),
@@ -152,8 +152,8 @@ pub(crate) fn compared<F: Family>(
     (split, folds): (&Split<'_>, std::ops::Range<usize>),
     (latents, passes): (usize, &[usize]),
     progress: &dyn Progress,
-) -> Result<Option<Compared<F::Config>>> {
-    let mut all: Option<Compared<F::Config>> = None;
+) -> Result<Option<Residuals<F::Config>>> {
+    let mut all: Option<Residuals<F::Config>> = None;
     for (k, fold) in split.folds().enumerate() {
         if !folds.contains(&k) {
             continue;
@@ -168,7 +168,7 @@ pub(crate) fn compared<F: Family>(
     Ok(all)
 }
 
-impl<C: PartialEq> Compared<C> {
+impl<C: PartialEq> Residuals<C> {
     /// The same configurations over other folds as well.
     pub(crate) fn add(&mut self, other: &Self) {
         self.truth.add(&other.truth);
@@ -186,7 +186,7 @@ impl<C: PartialEq> Compared<C> {
 }
 
 /// A kind fitted to a training set.
-pub(crate) struct Fitted<B> {
+pub(crate) struct FamilyFit<B> {
     pub(crate) basis: B,
     pub(crate) plan: Plan,
     /// Longest norm of latents that is not clipped.
@@ -206,7 +206,7 @@ pub(crate) fn fit<F: Family>(
     fold: Fold<'_>,
     config: &F::Config,
     progress: &dyn Progress,
-) -> Result<Fitted<F::Basis>> {
+) -> Result<FamilyFit<F::Basis>> {
     let plan = F::plan(config);
     let walk = fold.walk(plan.latents)?;
     let basis = family.basis(fold, config, progress)?;
@@ -218,7 +218,7 @@ pub(crate) fn fit<F: Family>(
     };
     let every: Vec<usize> = (0..sums.features).collect();
     let readout = ridge_readout(&sums, &every, plan.kappa)?;
-    Ok(Fitted {
+    Ok(FamilyFit {
         basis,
         plan,
         radius: walk.radius,

@@ -2,9 +2,9 @@
 
 use rayon::prelude::*;
 
-use crate::TrainOptions;
 use crate::folds::Part;
-use crate::validate::Found;
+use crate::options::TrainOptions;
+use crate::validate::BankChoice;
 use betz_base::error::Result;
 use betz_gram::gram::paired_steps;
 use betz_gram::score::{mean_r2, place_error, score_estimates};
@@ -17,7 +17,7 @@ use super::{Kind, KindScore};
 /// # Errors
 /// Those of the scores.
 pub(super) fn score(
-    (data, options, found): (&DatasetView<'_>, &TrainOptions, &Found),
+    (data, options, found): (&DatasetView<'_>, &TrainOptions, &BankChoice),
     kind: Kind,
     configuration: String,
     estimates: &[f32],
@@ -46,7 +46,7 @@ pub(super) fn score(
 pub(super) fn median_error(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     estimates: &[f32],
 ) -> Result<Option<f64>> {
     let held = held_segments(found);
@@ -55,7 +55,7 @@ pub(super) fn median_error(
     Ok(place.map(|place| place.median))
 }
 
-fn held_segments(found: &Found) -> Vec<Segment> {
+fn held_segments(found: &BankChoice) -> Vec<Segment> {
     let parts = found.split.folds.iter().flatten();
     let mut held: Vec<Segment> = parts.map(|p| p.segment).collect();
     held.sort_unstable_by_key(|s| s.start);
@@ -67,7 +67,7 @@ fn held_segments(found: &Found) -> Vec<Segment> {
 fn gain(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     estimates: &[f32],
 ) -> (f64, f64) {
     let n = data.outputs.len();

@@ -6,27 +6,32 @@
 
 pub(crate) mod family;
 mod gain;
+mod lifts;
 mod model;
 mod nonlinear;
 mod others;
 mod race;
 mod regions;
 pub(crate) mod split;
+mod teams;
 
-use super::blank::Cleaned;
-use super::validate::{self, Found};
-use super::{Search, TrainOptions, Trained};
-use crate::experts::Teams;
-use crate::lift::Lifts;
+use super::blank::CleanData;
+use super::validate::{self, BankChoice};
+use crate::device::Trained;
+
+use crate::options::TrainOptions;
 use crate::recurrent::UNITS_MULTIPLE;
+use crate::search::Search;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, OutputScore};
+use lifts::Lifts;
 use nonlinear::{MOST_LATENTS, Nonlinear};
 use others::{kalman_score, place_score, recurrent_score};
+use teams::Teams;
 
 /// Gains below this many standard errors over folds do not pay for another kind.
 const ERRORS: f64 = 2.0;
@@ -213,23 +218,13 @@ pub fn train_kinds_on<'d>(
 ) -> Result<(Trained, Comparison)> {
     kinds.check()?;
     let data = &data.into();
-    let cleaned = Cleaned::of(data)?;
+    let cleaned = CleanData::new(data)?;
     let artefacts = cleaned.artefacts;
     let data = &cleaned.view(data);
-    let found = validate::run(device, data, options, search, progress)?;
+    let found = validate::cross_validate_banks(device, data, options, search, progress)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
-    if [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts]
-        .into_iter()
-        .any(asked)
-    {
-        let features = data.channels() as u128 * found.validation.bank.len() as u128;
-        // Beside the sums: the noise or the whitened sums, their factors, and what is solved for.
-        betz_base::memory::plan(
-            format_args!("decoders behind {features} features"),
-            features.pow(2) * 48 + data.steps as u128 * 512,
-        )?;
-    }
+    plan_memory(data, &found, kinds)?;
     let comparison = |scores: Vec<KindScore>| Comparison {
         taken: taken(&scores, kinds),
         kinds: scores,
@@ -287,25 +282,42 @@ pub fn train_kinds_on<'d>(
     if let Some(decoder) = other(&comparison)? {
         return Ok((found.trained(decoder), comparison));
     }
+    let seed = kinds.seed;
     let decoder = match (comparison.taken, lift, team) {
-        (Kind::Lift, Some(config), _) => {
-            let whole = behind.whole(progress)?;
-            let fitted = family::fit(&lifts, behind.all(&whole), &config, progress)?;
-            let head = model::lift(&fitted, kinds.seed);
-            behind.decoder((&whole, fitted.plan.latents), head, scores)?
-        }
-        (Kind::Experts, _, Some(config)) => {
-            let whole = behind.whole(progress)?;
-            let fitted = family::fit(&teams, behind.all(&whole), &config, progress)?;
-            let head = model::experts(&fitted, kinds.seed);
-            behind.decoder((&whole, fitted.plan.latents), head, scores)?
-        }
+        (Kind::Lift, Some(config), _) => behind.fit(
+            &lifts,
+            &config,
+            |fit| model::lift(fit, seed),
+            scores,
+            progress,
+        )?,
+        (Kind::Experts, _, Some(config)) => behind.fit(
+            &teams,
+            &config,
+            |fit| model::experts(fit, seed),
+            scores,
+            progress,
+        )?,
         _ => {
             let trained = validate::finish(data, options, found, progress)?;
             return Ok((trained, comparison));
         }
     };
     Ok((found.trained(decoder), comparison))
+}
+
+/// Refuses kinds whose matrices do not fit in memory beside the sums: the noise or the whitened sums, their
+/// factors, and the right-hand sides.
+fn plan_memory(data: &DatasetView<'_>, found: &BankChoice, kinds: &KindOptions) -> Result<()> {
+    let wide = [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts];
+    if !wide.iter().any(|kind| kinds.kinds.contains(kind)) {
+        return Ok(());
+    }
+    let features = data.channels() as u128 * found.validation.bank.len() as u128;
+    betz_base::memory::plan(
+        format_args!("decoders behind {features} features"),
+        features.pow(2) * 48 + data.steps as u128 * 512,
+    )
 }
 
 /// The kind to take: of those asked for the best, but the linear unless the best gains more than two
@@ -330,7 +342,7 @@ fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
 fn linear_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
 ) -> Result<KindScore> {
     let scores = found.validation.scores.clone();
     let outputs = data.outputs.len();

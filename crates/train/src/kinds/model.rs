@@ -1,12 +1,12 @@
 //! Fitted kinds in the form that a decoder keeps.
 
-use super::family::Fitted;
+use super::family::FamilyFit;
 use crate::experts::Gate;
 use crate::lift::Cosines;
 use betz_runtime::model::{self, Experts, FilteredReadout, Head, Lift};
 
 /// The head of a lift.
-pub(super) fn lift(fitted: &Fitted<Cosines>, seed: u64) -> Head {
+pub(super) fn lift(fitted: &FamilyFit<Cosines>, seed: u64) -> Head {
     let cosines = &fitted.basis;
     Head::Lift(Lift {
         cosines: model::Cosines {
@@ -20,7 +20,7 @@ pub(super) fn lift(fitted: &Fitted<Cosines>, seed: u64) -> Head {
 }
 
 /// The head of experts.
-pub(super) fn experts(fitted: &Fitted<Gate>, seed: u64) -> Head {
+pub(super) fn experts(fitted: &FamilyFit<Gate>, seed: u64) -> Head {
     let gate = &fitted.basis;
     Head::Experts(Experts {
         gate: model::Gate {
@@ -33,7 +33,7 @@ pub(super) fn experts(fitted: &Fitted<Gate>, seed: u64) -> Head {
     })
 }
 
-fn readout<B>(fitted: &Fitted<B>) -> FilteredReadout {
+fn readout<B>(fitted: &FamilyFit<B>) -> FilteredReadout {
     let outputs = fitted.readout.intercept.len();
     let (direct, filtered) = fitted.readout.weights.split_at(fitted.mean.len() * outputs);
     FilteredReadout {

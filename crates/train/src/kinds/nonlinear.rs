@@ -1,19 +1,19 @@
 //! What the nonlinear kinds share in training: the sums of the targets, latents of every fold and of the
 //! whole, scores, and the decoder's linear engine.
 
-use super::family::{Family, held_out};
+use super::family::{self, Family, FamilyFit, held_out};
 use super::race::race;
 use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, gain, regions::regions};
-use crate::TrainOptions;
 use crate::device::normal_equations;
 use crate::fit::{checked, silent};
 use crate::folds::Folds;
-use crate::held_out::{HeldOut, Solving};
-use crate::latents::{Latents, Targets, run, targets};
+use crate::held_out::{HeldOut, SolveTask};
+use crate::latents::{Latents, Targets, filter_latents, targets};
 use crate::limits::limits;
-use crate::retained::Retained;
-use crate::validate::{BankSums, Found, Study};
+use crate::options::TrainOptions;
+use crate::retained::StoredStatistics;
+use crate::validate::{BankChoice, BankSums, Study};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_gram::solve::{CentredEquations, FeatureNames, Solution};
@@ -32,7 +32,7 @@ const MOST_REGIONS: usize = 4;
 pub(super) struct Nonlinear<'a> {
     data: DatasetView<'a>,
     options: &'a TrainOptions,
-    found: &'a Found,
+    found: &'a BankChoice,
     /// What its latents predict.
     targets: Targets,
     split: Split<'a>,
@@ -56,7 +56,7 @@ impl<'a> Nonlinear<'a> {
     pub(super) fn new(
         data: DatasetView<'a>,
         options: &'a TrainOptions,
-        found: &'a Found,
+        found: &'a BankChoice,
         progress: &dyn Progress,
     ) -> Result<Self> {
         let targets = targets(&data);
@@ -112,6 +112,20 @@ impl<'a> Nonlinear<'a> {
         Ok((*config, score))
     }
 
+    /// The decoder of `family` in `config`, fitted to the whole recording, with the readout that `head` makes.
+    pub(super) fn fit<F: Family>(
+        &self,
+        family: &F,
+        config: &F::Config,
+        head: impl FnOnce(&FamilyFit<F::Basis>) -> Head,
+        scores: Vec<OutputScore>,
+        progress: &dyn Progress,
+    ) -> Result<Decoder> {
+        let whole = self.whole(progress)?;
+        let fit = family::fit(family, self.all(&whole), config, progress)?;
+        self.decoder((&whole, fit.plan.latents), head(&fit), scores)
+    }
+
     /// Latents of the whole recording.
     ///
     /// # Errors
@@ -144,7 +158,7 @@ impl<'a> Nonlinear<'a> {
             }
         }
         let latents = Latents::new(&total, &solution, MOST_LATENTS)?;
-        let z = run(&latents, &self.data, bank, options.low_pass)?;
+        let z = filter_latents(&latents, &self.data, bank, options.low_pass)?;
         let mut fold_of = vec![NOWHERE; self.data.steps];
         for segment in self.data.segments {
             fold_of[segment.start as usize..segment.stop as usize].fill(0);
@@ -207,13 +221,13 @@ impl<'a> Nonlinear<'a> {
                 data.outputs.to_vec(),
             )
         };
-        Retained::kept_in(checked(parts)?, &whole.sums, options.retain)
+        StoredStatistics::kept_in(checked(parts)?, &whole.sums, options.retain)
     }
 }
 
 /// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
 fn split_of<'a>(
-    (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &'a Found),
+    (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &'a BankChoice),
     folds: &Folds,
     most: usize,
     progress: &dyn Progress,
@@ -228,7 +242,7 @@ fn split_of<'a>(
     };
     let paths = found.bank.paths.taken(found.bank.path);
     let sums = BankSums::new(&study, bank, paths, folds, &|_| {})?;
-    let solving = Solving {
+    let solving = SolveTask {
         placement,
         solver: options.solver,
         mask: MaskPolicy::Mask,
@@ -251,7 +265,7 @@ fn split_of<'a>(
         let held = HeldOut::new(solving, &sums.total, fold)?;
         let solution = held.solve(found.bank.best.ridge)?;
         let latents = Latents::new(held.rest(), &solution, MOST_LATENTS)?;
-        let z = run(&latents, &data, bank, options.low_pass)?;
+        let z = filter_latents(&latents, &data, bank, options.low_pass)?;
         stages.push(Stage { latents, z });
     }
     let split = Split {

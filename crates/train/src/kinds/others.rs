@@ -3,8 +3,9 @@
 use super::{Kind, KindOptions, KindScore, gain, nonlinear};
 use crate::fit::checked;
 use crate::limits::limits;
-use crate::validate::Found;
-use crate::{TrainOptions, kalman, place, recurrent};
+use crate::options::TrainOptions;
+use crate::validate::BankChoice;
+use crate::{kalman, place, recurrent};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_recording::DatasetView;
@@ -12,7 +13,7 @@ use betz_runtime::model::{Decoder, DecoderParts, Head, Kalman, TrainingRecord};
 use betz_runtime::psc::FilterBank;
 
 /// One of them, with what was chosen for it.
-pub(super) enum Other {
+pub(super) enum OtherKind {
     Kalman(kalman::Entrant),
     Place(place::Entrant),
     Recurrent(recurrent::Entrant),
@@ -22,10 +23,10 @@ pub(super) enum Other {
 pub(super) fn kalman_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     kind: Kind,
     progress: &dyn Progress,
-) -> Result<(Other, KindScore)> {
+) -> Result<(OtherKind, KindScore)> {
     let refit = kind == Kind::Refit;
     let mut best: Option<(kalman::Entrant, KindScore)> = None;
     for entrant in kalman::Entrant::all(data, options, found, refit, progress)? {
@@ -45,17 +46,17 @@ pub(super) fn kalman_score(
     }
     let (entrant, score) =
         best.ok_or_else(|| Error::argument("kalman: expected something to observe, got nothing"))?;
-    Ok((Other::Kalman(entrant), score))
+    Ok((OtherKind::Kalman(entrant), score))
 }
 
 /// The best decoder of place, and how it does.
 pub(super) fn place_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     across: Option<usize>,
     progress: &dyn Progress,
-) -> Result<(Other, KindScore)> {
+) -> Result<(OtherKind, KindScore)> {
     let entrant = place::Entrant::new(data, options, found, across, progress)?;
     let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
     let score = gain::score(
@@ -65,17 +66,17 @@ pub(super) fn place_score(
         &entrant.estimates,
         entrant.multiply_adds(spikes, data.outputs.len()),
     )?;
-    Ok((Other::Place(entrant), score))
+    Ok((OtherKind::Place(entrant), score))
 }
 
 /// The recurrent decoder of the recording's usual sizes, or of those that `kinds` names, and how it does.
 pub(super) fn recurrent_score(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     kinds: &KindOptions,
     progress: &dyn Progress,
-) -> Result<(Other, KindScore)> {
+) -> Result<(OtherKind, KindScore)> {
     let entrant = recurrent::Entrant::new(data, options, found, kinds, progress)?;
     let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
     let score = gain::score(
@@ -85,11 +86,11 @@ pub(super) fn recurrent_score(
         &entrant.estimates,
         entrant.multiply_adds(spikes, data.outputs.len()),
     )?;
-    Ok((Other::Recurrent(entrant), score))
+    Ok((OtherKind::Recurrent(entrant), score))
 }
 
 /// The linear engine of a decoder, and what is behind it.
-struct Made {
+struct EngineAndHead {
     bank: FilterBank,
     weights: Vec<f64>,
     intercept: Vec<f64>,
@@ -97,7 +98,7 @@ struct Made {
     steps: u64,
 }
 
-impl Other {
+impl OtherKind {
     /// The decoder of the whole recording, which did as `score` says.
     ///
     /// # Errors
@@ -106,7 +107,7 @@ impl Other {
         &self,
         data: &DatasetView<'_>,
         options: &TrainOptions,
-        found: &Found,
+        found: &BankChoice,
         score: &KindScore,
         progress: &dyn Progress,
     ) -> Result<Decoder> {
@@ -124,7 +125,7 @@ impl Other {
                 record.gram_path = found.bank.path.name().into();
                 record.solver = options.solver.name().into();
                 let filter = entrant.whole(data, options, found)?;
-                Made {
+                EngineAndHead {
                     bank: entrant.bank.clone(),
                     weights: filter.gain,
                     intercept: filter.offset,
@@ -140,7 +141,7 @@ impl Other {
             }
             Self::Place(entrant) => {
                 let whole = entrant.whole(data, options)?;
-                Made {
+                EngineAndHead {
                     bank: whole.bank,
                     weights: whole.weights,
                     intercept: whole.intercept,

@@ -1,6 +1,6 @@
 //! Which configuration of a kind does best on what it was not trained on: a race, since most are behind soon.
 
-use super::family::{Compared, Family, compared};
+use super::family::{Family, Residuals, compared};
 use super::split::Split;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
@@ -60,7 +60,7 @@ pub(super) fn race<F: Family>(
     Ok(all.left[best.ok_or_else(none)?].config)
 }
 
-fn joined<C: PartialEq>(a: Option<Compared<C>>, b: Option<Compared<C>>) -> Option<Compared<C>> {
+fn joined<C: PartialEq>(a: Option<Residuals<C>>, b: Option<Residuals<C>>) -> Option<Residuals<C>> {
     match (a, b) {
         (Some(mut a), Some(b)) => {
             a.add(&b);
@@ -71,7 +71,7 @@ fn joined<C: PartialEq>(a: Option<Compared<C>>, b: Option<Compared<C>>) -> Optio
 }
 
 /// The pass and the score of every configuration.
-fn scores<C: PartialEq>(all: &Compared<C>, elsewhere: Option<&Compared<C>>) -> Vec<(usize, f64)> {
+fn scores<C: PartialEq>(all: &Residuals<C>, elsewhere: Option<&Residuals<C>>) -> Vec<(usize, f64)> {
     let mut scores: Vec<(usize, f64)> = all.left.iter().map(|l| l.pass).zip(all.r2()).collect();
     if let Some(elsewhere) = elsewhere {
         for ((_, r2), elsewhere) in scores.iter_mut().zip(elsewhere.r2()) {
@@ -108,7 +108,7 @@ fn ahead(scores: &[(usize, f64)]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::family::{Left, Truth};
+    use super::super::family::{Residual, Truth};
     use super::*;
 
     #[test]
@@ -131,15 +131,15 @@ mod tests {
     fn a_twentieth_of_the_score_is_of_regions() {
         let mut sums = betz_gram::NormalEquations::zeros(1, 1);
         (sums.steps, sums.output_sum[0], sums.output_sq_sum[0]) = (10, 0.0, 100.0);
-        let compared = |residuals: [f64; 3]| Compared {
+        let compared = |residuals: [f64; 3]| Residuals {
             left: (residuals.iter().enumerate())
-                .map(|(pass, residual)| Left {
+                .map(|(pass, residual)| Residual {
                     pass,
                     config: pass,
                     residual: vec![*residual],
                 })
                 .collect(),
-            truth: Truth::of(&sums),
+            truth: Truth::new(&sums),
         };
         let all = compared([5.0, 6.0, 50.0]);
         let got = scores(&all, Some(&compared([45.0, 16.0, f64::NAN])));

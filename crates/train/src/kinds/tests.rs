@@ -172,7 +172,8 @@ fn a_decoder_says_what_training_saw() {
             ..Search::ridge()
         };
         let data = &data.view();
-        let found = validate::run(&Device::cpu(), data, &options, &search, &()).unwrap();
+        let found =
+            validate::cross_validate_banks(&Device::cpu(), data, &options, &search, &()).unwrap();
         let behind = Nonlinear::new(*data, &options, &found, &()).unwrap();
         let whole = behind.whole(&()).unwrap();
         let lifts = Lifts::new(Some(6), Some(32), 5);

@@ -8,7 +8,7 @@
 mod run;
 mod targets;
 
-pub(crate) use run::{quantile_of_norms, run};
+pub(crate) use run::{filter_latents, quantile_of_norms};
 pub(crate) use targets::{Targets, labels, targets};
 
 use betz_base::error::{Error, ErrorKind, Result};

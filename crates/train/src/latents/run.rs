@@ -15,7 +15,7 @@ const SEGMENTS: usize = 16;
 ///
 /// # Errors
 /// Those of the low-pass.
-pub(crate) fn run(
+pub(crate) fn filter_latents(
     latents: &Latents,
     data: &DatasetView<'_>,
     bank: &FilterBank,

@@ -206,7 +206,7 @@ fn a_run_over_the_recording_gives_the_latents_of_its_responses() {
         .collect();
     let (latents, _, _, responses) = made(&data, 3);
     let bank = cases::bank(&[(0.06, 0), (0.1, 1)]);
-    let z = run(&latents, &data.view(), &bank, None).unwrap();
+    let z = filter_latents(&latents, &data.view(), &bank, None).unwrap();
     let columns = data.steps_in_segments();
     let expected = latents_of(&latents, &responses, columns);
     let mut column = 0;

@@ -1,10 +1,6 @@
 //! The lift: cosines of random projections of the latents beside the latents themselves (random Fourier
 //! features, Rahimi & Recht 2007), read out linearly.
 
-mod search;
-
-pub(crate) use search::Lifts;
-
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;

@@ -7,32 +7,19 @@ use betz_device::Placement;
 use betz_runtime::model::{Decoder, TrainingRecord};
 
 use super::job::{Groups, Job};
-use super::partial::{Facts, Group};
+use super::partial::{BestBank, Facts, Group};
 use super::words::Words;
 use crate::active::spread;
 use crate::device::Trained;
 use crate::fit;
 use crate::options::RidgeChoice;
-use crate::sums::{Beside, Form, SolveOptions, Sums, fixed};
+use crate::sums::{Form, RecordingFacts, SolveOptions, Sums, fixed};
 use crate::validate::{BankSums, Study, all_steps};
 use betz_gram::gram::NormalEquations;
 use betz_gram::score::ScoreSums;
 
-/// The best bank so far.
-pub(super) struct Found {
-    facts: Facts,
-    /// Mean R² of what was held out.
-    r2: f64,
-    /// The ridge for the whole, where folds chose it.
-    ridge: Option<f64>,
-    /// Sums over all groups, where they make up the whole.
-    total: Option<Group>,
-    /// Those of the folds.
-    decoders: Vec<Decoder>,
-}
-
 /// Sums as the first process gets them, one group after the other.
-pub(super) struct Gathered {
+pub(super) struct GroupSums {
     shape: (usize, usize),
     /// Each group's, where they are folds.
     folds: Option<Vec<NormalEquations>>,
@@ -40,7 +27,7 @@ pub(super) struct Gathered {
     total: Option<Result<Group>>,
 }
 
-impl Gathered {
+impl GroupSums {
     /// Takes in the next group's.
     pub(super) fn take(&mut self, group: Group) {
         if let Some(folds) = &mut self.folds {
@@ -60,12 +47,12 @@ impl Gathered {
 
 /// What all processes must know to go on: which bank's sums are wanted over the whole, and what the folds' decoders are.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Decided {
+pub(super) struct FoldDecision {
     pub(super) whole: Option<usize>,
     pub(super) decoders: Vec<Decoder>,
 }
 
-impl Decided {
+impl FoldDecision {
     fn to_words(&self) -> Result<Vec<u64>> {
         let whole = self.whole.map_or(0, |bank| bank as u64 + 1);
         let mut to = vec![whole, self.decoders.len() as u64];
@@ -98,14 +85,14 @@ impl Decided {
 
 impl Job {
     /// Where the first process puts the sums of a bank's groups.
-    pub(super) fn gathered(&self, bank: usize, groups: Groups) -> Gathered {
+    pub(super) fn gathered(&self, bank: usize, groups: Groups) -> GroupSums {
         let folds = groups == Groups::Wanted && self.search.is_some();
         let whole = self.split.as_ref().is_none_or(|split| split.whole);
         let nothing = Group {
             steps: 0,
             values: Vec::new(),
         };
-        Gathered {
+        GroupSums {
             shape: self.shape(bank),
             folds: folds.then(Vec::new),
             total: (!folds || whole).then_some(Ok(nothing)),
@@ -115,16 +102,16 @@ impl Job {
     /// Chooses the ridge by the sums of a bank over the whole recording, and keeps the bank where it is the best yet.
     ///
     /// # Errors
-    /// As [`train_validated_on`](crate::train_validated_on).
+    /// As [`train_validated_on`](crate::validate::train_validated_on).
     pub(super) fn take(
         &mut self,
         facts: Facts,
-        gathered: Gathered,
+        gathered: GroupSums,
         progress: &dyn Progress,
     ) -> Result<()> {
         let total = gathered.total.transpose()?;
         let (Some(search), Some(folds)) = (&self.search, gathered.folds) else {
-            self.found = Some(Found {
+            self.found = Some(BestBank {
                 facts,
                 r2: f64::NAN,
                 ridge: None,
@@ -137,7 +124,7 @@ impl Job {
         let path = facts.path.unwrap_or(self.gram(bank));
         let options = self.options_with(&facts);
         let paths = (self.paths[bank], path);
-        let mut sums = BankSums::of(&self.banks[bank], folds, paths, &options, split)?;
+        let mut sums = BankSums::from_folds(&self.banks[bank], folds, paths, &options, split)?;
         let view = self.view();
         let study = Study {
             placement: &self.placement,
@@ -150,7 +137,7 @@ impl Job {
         let r2 = sums.best.r2;
         // NaN (no output changes) never beats what is there.
         if self.found.as_ref().is_none_or(|found| r2 > found.r2) {
-            self.found = Some(Found {
+            self.found = Some(BestBank {
                 r2,
                 ridge: Some(sums.ridge_of_all(&view, options.delay_steps)),
                 decoders: sums.decoders(&study)?,
@@ -167,9 +154,9 @@ impl Job {
     /// Those of making a model file.
     pub(super) fn decided(&self) -> Result<Vec<u64>> {
         let Some(found) = &self.found else {
-            return Decided::default().to_words();
+            return FoldDecision::default().to_words();
         };
-        Decided {
+        FoldDecision {
             whole: found.total.is_none().then_some(found.facts.bank),
             decoders: found.decoders.clone(),
         }
@@ -180,10 +167,10 @@ impl Job {
     /// over all stretches.
     ///
     /// # Errors
-    /// As [`train_validated_on`](crate::train_validated_on).
+    /// As [`train_validated_on`](crate::validate::train_validated_on).
     pub(super) fn finish(
         mut self,
-        whole: Option<(Facts, Gathered)>,
+        whole: Option<(Facts, GroupSums)>,
         scores: Option<Vec<ScoreSums>>,
     ) -> Result<Trained> {
         let Some(found) = self.found.take() else {
@@ -242,7 +229,7 @@ impl Job {
     ///
     /// # Errors
     /// As [`Sums::over`].
-    pub(super) fn into_sums(self, facts: Facts, gathered: Gathered) -> Result<Sums> {
+    pub(super) fn into_sums(self, facts: Facts, gathered: GroupSums) -> Result<Sums> {
         self.sums_of(facts, gathered.total.transpose()?)
     }
 
@@ -272,7 +259,7 @@ impl Job {
             outputs: self.outline.outputs,
         };
         fixed::check_squares(fixed::squares_in(&all.values, facts.shape))?;
-        let beside = Beside {
+        let beside = RecordingFacts {
             segments: self.survey.segments.len() as u64,
             spikes: facts.spikes,
             artefacts: facts.artefacts,

@@ -10,8 +10,7 @@ use betz_runtime::model::MAX_DELAY_STEPS;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 use super::Outline;
-use super::chosen::Found;
-use super::partial::{Facts, Group};
+use super::partial::{BestBank, Facts, Group};
 use super::survey::Survey;
 use crate::choice::{Choice, Paths, choose_for};
 use crate::fit;
@@ -54,7 +53,7 @@ pub(super) struct Job {
     pub(super) most: Option<u64>,
     pub(super) split: Option<Folds>,
     /// Of the first process.
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<BestBank>,
 }
 
 /// What is summed in one pass over the recording.
@@ -78,7 +77,7 @@ impl Job {
     /// The training of a recording of which `survey` is.
     ///
     /// # Errors
-    /// As [`train_validated_on`](crate::train_validated_on) refuses data, names and options.
+    /// As [`train_validated_on`](crate::validate::train_validated_on) refuses data, names and options.
     pub(super) fn new(
         device: &Device,
         outline: &Outline,

@@ -41,7 +41,7 @@ use crate::options::{TrainOptions, TrainingPlan};
 use crate::sums::Sums;
 
 use betz_gram::score::ScoreSums;
-use chosen::{Decided, Gathered};
+use chosen::{FoldDecision, GroupSums};
 pub use evaluate::{Decoded, evaluate};
 #[cfg(feature = "npz")]
 pub use file::File;
@@ -96,7 +96,7 @@ pub struct Work<'a> {
 
 impl Work<'_> {
     /// Trains a linear decoder on the recording that `read` reads. What
-    /// [`train_validated_on`](crate::train_validated_on) gives, or [`train_on`](crate::train_on) without a search, to
+    /// [`train_validated_on`](crate::validate::train_validated_on) gives, or [`train_on`](crate::device::train_on) without a search, to
     /// rounding; the same bits whatever the team. The first process has the decoder, the others none.
     ///
     /// Memory of Γ = features² × 8 bytes: in every process the sums of the folds that are at work (see
@@ -115,7 +115,7 @@ impl Work<'_> {
                     .map(|()| Vec::new())
             })?;
         }
-        let decided = Decided::from_words(&self.of_first(|| job.decided())?)?;
+        let decided = FoldDecision::from_words(&self.of_first(|| job.decided())?)?;
         let whole = match decided.whole {
             Some(bank) => Some(self.summed(&job, read, bank, Groups::Whole)?),
             None => None,
@@ -185,7 +185,7 @@ impl Work<'_> {
         let (own, mut known) = (self.own(), None);
         ahead::each(read, &own, Survey::reach, |done, stretch, data| {
             tell(self.progress, "survey", done, own.len())?;
-            let next = Survey::of(&data, stretch.clone());
+            let next = Survey::new(&data, stretch.clone());
             match &mut known {
                 None => known = Some(next),
                 Some(known) => Survey::append(known, &next)?,
@@ -219,7 +219,7 @@ impl Work<'_> {
         read: &mut dyn Read,
         bank: usize,
         groups: Groups,
-    ) -> Result<(Facts, Gathered)> {
+    ) -> Result<(Facts, GroupSums)> {
         let passes = job.passes(bank, groups, self.cuts, self.memory);
         let own = |pass: &Pass| self.team.share(pass.stretches.len());
         let total = passes.iter().map(|pass| own(pass).len()).sum();

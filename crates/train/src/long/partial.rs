@@ -1,9 +1,10 @@
 //! Sums over a part of a recording, exact under merging.
 
 use betz_base::error::{Error, Result};
+use betz_runtime::model::Decoder;
 
 use super::words::{Words, put_extremes, put_usual};
-use crate::blank::Usual;
+use crate::blank::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, widen};
 use crate::sums::fixed;
 use betz_gram::gram::{GramPath, NormalEquations};
@@ -16,7 +17,7 @@ pub(super) struct Facts {
     /// Features and outputs.
     pub(super) shape: (usize, usize),
     /// Of the stretches' own steps, without artefacts.
-    pub(super) usual: Usual,
+    pub(super) usual: UsualCounts,
     pub(super) extremes: Vec<Extremes>,
     /// The largest response, where it is asked for.
     pub(super) largest: f64,
@@ -76,9 +77,9 @@ impl Facts {
         Self {
             bank,
             shape,
-            usual: Usual {
+            usual: UsualCounts {
                 counts: vec![0; channels],
-                ..Usual::default()
+                ..UsualCounts::default()
             },
             extremes: vec![NO_LABEL; shape.1],
             largest: 0.0,
@@ -139,4 +140,17 @@ pub(super) const fn path(code: u64) -> Option<GramPath> {
         2 => Some(GramPath::Event),
         _ => None,
     }
+}
+
+/// Sums, ridge and fold decoders of the best bank so far.
+pub(super) struct BestBank {
+    pub(super) facts: Facts,
+    /// Mean R² of the held-out steps.
+    pub(super) r2: f64,
+    /// Ridge for the whole; `None` unless folds chose it.
+    pub(super) ridge: Option<f64>,
+    /// Sums over all groups; `None` unless they make up the whole.
+    pub(super) total: Option<Group>,
+    /// One decoder per fold.
+    pub(super) decoders: Vec<Decoder>,
 }

@@ -8,7 +8,7 @@ use betz_runtime::model::Decoder;
 
 use super::job::{Job, Pass, Stretch};
 use super::partial::{Facts, Group};
-use crate::blank::{Cleaned, Usual};
+use crate::blank::{CleanData, UsualCounts};
 use crate::device::normal_equations;
 use crate::folds::Part;
 use crate::limits::extremes;
@@ -21,7 +21,7 @@ use betz_gram::score::ScoreSums;
 const BEHIND: i64 = 1_000;
 
 /// A stretch in memory, with what lies around it.
-struct Around {
+struct ChunkWithMargins {
     data: Dataset,
     /// The recording's number of its first step.
     first: i64,
@@ -59,7 +59,7 @@ impl Job {
         if stretch.counted {
             let own = around.own(&self.survey.segments, &stretch.steps);
             let own = view.with_segments(&own);
-            facts.usual.add(&Usual::of(&own));
+            facts.usual.add(&UsualCounts::new(&own));
             crate::limits::widen(&mut facts.extremes, extremes(&own).into_iter());
             facts.artefacts += around.artefacts;
             facts.spikes += own.spikes_in_segments().abs().round() as u64;
@@ -182,7 +182,12 @@ impl Job {
     }
 
     /// `data`, the reach of `stretch`, without artefacts and silent channels.
-    fn around(&self, mut data: Dataset, stretch: &Range<i64>, pieces: &[Piece]) -> Result<Around> {
+    fn around(
+        &self,
+        mut data: Dataset,
+        stretch: &Range<i64>,
+        pieces: &[Piece],
+    ) -> Result<ChunkWithMargins> {
         let first = self.reach_of(stretch, pieces).start;
         if let Some(active) = &self.active {
             let mut number = vec![u32::MAX; self.outline.channel_names.len()];
@@ -195,13 +200,13 @@ impl Job {
         let (mut artefacts, view) = (0, data.view());
         if let Some(most) = self.most {
             let found =
-                Cleaned::beyond(&view, most, (stretch.start - first)..(stretch.end - first))?;
+                CleanData::beyond(&view, most, (stretch.start - first)..(stretch.end - first))?;
             artefacts = found.artefacts as u64;
             if let Some(spikes) = found.into_spikes() {
                 data.spikes = spikes;
             }
         }
-        Ok(Around {
+        Ok(ChunkWithMargins {
             data,
             first,
             artefacts,
@@ -249,7 +254,7 @@ impl Job {
     }
 }
 
-impl Around {
+impl ChunkWithMargins {
     /// A stretch of the recording in the steps at hand.
     fn local(&self, start: i64, stop: i64) -> Segment {
         Segment {

@@ -7,7 +7,7 @@ use betz_recording::{Dataset, Segment};
 
 use super::Outline;
 use super::words::{Words, put_extremes, put_usual};
-use crate::blank::Usual;
+use crate::blank::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, extremes, widen};
 
 /// What a recording holds between two of its steps, of which nothing need stay in memory.
@@ -19,7 +19,7 @@ pub(super) struct Survey {
     pub(super) segments: Vec<Segment>,
     /// The first segment began before the first step.
     goes_on: bool,
-    pub(super) usual: Usual,
+    pub(super) usual: UsualCounts,
     /// Whether a channel has an entry in a segment, one a channel.
     pub(super) fires: Vec<bool>,
     pub(super) extremes: Vec<Extremes>,
@@ -36,9 +36,9 @@ impl Survey {
             steps: 0..0,
             segments: Vec::new(),
             goes_on: false,
-            usual: Usual {
+            usual: UsualCounts {
                 counts: vec![0; outline.channel_names.len()],
-                ..Usual::default()
+                ..UsualCounts::default()
             },
             fires: vec![false; outline.channel_names.len()],
             extremes: vec![NO_LABEL; outline.outputs.len()],
@@ -54,7 +54,7 @@ impl Survey {
     }
 
     /// Of the steps `stretch`, from `data`, its [`reach`](Self::reach).
-    pub(super) fn of(data: &Dataset, stretch: Range<i64>) -> Self {
+    pub(super) fn new(data: &Dataset, stretch: Range<i64>) -> Self {
         let first = Self::reach(&stretch).start;
         let lead = stretch.start - first;
         let own = |s: &Segment| Segment {
@@ -83,7 +83,7 @@ impl Survey {
                     .segments
                     .first()
                     .is_some_and(|s| s.start < lead && s.stop > lead),
-            usual: Usual::of(&view),
+            usual: UsualCounts::new(&view),
             fires,
             extremes: extremes(&view),
             spikes: view.spikes_in_segments(),

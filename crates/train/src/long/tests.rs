@@ -1,17 +1,17 @@
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex};
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::Search;
+use crate::device::train_on;
 use crate::options::RidgeChoice;
+use crate::search::Search;
 use crate::sums::SolveOptions;
-use crate::{train_on, train_validated_on};
-use betz_base::team::{Alone, add};
+use crate::validate::train_validated_on;
+use betz_base::team::Alone;
+use betz_base::team::threads::run_team;
 use betz_gram::{GramPath, MaskPolicy};
 use betz_recording::{Segment, Spikes};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
@@ -42,7 +42,7 @@ fn cut(whole: &Dataset, steps: Range<i64>) -> Dataset {
 }
 
 fn surveyed(whole: &Dataset, stretch: Range<i64>) -> Survey {
-    Survey::of(&cut(whole, Survey::reach(&stretch)), stretch)
+    Survey::new(&cut(whole, Survey::reach(&stretch)), stretch)
 }
 
 fn outline(data: &Dataset) -> Outline {
@@ -184,14 +184,15 @@ fn training_in_stretches_is_training_on_the_whole() {
             banks: vec![bank(&[(0.02, 0)]), bank(&[(0.1, 1), (0.4, 0)])],
             ridge: true,
         });
-        let silent = crate::active(&whole).unwrap().unwrap();
+        let silent = crate::active::active(&whole).unwrap().unwrap();
         let cpu = Device::cpu();
         let expected = match &search {
             Some(search) => train_validated_on(&cpu, &silent.data, &train, search, &()),
             None => train_on(&cpu, &silent.data, &train, &()),
         };
         let expected = expected.unwrap().decoder;
-        let expected = crate::spread(expected, &whole.channel_names, &silent.channels).unwrap();
+        let expected =
+            crate::active::spread(expected, &whole.channel_names, &silent.channels).unwrap();
         let long = TrainingPlan {
             options: train,
             search,
@@ -280,64 +281,6 @@ fn work<'a>(
     }
 }
 
-/// What everyone has said, turn by turn.
-type Table = (Mutex<Vec<Vec<Vec<u64>>>>, Condvar);
-
-/// A team of threads, who leave what they have on a table until everyone has seen it.
-struct Threads<'a> {
-    rank: usize,
-    size: usize,
-    table: &'a Table,
-    turn: AtomicUsize,
-}
-
-impl Team for Threads<'_> {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
-
-    fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let (table, told) = self.table;
-        let mut rounds = table.lock().unwrap();
-        if rounds.len() <= turn {
-            rounds.resize(turn + 1, vec![Vec::new(); self.size]);
-        }
-        // A word in front tells what is there from what is not.
-        rounds[turn][self.rank] = [&[1], own].concat();
-        told.notify_all();
-        let all = told
-            .wait_while(rounds, |r| r[turn].iter().any(Vec::is_empty))
-            .unwrap();
-        Ok(all[turn].iter().map(|words| words[1..].to_vec()).collect())
-    }
-
-    fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>> {
-        self.gather(own)
-    }
-
-    fn add(&self, values: &mut [i128]) -> Result<()> {
-        let words: Vec<u64> = values
-            .iter()
-            .flat_map(|&v| [v as u64, (v >> 64) as u64])
-            .collect();
-        values.fill(0);
-        // Another order in every process.
-        let mut all = self.gather(&words)?;
-        all.rotate_left(self.rank);
-        for words in all {
-            let others = words.as_chunks::<2>().0.iter();
-            let whole = |&[low, high]: &[u64; 2]| i128::from(high as i64) << 64 | i128::from(low);
-            add(values, &others.map(whole).collect::<Vec<i128>>())?;
-        }
-        Ok(())
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
     #[test]
@@ -369,18 +312,8 @@ proptest! {
         }
         // More processes than stretches, too.
         for size in [2, 3, 7] {
-            let table = (Mutex::new(Vec::new()), Condvar::new());
-            let of_team: Vec<Option<Vec<u8>>> = std::thread::scope(|scope| {
-                let run = |rank| {
-                    let (train, table) = (&train, &table);
-                    scope.spawn(move || {
-                        let team = Threads { rank, size, table, turn: AtomicUsize::new(0) };
-                        train(&team, if size == 3 { 43 * 16 } else { u64::MAX })
-                    })
-                };
-                let all: Vec<_> = (0..size).map(run).collect();
-                all.into_iter().map(|thread| thread.join().unwrap()).collect()
-            });
+            let memory = if size == 3 { 43 * 16 } else { u64::MAX };
+            let of_team = run_team(size, |team| train(team, memory));
             prop_assert_eq!(of_team[0].as_ref(), Some(&alone));
             prop_assert!(of_team[1..].iter().all(Option::is_none));
         }
@@ -431,7 +364,7 @@ fn what_does_not_belong_together_is_refused() {
         &[0, 1, 8, 0],
         &[0, u64::MAX],
     ] {
-        assert!(Decided::from_words(words).is_err());
+        assert!(FoldDecision::from_words(words).is_err());
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use betz_base::error::{Error, Result};
 
-use crate::blank::Usual;
+use crate::blank::UsualCounts;
 use crate::limits::Extremes;
 
 /// Takes words from the front.
@@ -53,7 +53,7 @@ impl Words<'_> {
         self.next().map(f64::from_bits)
     }
 
-    pub(super) fn usual(&mut self) -> Result<Usual> {
+    pub(super) fn usual(&mut self) -> Result<UsualCounts> {
         let signal = self.next()? != 0;
         let histogram = (0..self.count(2)?)
             .map(|_| Ok((self.next()?, self.next()?)))
@@ -61,7 +61,7 @@ impl Words<'_> {
         let counts = (0..self.count(1)?)
             .map(|_| self.next())
             .collect::<Result<Vec<u64>>>()?;
-        Ok(Usual {
+        Ok(UsualCounts {
             signal,
             histogram,
             counts,
@@ -76,7 +76,7 @@ impl Words<'_> {
     }
 }
 
-pub(super) fn put_usual(to: &mut Vec<u64>, usual: &Usual) {
+pub(super) fn put_usual(to: &mut Vec<u64>, usual: &UsualCounts) {
     to.push(u64::from(usual.signal));
     to.push(usual.histogram.len() as u64);
     to.extend(usual.histogram.iter().flat_map(|(c, s)| [*c, *s]));

@@ -29,7 +29,7 @@ const WORDS: usize = 2;
 
 /// What both ends know.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct FeedCounters {
     /// The last step's tick.
     tick: AtomicI64,
     /// Labels that were refused or found no room.
@@ -40,13 +40,13 @@ pub(super) struct Shared {
 /// allocation, lock or system call; when the ring is full the step is left out, and its trial with it.
 pub struct TrainerTap {
     ring: StepWriter,
-    shared: Arc<Shared>,
+    shared: Arc<FeedCounters>,
 }
 
 /// The labels of a session's steps, from the loop that steps it. Wait-free, as [`TrainerTap`].
 pub struct Labels {
     ring: HeapProd<Item>,
-    shared: Arc<Shared>,
+    shared: Arc<FeedCounters>,
     outputs: usize,
     /// A label of this trial found no room, or its end did not.
     broken: bool,
@@ -59,7 +59,7 @@ pub(super) struct Ends {
     pub(super) labels: Labels,
     pub(super) steps: StepReader,
     pub(super) values: HeapCons<Item>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<FeedCounters>,
 }
 
 /// Rings for `capacity` steps and spikes, and as many values of labels.
@@ -71,7 +71,7 @@ pub(super) fn ends(capacity: usize, outputs: usize) -> Result<Ends> {
     let (mut writer, steps) = step_ring("trainer's ring", capacity, WORDS, None)?;
     // The first step begins a trial.
     writer.rest();
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(FeedCounters::default());
     shared.tick.store(i64::MIN, Ordering::Relaxed);
     Ok(Ends {
         tap: TrainerTap {

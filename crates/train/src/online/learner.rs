@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use super::assemble::Trial;
 use super::config::{TrainerConfig, check_speed};
 use super::paired::{Errors, is_better, is_positive};
-use super::sums::{Forgetting, Over, of_trial};
+use super::sums::{FadingSums, TrialSource, of_trial};
 use super::trial::{Moments, blanked, pairs, without};
-use crate::blank::Usual;
+use crate::blank::UsualCounts;
 use crate::limits::range;
-use crate::retained::{Refit, Retained};
+use crate::retained::{Refit, StoredStatistics};
 use betz_base::error::{Error, Result};
 use betz_gram::decode::decode;
 use betz_runtime::model::{Blanking, Decoder, Head};
@@ -70,7 +70,7 @@ pub enum Verdict {
 
 /// Sums that forget at a pace of their own, and the models they make.
 struct Memory {
-    sums: Forgetting,
+    sums: FadingSums,
     /// Labelled seconds after which what was learned counts half; infinity: nothing is forgotten.
     half_life: f64,
     /// Solved before the trials of this batch.
@@ -81,7 +81,7 @@ struct Memory {
 
 impl Memory {
     /// One that forgets nothing.
-    fn new(sums: Forgetting) -> Self {
+    fn new(sums: FadingSums) -> Self {
         Self {
             sums,
             half_life: f64::INFINITY,
@@ -92,7 +92,7 @@ impl Memory {
 }
 
 /// The model before, while the one in use is watched.
-struct Watched {
+struct PreviousModel {
     decoder: Decoder,
     /// What the one in use errs more, trial by trial.
     worse: Vec<f64>,
@@ -111,9 +111,9 @@ pub(super) struct Learner {
     current: Decoder,
     /// Of the model in use, since it is.
     errors: Errors,
-    previous: Option<Watched>,
+    previous: Option<PreviousModel>,
     labels: Moments,
-    recent: VecDeque<Usual>,
+    recent: VecDeque<UsualCounts>,
     /// True for channels that are left out since they died or scream.
     ill: Vec<bool>,
     best: f64,
@@ -133,10 +133,10 @@ pub(super) struct Learner {
 
 impl Learner {
     /// # Errors
-    /// As [`Retained::of`] and [`Refit::new`]; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind) for a
+    /// As [`StoredStatistics::of`] and [`Refit::new`]; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind) for a
     /// kind that has nothing to adapt, and outputs whose speed depends on the recording.
     pub(super) fn new(decoder: &Decoder, config: &TrainerConfig) -> Result<Self> {
-        let retained = Retained::of(decoder)?;
+        let retained = StoredStatistics::read(decoder)?;
         let over_targets = match decoder.head() {
             Head::Linear => false,
             Head::Lift(_) | Head::Experts(_) => {
@@ -151,7 +151,7 @@ impl Learner {
             }
         };
         let refit = Refit::new(decoder, &retained)?;
-        let mut sums = Forgetting::new(retained.sums);
+        let mut sums = FadingSums::new(retained.sums);
         if let Some(seconds) = config.prior_seconds {
             let there = sums.steps * decoder.step_seconds();
             sums.forget((seconds / there.max(f64::MIN_POSITIVE)).min(1.0));
@@ -285,7 +285,7 @@ impl Learner {
     /// # Errors
     /// As [`Refit::leave_out`] and [`Refit::solve`]; the model then stays.
     pub(super) fn leave_out(&mut self, ill: &[usize]) -> Result<Verdict> {
-        let retained = Retained::of(&self.current)?;
+        let retained = StoredStatistics::read(&self.current)?;
         self.refit.leave_out(ill)?;
         self.ill.fill(false);
         ill.iter().for_each(|&channel| self.ill[channel] = true);
@@ -386,7 +386,7 @@ impl Learner {
     pub(super) fn take_over(&mut self, decoder: Decoder) {
         let old = std::mem::replace(&mut self.current, decoder);
         self.errors.clear();
-        self.previous = Some(Watched {
+        self.previous = Some(PreviousModel {
             decoder: old,
             worse: Vec::new(),
         });
@@ -403,7 +403,7 @@ impl Learner {
     }
 
     /// The model of `sums` as they are; `None` where there are too few steps.
-    fn solve(&self, sums: &Forgetting) -> Result<Option<Decoder>> {
+    fn solve(&self, sums: &FadingSums) -> Result<Option<Decoder>> {
         let sums = sums.whole();
         if sums.steps < FEWEST_STEPS {
             return Ok(None);
@@ -444,7 +444,7 @@ impl Learner {
         } else {
             trial
         };
-        self.recent.push_back(Usual::of(&trial.data.view()));
+        self.recent.push_back(UsualCounts::new(&trial.data.view()));
         if self.recent.len() > RECENT {
             self.recent.pop_front();
         }
@@ -453,7 +453,7 @@ impl Learner {
         let blanking = blanking.or_else(|| decoder.limits().blanking.clone());
         let blanked = blanking.and_then(|b| blanked(trial, &b, decoder.channel_mask()));
         let spikes = blanked.as_ref().unwrap_or(&trial.data.spikes);
-        let over = Over {
+        let over = TrialSource {
             bank: decoder.bank(),
             low_pass: decoder.low_pass(),
             delay_steps: decoder.delay_steps(),

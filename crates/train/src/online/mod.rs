@@ -59,6 +59,7 @@ mod config;
 mod feed;
 mod learner;
 mod paired;
+mod replay;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -72,13 +73,14 @@ pub use assemble::Dropped;
 pub use config::TrainerConfig;
 pub use feed::{Labels, TrainerTap};
 pub use learner::{MAGIC, Verdict};
+pub use replay::{Replay, ReplayEvent, ReplayWindow, follow_verdict, replay_windows};
 pub use thread::Trainer;
 
 use assemble::{Assembler, Shape};
 use betz_base::error::Result;
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{ChannelWatch, PreparedModel};
-use feed::Shared;
+use feed::FeedCounters;
 use learner::Learner;
 
 /// A model that is needed at once warms up for this part of what it remembers: e⁻³ of a spike then is
@@ -118,7 +120,7 @@ pub struct TrainerState {
 pub struct Worker {
     assembler: Assembler,
     learner: Learner,
-    shared: Arc<Shared>,
+    shared: Arc<FeedCounters>,
     config: TrainerConfig,
     watch: Option<ChannelWatch>,
     /// Steps that a model warms up where there is no time.

@@ -10,14 +10,14 @@ use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Sums whose steps count in part.
 #[derive(Clone)]
-pub(super) struct Forgetting {
+pub(super) struct FadingSums {
     sums: NormalEquations,
     /// Steps that are left of those that were added.
     pub(super) steps: f64,
 }
 
 /// What a trial's sums are over.
-pub(super) struct Over<'a> {
+pub(super) struct TrialSource<'a> {
     pub(super) bank: &'a FilterBank,
     pub(super) low_pass: Option<LowPass>,
     pub(super) delay_steps: i64,
@@ -25,7 +25,7 @@ pub(super) struct Over<'a> {
     pub(super) targets: bool,
 }
 
-impl Forgetting {
+impl FadingSums {
     pub(super) fn new(sums: NormalEquations) -> Self {
         Self {
             steps: sums.steps as f64,
@@ -90,7 +90,7 @@ impl Forgetting {
 pub(super) fn of_trial(
     trial: &Trial,
     spikes: SpikesView<'_>,
-    over: &Over<'_>,
+    over: &TrialSource<'_>,
 ) -> Result<NormalEquations> {
     let runs: Vec<Segment> = (trial.labelled.iter())
         .map(|run| Segment {

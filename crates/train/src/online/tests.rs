@@ -2,7 +2,8 @@ mod controls;
 
 use super::feed::ends;
 use super::*;
-use crate::{RidgeChoice, TrainOptions, train};
+use crate::fit::train;
+use crate::options::{RidgeChoice, TrainOptions};
 use betz_base::ErrorKind;
 use betz_gram::gram::{GramPath, normal_equations};
 use betz_gram::{NormalEquations, cases};
@@ -179,7 +180,7 @@ fn without_forgetting_it_is_training_and_with_it_what_the_half_life_says() {
         },
     );
     rig.run(&rest, &in_order(&rest));
-    let mut expected = super::sums::Forgetting::new(sums_of(&data, &data.segments[..12]));
+    let mut expected = super::sums::FadingSums::new(sums_of(&data, &data.segments[..12]));
     for trial in 12..30 {
         expected.forget(0.5_f64.sqrt());
         expected
@@ -343,8 +344,10 @@ fn exchanged_channels_are_learned_and_shuffled_labels_are_not() {
     );
     // It retains the sums that it was solved from.
     let adapted = rig.worker.model();
-    let remover =
-        crate::retained::Remover::new(adapted, &crate::retained::Retained::of(adapted).unwrap());
+    let remover = crate::retained::Remover::new(
+        adapted,
+        &crate::retained::StoredStatistics::read(adapted).unwrap(),
+    );
     assert!(remover.unwrap().without(&[2]).is_ok());
 }
 
@@ -416,7 +419,7 @@ fn channels_that_die_are_left_out_without_labels_and_come_back() {
         rig.verdicts.last(),
         Some(&Verdict::Channels { left_out: 2 })
     );
-    let retained = crate::retained::Retained::of(&model).unwrap();
+    let retained = crate::retained::StoredStatistics::read(&model).unwrap();
     let remover = crate::retained::Remover::new(&model, &retained).unwrap();
     let size = model.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));
     let same = |a: &Decoder, b: &Decoder| {
@@ -461,13 +464,16 @@ fn channels_that_die_are_left_out_without_labels_and_come_back() {
 #[test]
 fn a_lift_adapts_its_first_stage_alone() {
     let data = trials(10, 60);
-    let kinds = crate::KindOptions {
+    let kinds = crate::kinds::KindOptions {
         latents: Some(4),
         units: Some(32),
-        ..crate::KindOptions::among(&[crate::Kind::Lift])
+        ..crate::kinds::KindOptions::among(&[crate::kinds::Kind::Lift])
     };
-    let (device, search) = (betz_device::Device::cpu(), crate::Search::scores_only(2));
-    let lift = crate::train_kinds_on(&device, &data, &options(), &search, &kinds, &());
+    let (device, search) = (
+        betz_device::Device::cpu(),
+        crate::search::Search::scores_only(2),
+    );
+    let lift = crate::kinds::train_kinds_on(&device, &data, &options(), &search, &kinds, &());
     let lift = lift.unwrap().0.decoder;
     let config = TrainerConfig {
         half_life_seconds: 24.0,
@@ -497,7 +503,10 @@ fn what_cannot_be_trained_is_refused_at_open() {
     assert!(refused(&plain, TrainerConfig::default()).contains("--retain"));
     let wide = betz_runtime::model::DecoderParts::linear(
         0.01,
-        crate::Preset::named("reach").unwrap().bank().unwrap(),
+        crate::presets::Preset::named("reach")
+            .unwrap()
+            .bank()
+            .unwrap(),
         (0..1024).map(|c| format!("c{c}")).collect(),
         vec!["x".into()],
     );

@@ -14,21 +14,21 @@ use betz_runtime::stream::{PreparedModel, Replay, SwapOptions, SwapState, Swappe
 
 /// A trainer on its thread. Dropping it ends the thread; the session goes on with the model it has.
 pub struct Trainer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     thread: WorkerThread,
 }
 
 /// What the thread shares with its handle.
-struct Shared {
+struct SharedState {
     /// Held by the thread while it is at a trial.
     worker: Mutex<Worker>,
-    shown: Mutex<Shown>,
+    shown: Mutex<WorkerReport>,
     /// Candidates are to be solved now.
     asked: AtomicBool,
 }
 
 /// What the thread shows.
-struct Shown {
+struct WorkerReport {
     state: TrainerState,
     offer: Option<Offer>,
     given: Given,
@@ -105,8 +105,8 @@ impl Trainer {
     /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) when the system starts no thread.
     pub fn start(worker: Worker, mut swapper: Option<Swapper>) -> Result<Self> {
         let idle = worker.config.idle;
-        let shared = Arc::new(Shared {
-            shown: Mutex::new(Shown {
+        let shared = Arc::new(SharedState {
+            shown: Mutex::new(WorkerReport {
                 state: worker.state(),
                 offer: None,
                 given: None,
@@ -223,7 +223,7 @@ impl Trainer {
     }
 }
 
-impl Shared {
+impl SharedState {
     /// Takes a trial; true where there is nothing to do.
     fn work(&self, swapper: Option<&mut Swapper>) -> bool {
         let mut worker = lock(&self.worker);

@@ -2,9 +2,9 @@
 
 use super::fields::Fields;
 use super::{Config, axes};
-use crate::TrainOptions;
 use crate::folds::Part;
-use crate::validate::Found;
+use crate::options::TrainOptions;
+use crate::validate::BankChoice;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
 use betz_gram::gram::paired_steps;
@@ -86,7 +86,7 @@ impl Entrant {
     pub(crate) fn new(
         data: &DatasetView<'_>,
         options: &TrainOptions,
-        found: &Found,
+        found: &BankChoice,
         across: Option<usize>,
         progress: &dyn Progress,
     ) -> Result<Self> {
@@ -226,7 +226,7 @@ fn configs(across: usize) -> Vec<Config> {
 }
 
 /// Every fold with every smoothing.
-fn each_fold(found: &Found) -> impl Iterator<Item = (usize, f64)> {
+fn each_fold(found: &BankChoice) -> impl Iterator<Item = (usize, f64)> {
     let folds = 0..found.split.folds.len();
     folds.flat_map(|k| SMOOTHINGS.into_iter().map(move |s| (k, s)))
 }
@@ -235,7 +235,7 @@ fn each_fold(found: &Found) -> impl Iterator<Item = (usize, f64)> {
 fn fields_of(
     data: &DatasetView<'_>,
     options: &TrainOptions,
-    found: &Found,
+    found: &BankChoice,
     k: usize,
     config: &Config,
 ) -> Result<Fields> {

@@ -39,6 +39,72 @@ pub(super) struct Fields {
     step_seconds: f64,
 }
 
+/// Place of a step that no decoder is trained on.
+const NOWHERE: u32 = u32::MAX;
+
+/// Spikes of every channel at every place, (channel, place) row-major; `place_of` names each step's place.
+///
+/// # Errors
+/// [`ErrorKind::InvalidRecording`] for a channel that counts less than 0.
+fn count_spikes(data: &DatasetView<'_>, place_of: &[u32], places: usize) -> Result<Vec<f64>> {
+    let mut counts = vec![0.0; data.channels() * places];
+    for (i, (&tick, &channel)) in data
+        .spikes
+        .ticks
+        .iter()
+        .zip(data.spikes.channels)
+        .enumerate()
+    {
+        let place = usize::try_from(tick).ok().and_then(|t| place_of.get(t));
+        let Some(&place) = place.filter(|place| **place != NOWHERE) else {
+            continue;
+        };
+        let weight = f64::from(data.spikes.weight(i));
+        if weight < 0.0 {
+            return Err(Error::recording(format!(
+                "decoder of place: expected counts of spikes, got {weight} in channel {channel} ('{}')",
+                data.channel_names[channel as usize]
+            )));
+        }
+        counts[channel as usize * places + place as usize] += weight;
+    }
+    Ok(counts)
+}
+
+/// The estimate of log-rates from spikes and time at every place, both smoothed, with a prior of the mean.
+struct LogRates<'a> {
+    grid: &'a Grid,
+    cells: &'a [usize],
+    /// Smoothed steps at every place.
+    time: &'a [f64],
+    smoothing: f64,
+    /// Steps at the mean rate that every place is given.
+    prior_steps: f64,
+    /// Lowest rate per step.
+    least: f64,
+    steps: f64,
+}
+
+impl LogRates<'_> {
+    /// ln of spikes per step, (channel, cell) row-major, from `counts` (channel, place).
+    fn of_channels(&self, counts: &[f64]) -> Vec<f64> {
+        (counts.par_chunks_exact(self.time.len()))
+            .flat_map_iter(|counts| {
+                let mean = counts.iter().sum::<f64>() / self.steps;
+                let mut counts = counts.to_vec();
+                self.grid.smooth(&mut counts, self.smoothing);
+                let rate = |&cell: &usize| {
+                    let spikes = counts[cell] + self.prior_steps * mean;
+                    (spikes / (self.time[cell] + self.prior_steps))
+                        .max(self.least)
+                        .ln()
+                };
+                self.cells.iter().map(rate).collect::<Vec<f64>>()
+            })
+            .collect()
+    }
+}
+
 impl Fields {
     /// The fields over the steps of `data` for which `trains` holds and that have a partner.
     ///
@@ -75,7 +141,6 @@ impl Fields {
         let outputs = |row: usize| &data.behavior[row * n..][..n];
 
         // Where each training step was; time, outputs and movement.
-        const NOWHERE: u32 = u32::MAX;
         let mut place_of = vec![NOWHERE; data.steps];
         let mut time = vec![0.0; places];
         let mut sums = vec![vec![0.0; places]; n];
@@ -96,46 +161,23 @@ impl Fields {
                 }
             }
         }
-        let mut counts = vec![0.0; data.channels() * places];
-        for (i, (&tick, &channel)) in data
-            .spikes
-            .ticks
-            .iter()
-            .zip(data.spikes.channels)
-            .enumerate()
-        {
-            let place = usize::try_from(tick).ok().and_then(|t| place_of.get(t));
-            let Some(&place) = place.filter(|place| **place != NOWHERE) else {
-                continue;
-            };
-            let weight = f64::from(data.spikes.weight(i));
-            if weight < 0.0 {
-                return Err(Error::recording(format!(
-                    "decoder of place: expected counts of spikes, got {weight} in channel {channel} ('{}')",
-                    data.channel_names[channel as usize]
-                )));
-            }
-            counts[channel as usize * places + place as usize] += weight;
-        }
+        let counts = count_spikes(data, &place_of, places)?;
 
         let mut visited: Vec<f64> = time.iter().map(|t| f64::from(u8::from(*t > 0.0))).collect();
         grid.smooth(&mut visited, 1.0);
         let cells: Vec<usize> = (0..places).filter(|&p| visited[p] > VISITED).collect();
         grid.smooth(&mut time, smoothing);
         sums.iter_mut().for_each(|sum| grid.smooth(sum, smoothing));
-        let prior = PRIOR_SECONDS / dt;
-        let log_rates: Vec<f64> = (counts.par_chunks_exact(places))
-            .flat_map_iter(|counts| {
-                let mean = counts.iter().sum::<f64>() / steps.len() as f64;
-                let mut counts = counts.to_vec();
-                grid.smooth(&mut counts, smoothing);
-                let rate = |&cell: &usize| {
-                    let rate = (counts[cell] + prior * mean) / (time[cell] + prior);
-                    rate.max(LEAST_HZ * dt).ln()
-                };
-                cells.iter().map(rate).collect::<Vec<f64>>()
-            })
-            .collect();
+        let rates = LogRates {
+            grid: &grid,
+            cells: &cells,
+            time: &time,
+            smoothing,
+            prior_steps: PRIOR_SECONDS / dt,
+            least: LEAST_HZ * dt,
+            steps: steps.len() as f64,
+        };
+        let log_rates = rates.of_channels(&counts);
         let mut total = vec![0.0; cells.len()];
         for rates in log_rates.chunks_exact(cells.len()) {
             total.iter_mut().zip(rates).for_each(|(t, r)| *t += r.exp());
@@ -145,15 +187,11 @@ impl Fields {
         let start: Vec<f64> = cells.iter().map(|&c| time[c] + least).collect();
         let sum: f64 = start.iter().sum();
         let values = cells.iter().flat_map(|&cell| {
-            let mut values: Vec<f64> = (sums.iter())
-                .map(|sum| {
-                    if time[cell] > 0.0 {
-                        sum[cell] / time[cell]
-                    } else {
-                        0.0
-                    }
-                })
-                .collect();
+            let mean = |sum: &Vec<f64>| match time[cell] > 0.0 {
+                true => sum[cell] / time[cell],
+                false => 0.0,
+            };
+            let mut values: Vec<f64> = sums.iter().map(mean).collect();
             for (&o, middle) in axes.iter().zip(grid.middle(cell)) {
                 values[o] = middle;
             }

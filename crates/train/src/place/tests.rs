@@ -1,7 +1,9 @@
 use super::fields::Fields;
 use super::grid::Grid;
 use super::*;
-use crate::{Kind, KindOptions, Search, TrainOptions, train_kinds_on};
+use crate::kinds::{Kind, KindOptions, train_kinds_on};
+use crate::options::TrainOptions;
+use crate::search::Search;
 use betz_base::ErrorKind;
 use betz_device::Device;
 use betz_gram::decode::decode;
@@ -283,7 +285,7 @@ fn what_it_believes_is_what_it_says() {
     spread.sort_by(f32::total_cmp);
     assert!(spread[spread.len() / 2] < 50.0);
     let bank = decoder.bank().clone();
-    let linear = crate::train(&train, &TrainOptions::new(bank), &()).unwrap();
+    let linear = crate::fit::train(&train, &TrainOptions::new(bank), &()).unwrap();
     assert_eq!(
         beliefs(&linear, &test).unwrap_err().kind(),
         ErrorKind::InvalidArgument
@@ -293,7 +295,7 @@ fn what_it_believes_is_what_it_says() {
 fn trained(
     data: &Dataset,
     options: impl FnOnce(&mut TrainOptions),
-) -> betz_base::Result<(Decoder, crate::Comparison)> {
+) -> betz_base::Result<(Decoder, crate::kinds::Comparison)> {
     let filter = |tau_seconds, order| Filter { tau_seconds, order };
     let bank = FilterBank::new(vec![filter(0.2, 0), filter(0.5, 1)]).unwrap();
     let mut chosen = TrainOptions::new(bank);

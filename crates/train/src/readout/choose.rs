@@ -37,7 +37,7 @@ pub(crate) fn ridge_readout(
     subset: &[usize],
     kappa: f64,
 ) -> Result<Weights> {
-    Centred::new(sums, subset)?.solve(sums, subset, kappa)
+    CentredSums::new(sums, subset)?.solve(sums, subset, kappa)
 }
 
 /// What each of `kappas` with each of `subsets` of the features, solved for from `train`, leaves
@@ -55,7 +55,7 @@ pub(crate) fn best_of(
         .par_iter()
         .enumerate()
         .map(|(number, subset)| {
-            let centred = Centred::new(train, subset)?;
+            let centred = CentredSums::new(train, subset)?;
             let mut candidates = Vec::with_capacity(kappas.len());
             for &kappa in kappas {
                 let residual = match centred.solve(train, subset, kappa) {
@@ -103,13 +103,13 @@ fn residuals(sums: &NormalEquations, subset: &[usize], found: &Weights) -> Vec<f
 }
 
 /// The centred sums of some features.
-struct Centred {
+struct CentredSums {
     gram: Mat<f64>,
     upsilon: Mat<f64>,
     scale: f64,
 }
 
-impl Centred {
+impl CentredSums {
     fn new(sums: &NormalEquations, subset: &[usize]) -> Result<Self> {
         let (n, m) = (sums.features, sums.outputs);
         let (mean, output_mean) = (sums.feature_mean(), sums.output_mean());

@@ -7,8 +7,9 @@ use super::batch::Recipe;
 use super::samples::{Samples, runs};
 use super::{Epochs, Sizes, has_trials, train};
 use crate::folds::Part;
-use crate::validate::Found;
-use crate::{KindOptions, TrainOptions};
+use crate::kinds::KindOptions;
+use crate::options::TrainOptions;
+use crate::validate::BankChoice;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_recording::{DatasetView, Segment};
@@ -34,7 +35,7 @@ impl Entrant {
     pub(crate) fn new(
         data: &DatasetView<'_>,
         options: &TrainOptions,
-        found: &Found,
+        found: &BankChoice,
         kinds: &KindOptions,
         progress: &dyn Progress,
     ) -> Result<Self> {

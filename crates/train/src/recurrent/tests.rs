@@ -2,7 +2,7 @@
 
 use super::samples::runs;
 use super::*;
-use crate::KindOptions;
+use crate::kinds::KindOptions;
 use betz_recording::{Dataset, Segment, Spikes};
 use betz_runtime::stream::{Session, SessionConfig};
 
@@ -197,7 +197,7 @@ fn recordings_without_labels_or_options_out_of_range_are_refused() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData);
     let options = |spoil: fn(&mut KindOptions)| {
-        let mut kinds = KindOptions::among(&[crate::Kind::Recurrent]);
+        let mut kinds = KindOptions::among(&[crate::kinds::Kind::Recurrent]);
         spoil(&mut kinds);
         kinds.check().unwrap_err().message().to_owned()
     };

@@ -1,6 +1,6 @@
 //! Retained sums as bytes: little-endian, the lower triangle of Γ row by row.
 
-use super::Retained;
+use super::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::wire::{Reader, Writer};
 use betz_gram::NormalEquations;
@@ -11,7 +11,7 @@ pub(super) const HEAD: usize = 4 * 4 + 8 + 8;
 
 const VERSION: u32 = 1;
 
-impl Retained {
+impl StoredStatistics {
     /// The sums as bytes. Equal sums give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let sums = &self.sums;

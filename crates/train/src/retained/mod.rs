@@ -21,7 +21,7 @@ pub const TAG: [u8; 4] = *b"sums";
 
 /// The sums a decoder's linear engine was solved from, and the ridge.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Retained {
+pub struct StoredStatistics {
     /// Γ, Υ and the plain sums. The outputs are those that stage 1 was trained on: of a nonlinear
     /// decoder, targets.
     pub sums: NormalEquations,
@@ -29,7 +29,7 @@ pub struct Retained {
     pub ridge: f64,
 }
 
-impl Retained {
+impl StoredStatistics {
     /// Bytes that the sums over `features` features and `outputs` outputs take in a model file; `None` for
     /// more than can be counted.
     pub fn size(features: usize, outputs: usize) -> Option<usize> {
@@ -48,7 +48,7 @@ impl Retained {
     /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) when it has none (they are
     /// kept where training is asked to retain them); as [`from_bytes`](Self::from_bytes);
     /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) when they are of other features.
-    pub fn of(decoder: &Decoder) -> Result<Self> {
+    pub fn read(decoder: &Decoder) -> Result<Self> {
         let Some(bytes) = decoder.attachment(TAG) else {
             return Err(Error::new(
                 betz_base::ErrorKind::InsufficientData,

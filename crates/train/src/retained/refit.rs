@@ -6,7 +6,7 @@
 
 use betz_linear::{Mat, MatRef, product};
 
-use super::Retained;
+use super::StoredStatistics;
 use super::remove::{factored, mask_blanking};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_gram::NormalEquations;
@@ -63,7 +63,7 @@ impl Refit {
     /// # Errors
     /// [`ErrorKind::Mismatch`] for sums that the decoder was not solved from;
     /// [`ErrorKind::NotPositiveDefinite`] when they cannot be solved.
-    pub fn new(decoder: &Decoder, retained: &Retained) -> Result<Self> {
+    pub fn new(decoder: &Decoder, retained: &StoredStatistics) -> Result<Self> {
         let sums = &retained.sums;
         if sums.features != decoder.features() {
             return Err(Error::mismatch(format!(
@@ -161,7 +161,7 @@ impl Refit {
             let sums = sums.clone();
             parts
                 .attachments
-                .push(Retained { sums, ridge }.attachment());
+                .push(StoredStatistics { sums, ridge }.attachment());
         }
         Decoder::new(parts)
     }
@@ -310,7 +310,9 @@ fn finite(m: MatRef<'_, f64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{KindOptions, Search, TrainOptions, train_kinds_on};
+    use crate::kinds::{KindOptions, train_kinds_on};
+    use crate::options::TrainOptions;
+    use crate::search::Search;
     use betz_device::Device;
     use betz_gram::cases;
 
@@ -352,12 +354,12 @@ mod tests {
             2,
         );
         let options = |ridge| TrainOptions {
-            ridge: crate::RidgeChoice::Fixed(ridge),
+            ridge: crate::options::RidgeChoice::Fixed(ridge),
             retain: Some(1 << 20),
             ..TrainOptions::new(cases::bank(&[(0.01, 0), (0.03, 1)]))
         };
-        let [soft, hard] = [0.5, 7.0].map(|r| crate::train(&data, &options(r), &()).unwrap());
-        let retained = Retained::of(&soft).unwrap();
+        let [soft, hard] = [0.5, 7.0].map(|r| crate::fit::train(&data, &options(r), &()).unwrap());
+        let retained = StoredStatistics::read(&soft).unwrap();
         let refit = Refit::new(&soft, &retained).unwrap();
         let again = refit.solve(&retained.sums, 7.0).unwrap();
         let size = hard.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));
@@ -368,7 +370,7 @@ mod tests {
         };
         same(again.weights(), hard.weights(), 1e-9);
         same(again.intercept(), hard.intercept(), 1e-9);
-        assert_eq!(Retained::of(&again).unwrap().ridge, 7.0);
+        assert_eq!(StoredStatistics::read(&again).unwrap().ridge, 7.0);
         assert!(refit.solve(&retained.sums, -1.0).is_err());
         // Without channels it is what taking them away leaves, and with them again what it was.
         let mut refit = refit;
@@ -389,13 +391,13 @@ mod tests {
         let kinds = KindOptions {
             latents: Some(3),
             units: Some(16),
-            ..KindOptions::among(&[crate::Kind::Lift])
+            ..KindOptions::among(&[crate::kinds::Kind::Lift])
         };
         let search = Search::scores_only(2);
         let lift = train_kinds_on(&Device::cpu(), &data, &options(0.5), &search, &kinds, &());
         let lift = lift.unwrap().0.decoder;
         assert_eq!(lift.kind(), "lift");
-        let retained = Retained::of(&lift).unwrap();
+        let retained = StoredStatistics::read(&lift).unwrap();
         let refit = Refit::new(&lift, &retained).unwrap();
         let same_ridge = refit.solve(&retained.sums, retained.ridge).unwrap();
         let size = lift.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));

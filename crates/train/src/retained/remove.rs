@@ -2,7 +2,7 @@
 
 use betz_linear::{Cholesky, Mat, product};
 
-use super::Retained;
+use super::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::model::{Decoder, DecoderParts};
 
@@ -26,7 +26,7 @@ impl Remover {
     /// # Errors
     /// [`ErrorKind::Mismatch`] for sums of other features; [`ErrorKind::NotPositiveDefinite`] when the system
     /// cannot be factored.
-    pub fn new(decoder: &Decoder, retained: &Retained) -> Result<Self> {
+    pub fn new(decoder: &Decoder, retained: &StoredStatistics) -> Result<Self> {
         let sums = &retained.sums;
         if sums.features != decoder.features() {
             return Err(Error::mismatch(format!(

@@ -22,11 +22,11 @@ fn filters() -> betz_runtime::psc::FilterBank {
     cases::bank(&[(0.004, 0), (0.01, 1), (0.03, 2)])
 }
 
-fn retained(data: &Dataset) -> Retained {
+fn retained(data: &Dataset) -> StoredStatistics {
     let sums = gram::normal_equations(data, &filters(), None, 0, GramPath::Event, &())
         .unwrap()
         .0;
-    Retained { sums, ridge: RIDGE }
+    StoredStatistics { sums, ridge: RIDGE }
 }
 
 /// Trained on the channels for which `mask` is true.
@@ -155,7 +155,7 @@ fn channels_that_are_not_there_and_all_channels_are_refused() {
         ErrorKind::Mismatch
     );
     assert_eq!(
-        Retained::of(&decoder).unwrap_err().kind(),
+        StoredStatistics::read(&decoder).unwrap_err().kind(),
         ErrorKind::InsufficientData
     );
 }
@@ -165,25 +165,25 @@ fn sums_travel_as_bytes() {
     let data = data();
     let retained = retained(&data);
     let bytes = retained.to_bytes();
-    assert_eq!(Some(bytes.len()), Retained::size(21, 2));
-    assert_eq!(Retained::from_bytes(&bytes).unwrap(), retained);
+    assert_eq!(Some(bytes.len()), StoredStatistics::size(21, 2));
+    assert_eq!(StoredStatistics::from_bytes(&bytes).unwrap(), retained);
     let mut parts = trained(&data, &[true; 7]);
     parts.attachments.push(retained.attachment());
     let decoder = Decoder::new(parts).unwrap();
     let read = Decoder::from_bytes(&decoder.to_bytes().unwrap()).unwrap();
-    assert_eq!(Retained::of(&read).unwrap(), retained);
+    assert_eq!(StoredStatistics::read(&read).unwrap(), retained);
 }
 
 #[test]
 fn bytes_that_are_no_sums_are_refused() {
     let bytes = retained(&data()).to_bytes();
     for length in [0, 5, bytes::HEAD, bytes.len() - 1] {
-        assert!(Retained::from_bytes(&bytes[..length]).is_err());
+        assert!(StoredStatistics::from_bytes(&bytes[..length]).is_err());
     }
     let with = |at: usize, value: &[u8]| {
         let mut bytes = bytes.clone();
         bytes[at..at + value.len()].copy_from_slice(value);
-        Retained::from_bytes(&bytes).unwrap_err().kind()
+        StoredStatistics::from_bytes(&bytes).unwrap_err().kind()
     };
     assert_eq!(with(0, &9_u32.to_le_bytes()), ErrorKind::UnsupportedVersion);
     assert_eq!(with(4, &u32::MAX.to_le_bytes()), ErrorKind::InvalidModel);
@@ -195,5 +195,5 @@ fn bytes_that_are_no_sums_are_refused() {
         with(40, &f64::INFINITY.to_le_bytes()),
         ErrorKind::InvalidModel
     );
-    assert_eq!(Retained::size(usize::MAX, 1), None);
+    assert_eq!(StoredStatistics::size(usize::MAX, 1), None);
 }

@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::{Form, Sums, fixed};
-use crate::blank::Usual;
+use crate::blank::UsualCounts;
 use crate::limits::Extremes;
 use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
@@ -225,7 +225,7 @@ fn read_form(from: &mut Reader<'_>) -> Result<Form> {
     })
 }
 
-fn read_usual(from: &mut Reader<'_>, channels: usize) -> Result<Usual> {
+fn read_usual(from: &mut Reader<'_>, channels: usize) -> Result<UsualCounts> {
     let signal = from.u32()? != 0;
     let count = from.u64()?;
     let count = from.room(count, 16, "pairs of a histogram")?;
@@ -239,7 +239,7 @@ fn read_usual(from: &mut Reader<'_>, channels: usize) -> Result<Usual> {
         return Err(CONTENT.error("expected a histogram of steps, each number once"));
     }
     let counts = from.u64_list(channels as u64)?;
-    Ok(Usual {
+    Ok(UsualCounts {
         signal,
         histogram,
         counts,

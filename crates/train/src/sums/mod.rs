@@ -12,7 +12,7 @@ mod solve;
 mod tests;
 mod validate;
 
-use super::blank::{Cleaned, Usual};
+use super::blank::{CleanData, UsualCounts};
 use super::choice::{Choice, choose};
 use super::limits::{Extremes, extremes, widen};
 use super::options::TrainOptions;
@@ -114,13 +114,13 @@ impl Form {
 }
 
 /// What is known of a recording beside its sums.
-pub(crate) struct Beside {
+pub(crate) struct RecordingFacts {
     pub(crate) segments: u64,
     pub(crate) spikes: u64,
     pub(crate) artefacts: u64,
     /// The largest response before any low-pass.
     pub(crate) largest: f64,
-    pub(crate) usual: Usual,
+    pub(crate) usual: UsualCounts,
     pub(crate) extremes: Vec<Extremes>,
     /// Where they were computed, by which path.
     pub(crate) ran: Ran,
@@ -159,7 +159,7 @@ pub struct Sums {
     largest: f64,
     /// Γ's lower triangle row by row, Σa, Υ, Σx, Σx², in units of 2⁻⁶⁴.
     values: Vec<i128>,
-    usual: Usual,
+    usual: UsualCounts,
     /// Of the labels, one an output; ±∞ where they are not known.
     extremes: Vec<Extremes>,
     /// `event`, `dense`, or `both` of sums that were computed differently.
@@ -190,7 +190,7 @@ impl Sums {
             format_args!("sums over {features} features"),
             features.pow(2) * (8 + 8),
         )?;
-        let cleaned = Cleaned::of(data)?;
+        let cleaned = CleanData::new(data)?;
         let data = &cleaned.view(data);
         let Choice {
             placement, paths, ..
@@ -214,12 +214,12 @@ impl Sums {
             channel_names: data.channel_names.to_vec(),
             outputs: data.outputs.to_vec(),
         };
-        let beside = Beside {
+        let beside = RecordingFacts {
             segments: data.segments.len() as u64,
             spikes: data.spikes_in_segments().abs().round() as u64,
             artefacts: cleaned.artefacts as u64,
             largest: largest_response(data, &options.bank),
-            usual: Usual::of(data),
+            usual: UsualCounts::new(data),
             extremes: extremes(data),
             ran: placement.ran(found.path.name()),
         };
@@ -229,7 +229,12 @@ impl Sums {
     }
 
     /// The sums of one recording.
-    pub(crate) fn of_whole(form: Form, steps: u64, values: Vec<i128>, beside: Beside) -> Self {
+    pub(crate) fn of_whole(
+        form: Form,
+        steps: u64,
+        values: Vec<i128>,
+        beside: RecordingFacts,
+    ) -> Self {
         let mut sums = Self {
             values,
             form,

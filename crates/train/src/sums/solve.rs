@@ -4,7 +4,7 @@ use super::{Form, Sums};
 use crate::fit;
 use crate::limits::range;
 use crate::options::RidgeChoice;
-use crate::retained::Retained;
+use crate::retained::StoredStatistics;
 use crate::search::{COARSE, REFINED};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_gram::gram::NormalEquations;
@@ -70,7 +70,7 @@ impl Sums {
     /// The linear decoder of these sums.
     ///
     /// # Errors
-    /// As [`train`](crate::train): [`ErrorKind::InvalidArgument`] for a ridge or noise that is negative or
+    /// As [`train`](crate::fit::train): [`ErrorKind::InvalidArgument`] for a ridge or noise that is negative or
     /// not finite, [`ErrorKind::NotPositiveDefinite`], [`ErrorKind::InsufficientData`].
     pub fn solve(&self, options: &SolveOptions) -> Result<Decoder> {
         let equations = self.equations();
@@ -206,6 +206,6 @@ impl Sums {
             training,
             ..DecoderParts::linear(form.step_seconds, bank, names, form.outputs.clone())
         })?;
-        Retained::kept_in(decoder, equations, options.retain)
+        StoredStatistics::kept_in(decoder, equations, options.retain)
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::{RidgeChoice, train};
+use crate::fit::train;
+use crate::options::RidgeChoice;
 use betz_gram::cases;
 use betz_recording::Dataset;
 

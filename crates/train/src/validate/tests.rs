@@ -1,7 +1,7 @@
 //! Cross-validation against training on the rest and decoding what was held out.
 
 use super::*;
-use crate::train;
+use crate::fit::train;
 use betz_gram::psc::oracle;
 use betz_gram::score::scores;
 use betz_gram::{cases, evaluate};

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{Kind, KindOptions, Search, TrainOptions, train_kinds_on};
+use crate::kinds::{Kind, KindOptions, train_kinds_on};
+use crate::options::TrainOptions;
+use crate::search::Search;
 use betz_device::Device;
 use betz_gram::cases;
 use betz_recording::{Dataset, Spikes};
@@ -43,7 +45,7 @@ fn trials(seed: u64, count: i64) -> Dataset {
 
 fn trained(data: &Dataset, kind: Kind) -> Decoder {
     let options = TrainOptions {
-        ridge: crate::RidgeChoice::Fixed(2.0),
+        ridge: crate::options::RidgeChoice::Fixed(2.0),
         ..TrainOptions::new(cases::bank(&[(0.04, 0), (0.12, 1)]))
     };
     let kinds = KindOptions {
@@ -91,7 +93,7 @@ fn variances_hold_on_trials_that_were_not_trained_on() {
 fn what_tells_no_variance_is_refused() {
     let data = trials(3, 30);
     let options = TrainOptions::new(cases::bank(&[(0.04, 0)]));
-    let linear = crate::train(&data, &options, &()).unwrap();
+    let linear = crate::fit::train(&data, &options, &()).unwrap();
     let error = with_variance(&linear, &data, &()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("linear"), "{error}");

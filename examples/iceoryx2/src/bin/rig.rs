@@ -88,7 +88,7 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Whether the answer to `asked` came; older ones are passed over.
+/// True if the answer to `asked` came; older answers are skipped.
 fn answered(movement: &mut Receiver<f32>, asked: &StepHeader) -> Result<bool> {
     let until = Instant::now() + PATIENCE;
     loop {

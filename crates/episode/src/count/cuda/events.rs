@@ -1,4 +1,4 @@
-//! Events in a device's memory: the index by symbol, and where in it cells of time begin.
+//! Events in a device's memory: the index by symbol, with the beginnings of cells of time.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl std::fmt::Debug for DeviceEvents {
 #[derive(Default)]
 struct EventStaging<T>([Option<PinnedBuffer<T>>; 3]);
 
-/// How events are laid out on a device.
+/// The layout of events on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct EventLayout {
     /// Into how many cells time is cut.
@@ -106,7 +106,7 @@ impl EventLayout {
     }
 }
 
-/// Where `cells` cells begin that have as many of `events` each, in ticks from `origin`, and where the last ends.
+/// The beginnings of `cells` cells with equally many of `events`, in ticks from `origin`, and the end of the last.
 pub(super) fn cuts(events: &Events, cells: usize, origin: i64, duration: i64) -> Vec<i64> {
     let stream = events.stream();
     (0..=cells)
@@ -190,8 +190,8 @@ impl DeviceEvents {
         })
     }
 
-    /// Events made on the device of `context` from `source`, of all symbols: ticks and index as they are described, the
-    /// cells cut at `host_cuts`. Waits for them.
+    /// Events of all symbols, made on the device of `context` from `source`, with their cells cut at `host_cuts`. Waits
+    /// for them.
     pub(super) fn made(
         context: &Arc<Context>,
         source: &Events,

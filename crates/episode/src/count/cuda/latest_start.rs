@@ -24,7 +24,7 @@ const WARPS: usize = THREADS as usize / 32;
 /// Warps that are kept going on a multiprocessor.
 const WARPS_PER_MULTIPROCESSOR: usize = 32;
 
-/// Table entries for each pattern and part at first; the kernel says when it needs more.
+/// Table entries for each pattern and part at first; the kernel reports if it needs more.
 pub(super) const SLOTS: usize = 4;
 
 /// Bytes that the tables of one launch should stay below.
@@ -45,7 +45,7 @@ impl DeviceEvents {
     /// `Mismatch` for a symbol that is not here or was not copied, or an interval that would reach
     /// across the gap between segments; `InvalidArgument` for an episode
     /// of more than [`MAX_SIZE`](Self::MAX_SIZE) symbols; `DeviceMemory`, `DeviceFailure`;
-    /// `Interrupted` when the progress says so.
+    /// `Interrupted` if the progress cancels.
     pub fn count(&self, patterns: &[Pattern], progress: &dyn Progress) -> Result<Vec<u64>> {
         self.count_with(patterns, progress, SLOTS)
     }

@@ -34,11 +34,11 @@ pub(crate) use surrogates::{DeviceSurrogates, Moves};
 /// Most events on one device: positions and their steps stay within 32 bits.
 const MOST_EVENTS: usize = 1 << 30;
 
-/// Bytes that one launch's lists should stay below, however much memory there is.
+/// Bytes that one launch's lists should stay below, for any amount of memory.
 const LIST_BYTES: u64 = 1 << 30;
 
-/// Most candidates that a device is given at once in so many events. What a launch keeps between pieces of
-/// time no longer fits the device's cache where both are many: 43,656 at once in 10⁸ events took 73 s on an
+/// Most candidates that a device is given at once in so many events. The state that a launch keeps between pieces of
+/// time no longer fits the device's cache if both are many: 43,656 at once in 10⁸ events took 73 s on an
 /// H200, in pieces of 1,024 they take 5.4 s; in 5·10⁵ events pieces of 8,192 are the quickest.
 pub(super) fn most_at_once(events: usize) -> usize {
     (100_000_000_000 / events.max(1)).clamp(1_024, 8_192)

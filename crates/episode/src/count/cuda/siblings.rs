@@ -51,7 +51,7 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Finds neighbours with a common prefix; `None` where counting them at once would not gain.
+    /// Finds neighbours with a common prefix; `None` if counting them at once would not gain.
     pub(super) fn new(job: &CountJob<'_>, multiprocessors: usize, shared: usize) -> Option<Self> {
         let patterns = job.patterns;
         let (mut families, mut rest) = (Vec::new(), Vec::new());
@@ -250,7 +250,7 @@ fn siblings(a: &Pattern, b: &Pattern) -> bool {
 /// same length in as many cells.
 pub(super) struct CountPlan {
     split: Option<Split>,
-    /// All patterns, or those that are in no family; none where families are all.
+    /// All patterns, or those in no family; `None` if every pattern is in a family.
     rest: Option<RunPlan>,
 }
 

@@ -260,8 +260,7 @@ fn blocks(many: usize) -> (u32, u32, u32) {
 mod tests {
     use super::*;
     use crate::alphabet::Alphabet;
-    use crate::cases::device;
-    use crate::cases::{far_events, random_case, random_pattern, trials};
+    use crate::cases::{device, far_events, random_case, random_pattern, random_segments, trials};
     use crate::clock::Clock;
     use crate::count::{LatestStart, Strategy};
     use crate::pattern::Interval;
@@ -304,16 +303,10 @@ mod tests {
         }
         for _ in 0..12 {
             let length = rng.random_range(200..4_000);
-            let mut segments = Vec::new();
-            let mut at = 0;
-            while at < length {
-                let start = at + rng.random_range(0..40);
-                let stop = (start + rng.random_range(1..300)).min(length);
-                if start < stop {
-                    segments.push((start, stop));
-                }
-                at = start.max(stop);
-            }
+            let segments: Vec<(i64, i64)> = random_segments(&mut rng, length, 0..40, 1..300)
+                .iter()
+                .map(|s| (s.start, s.stop))
+                .collect();
             let number = rng.random_range(200..2_000);
             let mut ticks: Vec<i64> = (0..number).map(|_| rng.random_range(0..length)).collect();
             ticks.sort_unstable();

@@ -14,7 +14,7 @@ use crate::cases::{
     Case, assert_met, bursts, cuda_cases, device, events, far_events, random_case, random_pattern,
     reference,
 };
-use crate::count::{CountJob, InMemory, LatestStart, Strategy, count_on, latest_start_on};
+use crate::count::{CountJob, InMemory, LatestStart, Strategy, count_on_devices, latest_start_on};
 use crate::events::Events;
 use crate::mine::{MineOptions, mine, mine_by};
 use crate::pattern::{Interval, Pattern};
@@ -69,7 +69,7 @@ fn cuda_counts_agree_with_the_cpu_on_larger_cases() {
             assert_eq!(counts, expected, "case {seed}, {shape:?}");
         }
         assert_eq!(
-            count_on(&device, &job).unwrap().counts,
+            count_on_devices(device.contexts(), &job).unwrap(),
             expected,
             "case {seed}"
         );
@@ -115,8 +115,16 @@ fn cuda_counts_do_not_depend_on_the_number_of_devices() {
             .collect();
         let job = CountJob::new(&events, &patterns);
         let expected = LatestStart.count(&job).unwrap();
-        assert_eq!(count_on(&one, &job).unwrap().counts, expected, "{number}");
-        assert_eq!(count_on(&all, &job).unwrap().counts, expected, "{number}");
+        assert_eq!(
+            count_on_devices(one.contexts(), &job).unwrap(),
+            expected,
+            "{number}"
+        );
+        assert_eq!(
+            count_on_devices(all.contexts(), &job).unwrap(),
+            expected,
+            "{number}"
+        );
         let strategy = latest_start_on(&all);
         for _ in 0..2 {
             assert_eq!(strategy.count(&job).unwrap(), expected, "{number}");
@@ -138,7 +146,7 @@ fn cuda_counts_do_not_depend_on_the_width_of_ticks() {
         let job = CountJob::new(&events, &patterns);
         let expected = LatestStart.count(&job).unwrap();
         assert!(expected.iter().all(|&n| n > 10));
-        assert_eq!(count_on(&device, &job).unwrap().counts, expected);
+        assert_eq!(count_on_devices(device.contexts(), &job).unwrap(), expected);
     }
 }
 
@@ -154,7 +162,7 @@ fn cuda_refuses_a_symbol_that_is_not_there() {
         .count(std::slice::from_ref(&pattern), &())
         .unwrap_err();
     assert_eq!(error.kind(), betz_base::ErrorKind::Mismatch);
-    let error = count_on(&device, &CountJob::new(&case, &[pattern])).unwrap_err();
+    let error = count_on_devices(device.contexts(), &CountJob::new(&case, &[pattern])).unwrap_err();
     assert_eq!(error.kind(), betz_base::ErrorKind::Mismatch);
 }
 
@@ -167,7 +175,7 @@ fn cuda_gives_the_reference_counts_of_the_64_neuron_set() {
         return;
     };
     let job = CountJob::new(&events, &patterns);
-    assert_eq!(count_on(&device, &job).unwrap().counts, expected);
+    assert_eq!(count_on_devices(device.contexts(), &job).unwrap(), expected);
     let there = DeviceEvents::upload(&context, &events).unwrap();
     assert_eq!(there.count(&patterns, &()).unwrap(), expected);
 }

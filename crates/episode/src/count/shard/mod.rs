@@ -32,22 +32,21 @@ pub use part::{CountPart, JoinedCounts};
 #[cfg(feature = "npz")]
 const BYTES_PER_EVENT: u64 = 64;
 
-/// Where choices that began differently are looked at, in spans of the longest pattern: those that go on alike are
-/// counted by the shorter way from there on.
+/// Times at which choices that began differently are compared, in spans of the longest pattern: from there on the
+/// shorter way counts those that go on alike.
 const LOOKS: [i64; 2] = [2, 16];
 
-/// The events of one chunk of a recording, for counts that other chunks' add to.
+/// The events of one shard of a recording, for counts to which other shards add.
 pub struct ShardEvents {
     long: LongEvents,
     outline: Recording,
 }
 
 impl ShardEvents {
-    /// As [`LongEvents::new`], with `cuts` from where the shard begins to where it ends; a single one is a shard of no
-    /// time.
+    /// As [`LongEvents::new`], with `cuts` from the shard's beginning to its end; a single cut is a shard of no time.
     ///
     /// # Errors
-    /// As there; `InvalidArgument` for no cut, or one outside the recording.
+    /// As [`LongEvents::new`]; `InvalidArgument` for no cut, or one outside the recording.
     pub fn new(
         outline: &Recording,
         cuts: Vec<i64>,
@@ -102,11 +101,11 @@ impl ShardEvents {
         (cuts[0], cuts[cuts.len() - 1])
     }
 
-    /// For each pattern what the chunk adds to its count, and how many events lie in the chunk; one pass over it and
-    /// over as much before it as the longest pattern can last. The stage is `counting`, in patterns.
+    /// The passage of each pattern through the shard, and the number of events in it. Reads the shard once, and as much
+    /// before it as the longest pattern can last. The stage is `counting`, in patterns.
     ///
     /// # Errors
-    /// `Mismatch` for a pattern that does not fit; `Interrupted`; what reading says.
+    /// `Mismatch` for a pattern that does not fit; `Interrupted`; those of reading.
     pub fn pass(
         &self,
         patterns: &[Pattern],
@@ -157,7 +156,7 @@ impl ShardEvents {
         Ok((passages, seen))
     }
 
-    /// The shard's cuts, and those where choices are looked at.
+    /// The shard's cuts, and those at which choices are compared.
     fn cuts(&self, span: i64) -> Vec<i64> {
         let (from, to) = self.ticks();
         let looks = LOOKS.map(|spans| from.saturating_add(span.saturating_mul(spans)));

@@ -47,7 +47,7 @@ pub struct JoinedCounts {
 }
 
 impl CountPart {
-    /// Counts `patterns` in `events`, which are `shard`'s of the recording that `recording` tells from others (a hash).
+    /// Counts `patterns` in `events`, the `shard` of the recording with the hash `recording`.
     ///
     /// # Errors
     /// As [`ShardEvents::pass`].
@@ -98,11 +98,11 @@ impl CountPart {
         self.passages.len()
     }
 
-    /// The counts over the whole recording, which its shards make in whatever order they come.
+    /// The counts over the whole recording; its shards may come in any order.
     ///
     /// # Errors
     /// `Mismatch` naming the shard and what differs, for shards of another recording or other episodes, one that is there
-    /// twice or missing; `InsufficientData` where no shard has an event.
+    /// twice or missing; `InsufficientData` if no shard has an event.
     pub fn join(parts: Vec<Self>) -> Result<JoinedCounts> {
         let Some(first) = parts.first() else {
             return Err(Error::argument("expected shards of counts, got none"));
@@ -158,7 +158,7 @@ impl CountPart {
         })
     }
 
-    /// Refuses `other` where it is of another whole than this.
+    /// Refuses `other` if it belongs to another whole.
     fn same(&self, other: &Self) -> Result<()> {
         let (a, b) = (&self.whole, &other.whole);
         let differs = |what: &str, got: String, expected: String| {

@@ -2,15 +2,15 @@
 
 use super::bytes::{CONTENT, VERSION};
 use super::*;
-use crate::cases::{bursts, random_case, reader, recording};
+use crate::cases::{bursts, random_case, random_segments, reader, recording};
 use crate::count::count;
 use crate::events::Events;
 use betz_base::error::ErrorKind;
 use betz_base::frame;
 use betz_base::team::Shard;
-use betz_recording::{Recording, Segment, Spikes};
+use betz_recording::{Recording, Spikes};
 use proptest::prelude::*;
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 fn part(recording: &Recording, shard: Shard, cuts: Vec<i64>, patterns: &[Pattern]) -> CountPart {
@@ -70,14 +70,8 @@ proptest! {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let case = bursts(&mut rng, 1..900, longest);
         let mut recording = recording(&case.events, Vec::new());
-        let mut at = 0;
-        while trials && at < recording.ticks {
-            let start = at + rng.random_range(0..30);
-            let stop = (start + rng.random_range(1..300)).min(recording.ticks);
-            if start < stop {
-                recording.segments.push(Segment { start, stop });
-            }
-            at = stop.max(start);
+        if trials {
+            recording.segments = random_segments(&mut rng, recording.ticks, 0..30, 1..300);
         }
         let mut bounds: Vec<i64> = (cuts.iter())
             .map(|cut| (recording.ticks as f64 * cut) as i64)

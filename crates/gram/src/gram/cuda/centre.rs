@@ -27,14 +27,14 @@ pub(super) struct Centre {
 
 /// What was summed, and how the kernels that did it were compiled.
 #[derive(Clone, Copy)]
-pub(super) struct Over<'a> {
+pub(super) struct SumSource<'a> {
     pub(super) context: &'a Context,
     pub(super) options: &'a [String],
     pub(super) timeline: &'a Timeline,
     pub(super) chunks: &'a Range<usize>,
 }
 
-impl Over<'_> {
+impl SumSource<'_> {
     fn steps(&self) -> f64 {
         steps_in(self.timeline, self.chunks) as f64
     }
@@ -81,7 +81,7 @@ impl Centre {
     /// Γ_ii of `gram`, rows × rows. Waits.
     pub(super) fn suited(
         &self,
-        over: Over<'_>,
+        over: SumSource<'_>,
         rows: &Range<usize>,
         gram: &Buffer<f64>,
     ) -> Result<bool> {
@@ -104,7 +104,7 @@ impl Centre {
     /// Takes the means of `rows`, from Σa (last of every feature's row of `sums`).
     pub(super) fn take_means(
         &mut self,
-        over: Over<'_>,
+        over: SumSource<'_>,
         rows: &Range<usize>,
         sums: &Buffer<f64>,
     ) -> Result<()> {
@@ -126,7 +126,7 @@ impl Centre {
     /// `sums` has Υ and Σa of every feature over the same chunks.
     pub(super) fn put_back(
         &self,
-        over: Over<'_>,
+        over: SumSource<'_>,
         rows: &Range<usize>,
         columns: &Range<usize>,
         sums: &Buffer<f64>,

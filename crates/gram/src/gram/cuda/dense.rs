@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::accumulator::{Accumulator, OperandBuffer, product_chunks};
-use super::centre::{Centre, Over, steps_in};
+use super::centre::{Centre, SumSource, steps_in};
 use super::filters::Filters;
 use super::plan::{CHUNK_BLOCKS, CHUNK_STEPS, DenseDemand, RoundPlan};
 use super::source::{ResponseSource, Round};
@@ -267,7 +267,7 @@ impl Pass<'_> {
         };
         let block = self.block_about_centre(&rows, columns.clone(), Sums::Add(&mut *upsilon))?;
         let (context, options) = (self.context, self.options());
-        let over = Over {
+        let over = SumSource {
             context,
             options: &options,
             timeline: self.timeline,
@@ -388,7 +388,7 @@ impl Pass<'_> {
         context.put_slot(staging);
         let mut block = sum.finish()?;
         self.centre.put_back(
-            Over {
+            SumSource {
                 context,
                 options: &options,
                 timeline: self.timeline,

@@ -211,10 +211,10 @@ fn a_channel_that_falls_silent_keeps_its_digits() {
     };
     close(&case, &expected, &mut run().unwrap().0, DENSE_TOLERANCE);
     let least = {
-        let _cap = caps::Capped::at(&context, 1);
+        let _cap = caps::MemoryCap::at(&context, 1);
         run().unwrap_err().needed_bytes().unwrap()
     };
-    let _cap = caps::Capped::at(&context, least);
+    let _cap = caps::MemoryCap::at(&context, least);
     close(&case, &expected, &mut run().unwrap().0, DENSE_TOLERANCE);
 }
 

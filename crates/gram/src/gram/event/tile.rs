@@ -116,7 +116,7 @@ impl<'a> Tile<'a> {
             self.states.fill(0.0);
             self.base = segment.start;
             if segment.start < start {
-                arch.dispatch(Before {
+                arch.dispatch(HistoryPass {
                     tile: &mut self,
                     segment,
                     start,
@@ -125,7 +125,7 @@ impl<'a> Tile<'a> {
             }
             let mut spikes = data.spikes.range(start, stop);
             while !spikes.is_empty() {
-                let taken = arch.dispatch(During {
+                let taken = arch.dispatch(PairPass {
                     tile: &mut self,
                     stop,
                     spikes: spikes.clone(),
@@ -277,14 +277,14 @@ fn add_columns<S: Simd, const WEIGHTED: bool, const N: usize>(
 
 /// The spikes of a segment before `start`, where the sum begins: states only, then what pairs of
 /// them add from `start` to `stop`.
-struct Before<'t, 'a> {
+struct HistoryPass<'t, 'a> {
     tile: &'t mut Tile<'a>,
     segment: &'t Segment,
     start: i64,
     stop: i64,
 }
 
-impl WithSimd for Before<'_, '_> {
+impl WithSimd for HistoryPass<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -338,13 +338,13 @@ impl WithSimd for Before<'_, '_> {
 }
 
 /// The spikes of a segment from where the sum begins; stops after a stretch of them and says where.
-struct During<'t, 'a> {
+struct PairPass<'t, 'a> {
     tile: &'t mut Tile<'a>,
     stop: i64,
     spikes: std::ops::Range<usize>,
 }
 
-impl WithSimd for During<'_, '_> {
+impl WithSimd for PairPass<'_, '_> {
     type Output = usize;
 
     #[inline(always)]
@@ -356,7 +356,7 @@ impl WithSimd for During<'_, '_> {
     }
 }
 
-impl During<'_, '_> {
+impl PairPass<'_, '_> {
     #[inline(always)]
     fn walk<S: Simd, const WEIGHTED: bool>(self, simd: S) -> usize {
         let Self { tile, stop, spikes } = self;

@@ -11,7 +11,7 @@ use betz_base::error::{Error, Result};
 use betz_base::memory;
 use betz_sort::{MAX_CHANNELS, Voltage};
 
-use super::hdf5::{File, Stored};
+use super::hdf5::{DatasetLayout, File};
 pub(super) use choice::found;
 use stretch::{BUDGET, Budget, Stretch};
 
@@ -209,7 +209,7 @@ impl Voltage for ElectricalSeries {
 }
 
 /// Rows and channels.
-fn shape(data: &str, stored: &Stored) -> Result<(usize, usize)> {
+fn shape(data: &str, stored: &DatasetLayout) -> Result<(usize, usize)> {
     if !["int16", "uint16"].contains(&stored.element.as_str()) {
         return Err(Error::recording(format!(
             "{data}: expected int16 or uint16, got {}; write the samples as int16, with the volts a bit as their conversion",

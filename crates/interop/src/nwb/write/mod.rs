@@ -31,7 +31,7 @@ pub struct WriteOptions {
     /// When the file is made. With the same moment, equal recordings give equal bytes.
     pub created: Moment,
     /// What was decoded from the recording, to stand beside it.
-    pub decoded: Option<Decoded>,
+    pub decoded: Option<DecodedOutputs>,
     /// About how many bytes of memory are used beside the recording's own.
     pub memory: u64,
 }
@@ -50,7 +50,7 @@ impl WriteOptions {
 
 /// Outputs of a decoder.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoded {
+pub struct DecodedOutputs {
     /// What decoded them: the model's name, and what it is.
     pub by: String,
     /// One entry per output.
@@ -236,7 +236,7 @@ fn check(outline: &Recording) -> Result<()> {
     Ok(())
 }
 
-impl Decoded {
+impl DecodedOutputs {
     /// A hash of a recording with what was decoded of it.
     fn hash(&self, recording: u64) -> u64 {
         let mut hash = Fnv1a::new();

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use betz_base::error::Result;
 use betz_recording::OutputInfo;
 
-use super::Decoded;
+use super::DecodedOutputs;
 use super::source::{Regular, Source, Survey};
-use crate::nwb::hdf5_write::{CORE, Growing, NewDataset, NewFile, Value};
+use crate::nwb::hdf5_write::{CORE, GrowingDataset, NewDataset, NewFile, Value};
 use crate::nwb::own::OwnSeries;
 
 /// What stands for a unit that is not known: NWB wants one.
@@ -15,7 +15,7 @@ const NO_UNIT: &str = "n.a.";
 
 /// Outputs beside each other that one series holds.
 #[derive(Debug, PartialEq)]
-pub(super) struct Planned {
+pub(super) struct SeriesPlan {
     pub(super) name: String,
     /// Names of the columns, without the series' own where they begin with it.
     columns: Vec<String>,
@@ -27,7 +27,7 @@ pub(super) struct Planned {
 
 /// The series that `outputs` go into: neighbours of one unit whose names begin alike (`hand_vel_x`, `hand_vel_y`) into
 /// one of that name, other neighbours of one unit into one called `otherwise`.
-pub(super) fn planned(outputs: &[OutputInfo], otherwise: &str) -> Vec<Planned> {
+pub(super) fn planned(outputs: &[OutputInfo], otherwise: &str) -> Vec<SeriesPlan> {
     let stem = |i: usize| {
         outputs[i]
             .name
@@ -43,7 +43,7 @@ pub(super) fn planned(outputs: &[OutputInfo], otherwise: &str) -> Vec<Planned> {
             None => i,
         }
     };
-    let mut series: Vec<Planned> = Vec::new();
+    let mut series: Vec<SeriesPlan> = Vec::new();
     let mut taken = HashSet::new();
     let mut first = 0;
     while first < outputs.len() {
@@ -70,7 +70,7 @@ pub(super) fn planned(outputs: &[OutputInfo], otherwise: &str) -> Vec<Planned> {
                 (name, names)
             }
         };
-        series.push(Planned {
+        series.push(SeriesPlan {
             name: free_name(name, otherwise, &mut taken),
             columns,
             unit: outputs[first].unit.clone(),
@@ -110,18 +110,18 @@ enum When {
 }
 
 /// Series that grow beside each other, the times of all with the first.
-struct Beside<'a> {
+struct SeriesWriter<'a> {
     width: usize,
-    plans: &'a [Planned],
-    data: Vec<Growing<'a, f32>>,
-    timestamps: Option<Growing<'a, f64>>,
+    plans: &'a [SeriesPlan],
+    data: Vec<GrowingDataset<'a, f32>>,
+    timestamps: Option<GrowingDataset<'a, f64>>,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> SeriesWriter<'a> {
     fn new(
         file: &'a NewFile,
         module: &str,
-        plans: &'a [Planned],
+        plans: &'a [SeriesPlan],
         about: &str,
         samples: u64,
         when: When,
@@ -240,10 +240,10 @@ pub(super) fn behavior(
         (true, None) => When::Timestamps,
     };
     let about = "behaviour, as it was recorded";
-    let mut beside = Beside::new(file, module, &plans, about, survey.samples, when)?;
+    let mut beside = SeriesWriter::new(file, module, &plans, about, survey.samples, when)?;
     source.behavior(&mut |values, times| beside.push(values, times))?;
     beside.end()?;
-    let own = |plan: &Planned| OwnSeries {
+    let own = |plan: &SeriesPlan| OwnSeries {
         path: format!("processing/behavior/{}", plan.name),
         outputs: outputs[plan.first..plan.stop].to_vec(),
     };
@@ -251,7 +251,7 @@ pub(super) fn behavior(
 }
 
 /// Writes what was decoded.
-pub(super) fn decoded(file: &NewFile, decoded: &Decoded) -> Result<()> {
+pub(super) fn decoded(file: &NewFile, decoded: &DecodedOutputs) -> Result<()> {
     let module = "/processing/decoding";
     file.object(module, CORE, "ProcessingModule")?;
     file.said(module, "description", &format!("decoded by {}", decoded.by))?;
@@ -262,7 +262,7 @@ pub(super) fn decoded(file: &NewFile, decoded: &Decoded) -> Result<()> {
     };
     let about = format!("decoded by {}: estimates at the ends of steps", decoded.by);
     let samples = decoded.times.len() as u64;
-    let mut beside = Beside::new(file, module, &plans, &about, samples, when)?;
+    let mut beside = SeriesWriter::new(file, module, &plans, &about, samples, when)?;
     beside.push(&decoded.values, Some(&decoded.times))?;
     beside.end()
 }

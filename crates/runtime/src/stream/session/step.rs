@@ -8,18 +8,15 @@ use crate::stream::{Clamp, StepRefused, StepStatus, UnknownChannels};
 use betz_base::error::{Error, Result};
 
 impl Session {
-    /// One tick from binned counts, one per channel; the estimates go to `out`, one per output. What they
-    /// are worth says [`status`](Self::status).
+    /// One tick from binned counts, one per channel; the estimates go to `out`, one per output.
+    /// [`status`](Self::status) reports how far they can be trusted.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not one per channel or `out` not one per output.
     /// Nothing has changed then and `out` is untouched.
     pub fn step_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
-        let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out).map_err(StepRefused::into_error)?;
-        self.check_counts(counts.len())?;
-        self.step_from(&Input::Counts(counts), StepStatus::OK, out, start);
-        Ok(())
+        self.try_step(&Input::Counts(counts), out)
+            .map_err(StepRefused::into_error)
     }
 
     /// As [`step_counts`](Self::step_counts), from counts of 8 bits.
@@ -27,11 +24,8 @@ impl Session {
     /// # Errors
     /// As [`step_counts`](Self::step_counts).
     pub fn step_counts_u8(&mut self, counts: &[u8], out: &mut [f32]) -> Result<()> {
-        let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out).map_err(StepRefused::into_error)?;
-        self.check_counts(counts.len())?;
-        self.step_from(&Input::CountsU8(counts), StepStatus::OK, out, start);
-        Ok(())
+        self.try_step(&Input::CountsU8(counts), out)
+            .map_err(StepRefused::into_error)
     }
 
     /// As [`step_counts`](Self::step_counts), from counts that need not be whole (weighted, smoothed).
@@ -40,18 +34,8 @@ impl Session {
     /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a count that is not
     /// finite, below 0 or above 65,535.
     pub fn step_counts_f32(&mut self, counts: &[f32], out: &mut [f32]) -> Result<()> {
-        let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out).map_err(StepRefused::into_error)?;
-        self.check_counts(counts.len())?;
-        let believed = |count: &f32| (0.0..=65535.0).contains(count);
-        if let Some(channel) = counts.iter().position(|count| !believed(count)) {
-            return Err(Error::argument(format!(
-                "count of channel {channel}: expected 0 to 65535, got {}",
-                counts[channel]
-            )));
-        }
-        self.step_from(&Input::CountsF32(counts), StepStatus::OK, out, start);
-        Ok(())
+        self.try_step_weighted(counts, out)
+            .map_err(StepRefused::into_error)
     }
 
     /// As [`step_counts`](Self::step_counts), from features of any sign, one per channel, such as the
@@ -61,18 +45,42 @@ impl Session {
     /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a value that is not
     /// finite, or further than 10¹⁵ from 0.
     pub fn step_values(&mut self, values: &[f32], out: &mut [f32]) -> Result<()> {
-        let start = self.timing.as_ref().map(Timing::start);
-        self.check_out(out).map_err(StepRefused::into_error)?;
-        self.check_counts(values.len())?;
-        let believed = |value: &f32| value.abs() <= 1e15;
-        if let Some(channel) = values.iter().position(|value| !believed(value)) {
-            return Err(Error::argument(format!(
-                "value of channel {channel}: expected a finite number of at most 1e15, got {}",
-                values[channel]
-            )));
+        self.try_step(&Input::CountsF32(values), out)
+            .map_err(StepRefused::into_error)
+    }
+
+    /// One tick from any input, with a refusal that allocates nothing.
+    ///
+    /// # Errors
+    /// Those of [`step_counts`](Self::step_counts), [`step_values`](Self::step_values) and
+    /// [`step_spikes`](Self::step_spikes). Nothing has changed then and `out` is untouched.
+    #[inline]
+    pub fn try_step(
+        &mut self,
+        input: &Input<'_>,
+        out: &mut [f32],
+    ) -> std::result::Result<(), StepRefused> {
+        self.try_step_as(input, StepStatus::OK, out)
+    }
+
+    /// As [`step_counts_f32`](Self::step_counts_f32), with a refusal that allocates nothing.
+    ///
+    /// # Errors
+    /// As [`step_counts_f32`](Self::step_counts_f32).
+    pub fn try_step_weighted(
+        &mut self,
+        counts: &[f32],
+        out: &mut [f32],
+    ) -> std::result::Result<(), StepRefused> {
+        self.check_counts(counts.len())?;
+        let believed = |count: &f32| (0.0..=65535.0).contains(count);
+        if let Some(channel) = counts.iter().position(|count| !believed(count)) {
+            return Err(StepRefused::Count {
+                channel,
+                got: counts[channel],
+            });
         }
-        self.step_from(&Input::CountsF32(values), StepStatus::OK, out, start);
-        Ok(())
+        self.try_step(&Input::CountsF32(counts), out)
     }
 
     /// One tick from the channels that fired, one entry per spike, in any order; the estimates go to
@@ -82,7 +90,7 @@ impl Session {
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output, or when a channel is unknown and
     /// the policy is [`UnknownChannels::Refuse`]. Nothing has changed then and `out` is untouched.
     pub fn step_spikes(&mut self, channels: &[u32], out: &mut [f32]) -> Result<()> {
-        self.step_spikes_as(channels, StepStatus::OK, out)
+        self.try_step(&Input::Spikes(channels), out)
             .map_err(StepRefused::into_error)
     }
 
@@ -93,30 +101,56 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output.
     pub fn step_stale(&mut self, out: &mut [f32]) -> Result<()> {
-        self.step_spikes_as(&[], StepStatus::STALE, out)
-            .map_err(StepRefused::into_error)
+        self.try_step_stale(out).map_err(StepRefused::into_error)
     }
 
-    /// [`step_spikes`](Self::step_spikes), of which `status` is known already.
-    pub(in crate::stream) fn step_spikes_as(
+    /// As [`step_stale`](Self::step_stale), with a refusal that allocates nothing.
+    ///
+    /// # Errors
+    /// As [`step_stale`](Self::step_stale).
+    pub fn try_step_stale(&mut self, out: &mut [f32]) -> std::result::Result<(), StepRefused> {
+        self.try_step_as(&Input::Spikes(&[]), StepStatus::STALE, out)
+    }
+
+    /// [`try_step`](Self::try_step), of which `status` is known already.
+    #[inline]
+    pub(in crate::stream) fn try_step_as(
         &mut self,
-        channels: &[u32],
+        input: &Input<'_>,
         status: StepStatus,
         out: &mut [f32],
     ) -> std::result::Result<(), StepRefused> {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out)?;
-        if self.unknown_channels == UnknownChannels::Refuse {
-            let known = self.channels();
-            if let Some(spike) = channels.iter().position(|c| *c as usize >= known) {
-                return Err(StepRefused::UnknownChannel {
-                    spike,
-                    channel: channels[spike],
-                    channels: known,
-                });
+        match input {
+            Input::Counts(counts) => self.check_counts(counts.len())?,
+            Input::CountsU8(counts) => self.check_counts(counts.len())?,
+            Input::CountsF32(values) => {
+                self.check_counts(values.len())?;
+                // NaN is not below 1e15 either.
+                let believed = |value: &f32| value.abs() <= 1e15;
+                if let Some(channel) = values.iter().position(|value| !believed(value)) {
+                    return Err(StepRefused::Value {
+                        channel,
+                        got: values[channel],
+                    });
+                }
+            }
+            Input::Spikes(channels) => {
+                let known = self.channels();
+                let unknown = |c: &u32| *c as usize >= known;
+                if self.unknown_channels == UnknownChannels::Refuse
+                    && let Some(spike) = channels.iter().position(unknown)
+                {
+                    return Err(StepRefused::UnknownChannel {
+                        spike,
+                        channel: channels[spike],
+                        channels: known,
+                    });
+                }
             }
         }
-        self.step_from(&Input::Spikes(channels), status, out, start);
+        self.step_from(input, status, out, start);
         Ok(())
     }
 
@@ -166,14 +200,12 @@ impl Session {
     }
 
     #[inline]
-    fn check_counts(&self, counts: usize) -> Result<()> {
-        let channels = self.channels();
-        if counts == channels {
+    fn check_counts(&self, got: usize) -> std::result::Result<(), StepRefused> {
+        let expected = self.channels();
+        if got == expected {
             return Ok(());
         }
-        Err(Error::mismatch(format!(
-            "counts: expected {channels}, one per channel of the model, got {counts}"
-        )))
+        Err(StepRefused::Channels { expected, got })
     }
 
     #[inline(always)]
@@ -208,28 +240,36 @@ impl Session {
             status |= StepStatus::NON_FINITE;
             self.mend();
         }
-        if let Some(clamp) = &self.clamp {
-            let mut clamped = false;
-            for (out, Clamp { low, high }) in out.iter_mut().zip(clamp) {
-                let bounded = out.clamp(*low, *high);
-                clamped |= bounded != *out;
-                *out = bounded;
-            }
-            status |= StepStatus::CLAMPED.when(clamped);
-        }
+        status |= self.keep_in_bounds(out);
         if let Some(slew) = &self.slew {
             status |= StepStatus::SLEWED.when(slew.keep(out));
         }
         self.holding.judge(&mut status, out);
-        if let Some(slew) = &mut self.slew {
+        if let Some(slew) = &self.slew {
             // What a policy gives in its place is held to it too.
             status |= StepStatus::SLEWED.when(slew.keep(out));
+        }
+        // The bounds are hard: a limit of change, or where held outputs come to rest, does not go beyond them.
+        status |= self.keep_in_bounds(out);
+        if let Some(slew) = &mut self.slew {
             slew.give(out);
         }
         self.status = status;
         self.counters.ticks = self.counters.ticks.saturating_add(1);
         self.counters.spikes = self.counters.spikes.saturating_add(taken.known);
         self.counters.unknown = self.counters.unknown.saturating_add(taken.unknown);
+    }
+
+    /// Clamps `out`, if there are bounds.
+    #[inline(always)]
+    fn keep_in_bounds(&self, out: &mut [f32]) -> StepStatus {
+        let mut clamped = false;
+        for (out, Clamp { low, high }) in out.iter_mut().zip(self.clamp.iter().flatten()) {
+            let bounded = out.clamp(*low, *high);
+            clamped |= bounded != *out;
+            *out = bounded;
+        }
+        StepStatus::CLAMPED.when(clamped)
     }
 
     /// Filters whose states are no numbers any more would never come back: they start from rest.

@@ -58,7 +58,7 @@ pub(super) struct OnDevice {
     emitting: Vec<u32>,
 }
 
-/// What has come back.
+/// Results downloaded from the device.
 #[derive(Debug, Default)]
 struct Host {
     counts: Vec<u32>,

@@ -27,7 +27,7 @@ pub(super) struct Share {
     pub(super) arrived: u32,
 }
 
-/// What lies on a device besides synapses.
+/// Memory on a device besides synapses.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) cells: Buffer<Cells>,
@@ -44,7 +44,7 @@ pub(super) struct State {
     /// Messages between blocks.
     pub(super) mail: Buffer<u64>,
     pub(super) barrier: Buffer<u32>,
-    /// What the devices are to each other, and where they write to each other.
+    /// The devices' numbers, and the memory in which they write to each other.
     pub(super) share: Buffer<u64>,
     pub(super) post: Buffer<u64>,
 }

@@ -13,8 +13,8 @@
 
 use super::{Learner, Memory};
 use crate::online::config::TrainerConfig;
-use crate::online::sums::Forgetting;
-use crate::retained::Retained;
+use crate::online::sums::FadingSums;
+use crate::retained::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::frame::Content;
 use betz_base::wire::{Reader, Writer};
@@ -71,7 +71,7 @@ impl Learner {
             sums.steps = 1;
             let ridge = self.ridge;
             to.f64(steps);
-            put_all(&mut to, &Retained { sums, ridge }.to_bytes());
+            put_all(&mut to, &StoredStatistics { sums, ridge }.to_bytes());
         }
         Ok(to.seal(CONTENT, VERSION))
     }
@@ -121,14 +121,14 @@ impl Learner {
         let mut memories = Vec::new();
         for _ in 0..count {
             let steps = number(from)?;
-            let sums = Retained::from_bytes(list(from)?)?.sums;
+            let sums = StoredStatistics::from_bytes(list(from)?)?.sums;
             if (sums.features, sums.outputs) != size || steps < 0.0 {
                 return Err(CONTENT.error(format_args!(
                     "expected sums of (features, targets) {size:?} over at least 0 steps, got {:?} and {steps}",
                     (sums.features, sums.outputs)
                 )));
             }
-            memories.push(Memory::new(Forgetting::from_parts(sums, steps)));
+            memories.push(Memory::new(FadingSums::from_parts(sums, steps)));
         }
         from.end()?;
         learner.memories = memories;

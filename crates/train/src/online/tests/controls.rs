@@ -53,7 +53,7 @@ fn another_half_life_holds_from_then_on() {
         let refused = rig.worker.set_half_life(bad).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     }
-    let mut expected = super::sums::Forgetting::new(sums_of(&data, &data.segments[..12]));
+    let mut expected = super::sums::FadingSums::new(sums_of(&data, &data.segments[..12]));
     // A trial is 1.2 s.
     for (trials, half_life) in [(12..16, f64::INFINITY), (16..20, 2.4), (20..24, 1.2)] {
         rig.worker.set_half_life(half_life).unwrap();

@@ -31,7 +31,7 @@ pub(crate) struct LowPassSource<'a> {
     low_pass: LowPass,
     step_seconds: f64,
     operands: Vec<FilteredRows<'a>>,
-    sent: Option<Sent>,
+    sent: Option<RoundBuffers>,
     /// In place of weights where there are none; never read.
     unweighted: Buffer<f32>,
     /// Most chunks of a round.
@@ -53,7 +53,7 @@ struct FilteredRows<'a> {
 }
 
 /// The spikes of a round on the device, and its blocks as their own recording.
-struct Sent {
+struct RoundBuffers {
     spikes: SentSpikes,
     blocks: Feed<Block>,
 }
@@ -87,7 +87,7 @@ impl<'a> LowPassSource<'a> {
     /// Responses of `chunks`, which follow those of the call before.
     fn advance(&mut self, timeline: &Timeline, chunks: Range<usize>) -> Result<()> {
         let context = self.context;
-        let Some(Sent { spikes: sent, .. }) = &mut self.sent else {
+        let Some(RoundBuffers { spikes: sent, .. }) = &mut self.sent else {
             return Err(Error::new(
                 ErrorKind::Internal,
                 "spikes: no round was begun",
@@ -192,7 +192,7 @@ impl ResponseSource for LowPassSource<'_> {
                 })
             })
             .collect::<Result<_>>()?;
-        self.sent = Some(Sent {
+        self.sent = Some(RoundBuffers {
             spikes: SentSpikes::new(context, events, chunks, self.spikes.is_weighted(), staging)?,
             blocks: Feed::new(context, chunks * CHUNK_BLOCKS, &mut staging.blocks)?,
         });

@@ -23,11 +23,11 @@ pub(crate) struct SpikeSource<'a> {
     channels: usize,
     filters: Filters,
     operands: Vec<Range<usize>>,
-    round: Option<Sorted>,
+    round: Option<RoundSpikes>,
 }
 
 /// The spikes of a round on the device, sorted.
-struct Sorted {
+struct RoundSpikes {
     sent: SentSpikes,
     /// The step within its chunk of every spike, chunk by chunk, channel by channel.
     sorted: Buffer<u16>,
@@ -54,7 +54,7 @@ impl<'a> SpikeSource<'a> {
         })
     }
 
-    fn sorted(&self) -> Result<&Sorted> {
+    fn sorted(&self) -> Result<&RoundSpikes> {
         self.round
             .as_ref()
             .ok_or_else(|| Error::new(ErrorKind::Internal, "spikes: no round was begun"))
@@ -91,7 +91,7 @@ impl ResponseSource for SpikeSource<'_> {
         let context = self.context;
         let events = most_events(timeline, self.spikes, chunks);
         self.operands = operands.to_vec();
-        self.round = Some(Sorted {
+        self.round = Some(RoundSpikes {
             sent: SentSpikes::new(context, events, chunks, false, staging)?,
             sorted: context.alloc(events)?,
             offsets: context.alloc(chunks * (self.channels + 1))?,
@@ -100,7 +100,7 @@ impl ResponseSource for SpikeSource<'_> {
     }
 
     fn load(&mut self, round: &Round<'_>) -> Result<()> {
-        let Some(Sorted {
+        let Some(RoundSpikes {
             sent,
             sorted,
             offsets,

@@ -6,16 +6,16 @@ use super::*;
 use betz_base::error::ErrorKind;
 
 /// Lifts the cap at the end of a test, also of one that fails.
-pub(super) struct Capped<'a>(&'a Context);
+pub(super) struct MemoryCap<'a>(&'a Context);
 
-impl<'a> Capped<'a> {
+impl<'a> MemoryCap<'a> {
     pub(super) fn at(context: &'a Context, bytes: u64) -> Self {
         context.set_memory_cap(Some(bytes));
         Self(context)
     }
 }
 
-impl Drop for Capped<'_> {
+impl Drop for MemoryCap<'_> {
     fn drop(&mut self) {
         self.0.set_memory_cap(None);
     }
@@ -91,13 +91,13 @@ fn every_cap_down_to_the_smallest_gives_the_same_sums() {
                 let name = format!("{name}, counts: {counted}, {}", path.name());
                 run(path).unwrap_or_else(|e| panic!("{name}: {e}"));
                 let error = {
-                    let _cap = Capped::at(&context, 1000);
+                    let _cap = MemoryCap::at(&context, 1000);
                     run(path).unwrap_err()
                 };
                 assert_eq!(error.kind(), ErrorKind::DeviceMemory, "{name}: {error}");
                 let least = error.needed_bytes().unwrap();
                 {
-                    let _cap = Capped::at(&context, least - 1);
+                    let _cap = MemoryCap::at(&context, least - 1);
                     let error = run(path).unwrap_err();
                     assert_eq!(error.kind(), ErrorKind::DeviceMemory, "{name}: {error}");
                 }
@@ -109,7 +109,7 @@ fn every_cap_down_to_the_smallest_gives_the_same_sums() {
                     [small, 2 * small, 7 * small]
                 };
                 for cap in caps {
-                    let _cap = Capped::at(&context, cap);
+                    let _cap = MemoryCap::at(&context, cap);
                     context.synchronize().unwrap();
                     context.take_peak_memory().unwrap();
                     let mut got = run(path).unwrap_or_else(|e| panic!("{name}, {cap}: {e}"));
@@ -156,7 +156,7 @@ fn a_cap_too_small_leaves_the_device_usable() {
         context.trim().unwrap();
         let free = context.available_memory().unwrap();
         {
-            let _cap = Capped::at(&context, 4096);
+            let _cap = MemoryCap::at(&context, 4096);
             for _ in 0..5 {
                 assert_eq!(run(path).unwrap_err().kind(), ErrorKind::DeviceMemory);
             }

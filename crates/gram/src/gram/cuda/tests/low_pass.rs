@@ -1,6 +1,6 @@
 //! Sums behind a low-pass against the oracle.
 
-use super::caps::Capped;
+use super::caps::MemoryCap;
 use super::*;
 
 fn request_behind(case: &Case, low_pass: LowPass) -> Request<'_> {
@@ -68,14 +68,14 @@ fn rounds_and_blocks_behind_a_low_pass_do_not_show() {
     let mut got = sums(&context, &case, low_pass);
     close(&case, &expected, &mut got, DENSE_TOLERANCE);
     // From the smallest that works up, no run takes more than its cap.
-    let capped = Capped::at(&context, 1);
+    let capped = MemoryCap::at(&context, 1);
     let contexts = std::slice::from_ref(&context);
     let request = request_behind(&case, low_pass);
     let refused = device_sums(contexts, &case.data.view(), &request, &());
     drop(capped);
     let least = refused.err().unwrap().needed_bytes().unwrap();
     for cap in [least, 2 * least, 5 * least, 40 * least] {
-        let _cap = Capped::at(&context, cap);
+        let _cap = MemoryCap::at(&context, cap);
         let (mut got, peak) = with_peak(&context, || sums(&context, &case, low_pass));
         close(&case, &expected, &mut got, DENSE_TOLERANCE);
         assert!(peak <= cap, "{peak} bytes used of {cap}");
@@ -113,14 +113,14 @@ fn caps_hold_where_the_low_pass_takes_most() {
         let (expected, peak) = with_peak(&context, || sums(&context, &case, low_pass));
         let request = request_behind(&case, low_pass);
         let least = {
-            let _cap = Capped::at(&context, 1);
+            let _cap = MemoryCap::at(&context, 1);
             let refused = device_sums(contexts, &case.data.view(), &request, &()).err();
             refused.unwrap().needed_bytes().unwrap()
         };
         assert!(least < peak);
         for parts in 0..8 {
             let cap = (least + (peak - least) * parts / 8).max(peak / 20);
-            let _cap = Capped::at(&context, cap);
+            let _cap = MemoryCap::at(&context, cap);
             let (mut got, used) = with_peak(&context, || sums(&context, &case, low_pass));
             close(&case, &expected, &mut got, 2.0 * DENSE_TOLERANCE);
             assert!(used <= cap, "{}: {used} bytes used of {cap}", case.name);

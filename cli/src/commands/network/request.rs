@@ -7,7 +7,7 @@ use super::args::{Edges, SignName};
 
 /// A request for a network, planned or done.
 #[derive(Serialize, Clone)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) nodes: usize,
     pub(super) samples: usize,
     pub(super) sample_seconds: Option<f64>,
@@ -27,7 +27,7 @@ pub(super) struct Asked {
     strict: bool,
 }
 
-impl Asked {
+impl Request {
     pub(super) fn new(spec: &NetworkSpec, signal: &Signal<'_>) -> Self {
         Self {
             sample_seconds: signal.sample_seconds(),

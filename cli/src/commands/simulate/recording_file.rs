@@ -11,7 +11,7 @@ use crate::report::{self, Outcome};
 
 /// A recording that was written.
 #[derive(Serialize)]
-pub(super) struct Written {
+pub(super) struct RecordingFile {
     file: String,
     channels: usize,
     spikes: u64,
@@ -19,7 +19,7 @@ pub(super) struct Written {
     mean_rate_hz: f64,
 }
 
-impl Written {
+impl RecordingFile {
     pub(super) fn new(recording: &Recording, path: &Path) -> Self {
         let channels = recording.channels();
         // On the clock of the ticks: 60 s, not 60.00000000000001 s.
@@ -35,10 +35,10 @@ impl Written {
     }
 }
 
-impl Outcome for Written {
+impl Outcome for RecordingFile {
     fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{}: {}, {} in {} s, {:.1} Hz a channel",
+            "{}: {}, {} in {} s, {:.1} Hz per channel",
             self.file,
             report::count(self.channels as u128, "channel"),
             report::count(self.spikes as u128, "spike"),

@@ -1,8 +1,8 @@
 //! Which experts: how many, how soft their gate, and the ridge, by what is held out.
 
-use super::{Clusters, Discriminant, Gate};
+use crate::experts::{Clusters, Discriminant, Gate};
 use crate::kinds::Kind;
-use crate::kinds::family::{Compared, Family, Left, Plan, Truth};
+use crate::kinds::family::{Family, Plan, Residual, Residuals, Truth};
 use crate::kinds::split::Fold;
 use crate::latents::labels;
 use crate::readout::{Pass, best_of, mean_of};
@@ -104,7 +104,7 @@ impl Family for Teams {
         latents: usize,
         passes: &[usize],
         progress: &dyn Progress,
-    ) -> Result<Compared<TeamConfig>> {
+    ) -> Result<Residuals<TeamConfig>> {
         let latents = self.latents.min(latents);
         let walk = fold.walk(latents)?;
         let mut residuals = Vec::new();
@@ -133,16 +133,16 @@ impl Family for Teams {
                         beta,
                         plan,
                     };
-                    residuals.push(Left {
+                    residuals.push(Residual {
                         pass: number,
                         config,
                         residual: left.residual,
                     });
                 }
-                truth = Some(Truth::of(&held));
+                truth = Some(Truth::new(&held));
             }
         }
-        Compared::new(residuals, truth)
+        Residuals::new(residuals, truth)
     }
 
     fn basis(&self, fold: Fold<'_>, config: &TeamConfig, progress: &dyn Progress) -> Result<Gate> {

@@ -1,9 +1,9 @@
 //! Which lift: latents, units, filter and ridge by what is held out.
 
-use super::Cosines;
 use crate::kinds::Kind;
-use crate::kinds::family::{Compared, Family, Left, Plan, Truth};
+use crate::kinds::family::{Family, Plan, Residual, Residuals, Truth};
 use crate::kinds::split::Fold;
+use crate::lift::Cosines;
 use crate::readout::{KAPPAS, Pass, best_of, mean_of};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
@@ -78,7 +78,7 @@ impl Family for Lifts {
         latents: usize,
         passes: &[usize],
         progress: &dyn Progress,
-    ) -> Result<Compared<LiftConfig>> {
+    ) -> Result<Residuals<LiftConfig>> {
         let counts = self.counts(latents);
         let most = self.units.iter().copied().max().unwrap_or(0);
         let mut residuals = Vec::new();
@@ -100,15 +100,15 @@ impl Family for Lifts {
                     tau_seconds,
                     kappa: left.kappa,
                 };
-                residuals.push(Left {
+                residuals.push(Residual {
                     pass: number,
                     config: LiftConfig { units, plan },
                     residual: left.residual,
                 });
             }
-            truth = Some(Truth::of(&held));
+            truth = Some(Truth::new(&held));
         }
-        Compared::new(residuals, truth)
+        Residuals::new(residuals, truth)
     }
 
     fn basis(&self, _: Fold<'_>, config: &LiftConfig, _: &dyn Progress) -> Result<Cosines> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Spread;
 use super::args::Compute;
-use super::asked::Asked;
+use super::request::Request;
 use crate::files;
 use crate::report::{self, Outcome};
 
@@ -25,19 +25,19 @@ pub(super) struct Seconds {
 }
 
 #[derive(Serialize)]
-struct Undefined {
+struct UndefinedNodes {
     constant: u64,
     nonfinite: u64,
 }
 
 #[derive(Serialize)]
-struct Computed {
+struct NetworkReport {
     #[serde(flatten)]
-    asked: Asked,
+    asked: Request,
     windows: usize,
     edges: u64,
     density: Option<Spread>,
-    undefined: Undefined,
+    undefined: UndefinedNodes,
     trailing: usize,
     rechecked: u64,
     rebuilt: u64,
@@ -70,7 +70,7 @@ pub(super) fn finish(
     args: &Compute,
     out: &Path,
     file: &NetworkFile,
-    asked: Asked,
+    asked: Request,
     mut seconds: Seconds,
 ) -> Result<()> {
     let started = Instant::now();
@@ -80,12 +80,12 @@ pub(super) fn finish(
     let network = &file.network;
     let meta = network.meta();
     let (constant, nonfinite) = network.undefined();
-    let computed = Computed {
+    let computed = NetworkReport {
         asked,
         windows: network.len(),
         edges: network.edges(),
         density: Spread::of((0..network.len()).filter_map(|k| network.density(k))),
-        undefined: Undefined {
+        undefined: UndefinedNodes {
             constant,
             nonfinite,
         },
@@ -106,7 +106,7 @@ pub(super) fn finish(
     }
 }
 
-impl Outcome for Computed {
+impl Outcome for NetworkReport {
     fn print(&self) -> Result<()> {
         let asked = &self.asked;
         report::line(&format!(
@@ -135,7 +135,7 @@ impl Outcome for Computed {
                 density.max * 100.0
             ))?;
         }
-        let Undefined {
+        let UndefinedNodes {
             constant,
             nonfinite,
         } = self.undefined;
