@@ -74,7 +74,10 @@ fn gru(graph: &mut Graph, layer: &RecurrentLayer, units: usize, of_input: &str, 
     let of_state = affine(graph, h, &layer.state_weights, &layer.state_bias);
     let gate = |gate: usize| gate * units..(gate + 1) * units;
     let [r, z] = [0, 1].map(|g| {
-        let (a, b) = (columns(graph, of_input, gate(g)), columns(graph, &of_state, gate(g)));
+        let (a, b) = (
+            columns(graph, of_input, gate(g)),
+            columns(graph, &of_state, gate(g)),
+        );
         let sum = graph.node("Add", &[&a, &b]);
         graph.node("Sigmoid", &[&sum])
     });
@@ -102,12 +105,11 @@ fn lstm(
     );
     let of_state = affine(graph, &h, &layer.state_weights, &layer.state_bias);
     let sums = graph.node("Add", &[of_input, &of_state]);
-    let [i, f, g, o] = [(0, "Sigmoid"), (1, "Sigmoid"), (2, "Tanh"), (3, "Sigmoid")].map(
-        |(gate, function)| {
+    let [i, f, g, o] =
+        [(0, "Sigmoid"), (1, "Sigmoid"), (2, "Tanh"), (3, "Sigmoid")].map(|(gate, function)| {
             let sum = columns(graph, &sums, gate * units..(gate + 1) * units);
             graph.node(function, &[&sum])
-        },
-    );
+        });
     let kept = graph.node("Mul", &[&f, &c]);
     let new = graph.node("Mul", &[&i, &g]);
     let c = graph.node("Add", &[&kept, &new]);
