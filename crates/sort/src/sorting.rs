@@ -3,7 +3,7 @@
 use betz_base::{Error, Result};
 
 use crate::front::{Blanked, FrontEnd};
-use crate::matching::{Matching, FoundSpike};
+use crate::matching::{FoundSpike, Matching};
 use crate::sorter::{Moved, Sorter};
 
 /// A spike with its label.
