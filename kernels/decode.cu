@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_STEPS)
     }
 }
 
-// What each tile does to a filter at rest.
+// Effect of each tile on a filter at rest.
 // grid: row · tiles + tile; THREADS threads; THREADS · PITCH doubles shared. at[tile][state][row]:
 // states behind each tile, from rest; words[row][tile][state][word]: at each word's start, from rest
 // at the tile's.
@@ -80,8 +80,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) put_states(s, at, tile, row, rows);
 }
 
-// From what the tiles do by themselves to the states at their starts.
-// One thread a row.
+// From the states that tiles reach by themselves to the states at their starts.
+// One thread per row.
 //: at: in-out, tiles * rows
 //: words: in, tiles * rows * TILE_WORDS
 //: uncut: in, tiles

@@ -77,7 +77,7 @@ static __device__ u32 tabulate(const Tick* ends, const Tick* starts, u32 count, 
 // Time is cut in `cells`, cell c from cuts[c] to cuts[c + 1]; ticks[index[s * (cells + 1) + c]] is
 // the first event of symbol s at or after cuts[c]. The `parts` are made of neighbouring cells.
 // Run r holds the nodes from run_nodes[r] to run_nodes[r + 1], of patterns that last span[r] at most.
-// `lists` has 2 * capacity ticks a level below the first for each warp; `tables` has `slots` entries
+// `lists` has 2 * capacity ticks per level below the first for each warp; `tables` has `slots` entries
 // for each pattern and part, `lengths` (zeroed) a length; *longest (zeroed) is the longest of those
 // that do not fit.
 //: cuts: in, cells + 1
@@ -156,7 +156,7 @@ extern "C" __global__ void episode_walk(const Tick* __restrict__ ticks,
     }
 }
 
-// The counts from the tables: a warp a pattern, a lane a part. Every lane supposes where the part
+// The counts from the tables: one warp per pattern, a lane a part. Every lane supposes where the part
 // before it ends, until all suppositions agree with the outcome; then they are right, because the
 // first one's is known.
 //: tables: in, patterns * parts * slots

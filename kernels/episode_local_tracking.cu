@@ -15,7 +15,7 @@
 // Groups of 32 occurrences that are loaded together.
 constexpr u32 AHEAD = 8;
 
-// What a slot holds before any entry.
+// Content of a slot before any entry.
 constexpr u32 NOTHING = 0;
 
 // The next symbol of an episode: its events are `from..to` of the ticks, the delay to it in (low, high].
@@ -89,7 +89,7 @@ extern "C" __global__ void track_begin(const Step* __restrict__ steps,
     }
 }
 
-// How many finds each entry has.
+// Number of finds of each entry.
 // counts[i]: how many finds entry i has; *tally (zeroed) their sum and the largest.
 //: at: in, entries
 //: episode: in, entries
@@ -289,7 +289,7 @@ extern "C" __global__ void track_collect(const Step* __restrict__ steps,
     }
 }
 
-// Interval scheduling (Algorithm 2), a warp an episode: its occurrences come in the order of their
+// Interval scheduling (Algorithm 2), one warp per episode: its occurrences come in the order of their
 // ends; of those that start after the last one taken ended, the next is taken.
 //: at: in, entries
 //: other: in, entries

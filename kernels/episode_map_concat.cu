@@ -98,8 +98,8 @@ extern "C" __global__ void episode_map(const u64* __restrict__ events, u32 event
     }
 }
 
-// Joins what the automata of each segment saw, a warp an episode.
-// A warp an episode. `lists` has (places - 1) * capacity ticks for each warp of the grid.
+// Joins what the automata of each segment saw, one warp per episode.
+// One warp per episode. `lists` has (places - 1) * capacity ticks for each warp of the grid.
 // counts[e]; *recounted (zeroed) becomes the number of segments that were counted again.
 //: events: in, event_count
 //: sizes: in, episodes

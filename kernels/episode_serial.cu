@@ -1,9 +1,9 @@
-// The papers' Algorithm 1, a thread an episode (PTPE; Cao et al., §5.1): every thread takes its
+// The papers' Algorithm 1, one thread per episode (PTPE; Cao et al., §5.1): every thread takes its
 // episode through the whole stream. The threads of a warp read the same event at the same time.
 
 #include "episode_automaton.cuh"
 
-// Algorithm 1, a thread an episode.
+// Algorithm 1, one thread per episode.
 // `lists` has (places - 1) * capacity ticks for each of the grid's threads; the capacity is a power
 // of two. counts[e] becomes OVERFLOWN where that is too little.
 //: events: in, event_count

@@ -48,7 +48,7 @@ struct Stream {
     }
 };
 
-// What a warp keeps of every continuation: interval j and symbol s at j * symbols + s.
+// State of a warp for every continuation: interval j and symbol s at j * symbols + s.
 struct Taken {
     // End of the last occurrence taken.
     Tick* last_ends;
@@ -93,9 +93,9 @@ static __device__ void credit(const Stream& stream, u64 event, u32 first, Tick e
     }
 }
 
-// All continuations of prefixes at once, a warp a prefix.
+// All continuations of prefixes at once, one warp per prefix.
 // Prefix p has links[p * size] to links[(p + 1) * size]; all last `span` at most. The time is cut as
-// for episode_walk. `lists` has 2 * capacity ticks a level below the first for each warp; shared
+// for episode_walk. `lists` has 2 * capacity ticks per level below the first for each warp; shared
 // memory a tick and a number for each continuation and warp. counts[(p * intervals + j) * symbols +
 // s] becomes the count of prefix p continued by symbol s at interval j.
 //: cuts: in, cells + 1

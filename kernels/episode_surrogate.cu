@@ -20,7 +20,7 @@ static __device__ u64 mix(u64 word) {
 
 // Every event moved.
 // moved[i]: event i of the ascending `events`, moved, and mirrored where it would leave its segment; segment s has the
-// ticks firsts[s] to lasts[s], both included. Neither sorted nor in any order. A thread an event.
+// ticks firsts[s] to lasts[s], both included. Neither sorted nor in any order. One thread per event.
 //: events: in, count
 //: firsts: in, segments
 //: lasts: in, segments
@@ -51,7 +51,7 @@ surrogate_dither(const u64* __restrict__ events, u32 count, u32 symbol_bits,
     moved[i] = (u64)(mirrored - origin) << symbol_bits | symbol;
 }
 
-// The ticks alone. A thread an event.
+// The ticks alone. One thread per event.
 //: events: in, count
 //: ticks: out, count
 extern "C" __global__ void __launch_bounds__(256)
@@ -64,7 +64,7 @@ surrogate_ticks(const u64* __restrict__ events, u32 count, u32 symbol_bits, Tick
 
 // Where in the ticks each symbol's cells begin.
 // index[s * (cells + 1) + c]: the first of `ticks` that is symbol s's and not before cuts[c]. Those of symbol s are
-// offsets[s] to offsets[s + 1], ascending. A thread a symbol and cut.
+// offsets[s] to offsets[s + 1], ascending. One thread per symbol and cut.
 //: offsets: in, symbols + 1
 //: cuts: in, cells + 1
 //: index: out, symbols * (cells + 1)

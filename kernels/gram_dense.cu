@@ -6,7 +6,7 @@
 
 // Turns the states that each chunk leaves by itself into those at its start, in place:
 // `states[chunk][i][column]`. `carry[i][column]` are the states at the first chunk's start, and then
-// those behind the last. One thread a column (columns are counted from `first_column`), in f64.
+// those behind the last. One thread per column (columns are counted from `first_column`), in f64.
 //: filter: in, filters
 //: states: in-out, chunks * columns
 //: carry: in-out, columns

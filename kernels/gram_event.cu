@@ -88,7 +88,7 @@ extern "C" __global__ void sort_events(const u16 *channel, const u8 *tick, const
 }
 
 // States of every column (channel · filters + filter) at the start of each slice but the first:
-// `states[slice][i][column]`. One thread a column and slice; f64, the walk back ends at the segment's
+// `states[slice][i][column]`. One thread per column and slice; f64, the walk back ends at the segment's
 // start or after `window` τ, where nothing is left.
 //: filter: in, filters
 //: slice_chunk: in, grid.y
@@ -505,7 +505,7 @@ extern "C" __global__ void behavior_correlate(const float *behavior, const Block
     }
 }
 
-// Υ and Σa: for each channel, the sum of g at its spikes, in f64. One warp a channel and row of g.
+// Υ and Σa: for each channel, the sum of g at its spikes, in f64. One warp per channel and row of g.
 // `upsilon[channel · filters + filter][o]`, o == outputs being Σa.
 //: offsets: in, chunks * (channels + 1)
 //: g: in, grid.y * blocks * 32

@@ -73,7 +73,7 @@ struct Cascade {
     }
 };
 
-// What each tile does to sections at rest.
+// Effect of each tile on sections at rest.
 // grid: row · tiles + tile; THREADS threads; THREADS · PITCH doubles shared. at[tile][state][row]:
 // states behind each tile, from rest; words[row][tile][state][word]: at each word's start, from rest
 // at the tile's.
@@ -97,8 +97,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) put_states(s, at, tile, row, rows);
 }
 
-// From what the tiles do by themselves to the delays at their starts.
-// One thread a row.
+// From the delays that tiles reach by themselves to the delays at their starts.
+// One thread per row.
 //: at: in-out, 2 * tiles * rows
 //: words: in, 2 * tiles * rows * TILE_WORDS
 //: uncut: in, tiles

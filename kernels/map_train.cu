@@ -10,7 +10,7 @@ constexpr u32 ALL = 0xffffffffu;
 // Threads of a block of map_nearest, map_sums and map_total.
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / 32;
-// Dimensions that a block of map_sums sums, two a thread.
+// Dimensions that a block of map_sums sums, two per thread.
 constexpr int SUM_DIMS = 2 * THREADS;
 // Half of f32's distance from 1 to the next number.
 constexpr double ROUNDING = 5.9604644775390625e-8;
@@ -58,7 +58,7 @@ __device__ double sum_of_block(double value, double* parts) {
 }
 
 // Nodes as the product takes them, and ½‖w‖² of each.
-// transposed[d][k] = weights[k][d], halves[k] = ½‖w_k‖². A warp a node, any number of blocks.
+// transposed[d][k] = weights[k][d], halves[k] = ½‖w_k‖². One warp per node, any number of blocks.
 //: weights: in, nodes * dims
 //: transposed: out, nodes * dims
 //: halves: out, nodes
@@ -218,9 +218,9 @@ map_total(const double* __restrict__ values, int count, double* total) {
     }
 }
 
-// Sums and counts of samples by winner, a row of dims + 1 a node.
+// Sums and counts of samples by winner, a row of dims + 1 per node.
 // sums[k][d] += Σ x_d of the samples that node k wins, in their order; sums[k][dims] += how many they are. Both begin
-// with 0 for the `first` samples. A block a node (x) and SUM_DIMS dimensions (y).
+// with 0 for the `first` samples. One block per node (x) and SUM_DIMS dimensions (y).
 //: samples: in, count * dims
 //: winners: in, count
 //: sums: in-out, nodes * (dims + 1)
@@ -280,7 +280,7 @@ map_sums(const float* __restrict__ samples, const u32* __restrict__ winners, int
 }
 
 // Along rows: to[r][c] = Σ_f kernel[c][f] · from[r][f], rounded, of `width` numbers each; rows of even number take the kernel
-// `even`, the others `odd`. A block a node (x) and 128 of the numbers (y).
+// `even`, the others `odd`. One block per node (x) and 128 of the numbers (y).
 //: from: in, rows * columns * width
 //: even: in, columns * columns
 //: odd: in, columns * columns
@@ -332,7 +332,7 @@ map_spread_columns(const float* __restrict__ like, const float* __restrict__ unl
 }
 
 // The weights that the spread sums make.
-// weights[k][d] = spread[k][d] / spread[k][dims], where a node has mass. A thread a weight.
+// weights[k][d] = spread[k][d] / spread[k][dims], where a node has mass. One thread per weight.
 //: spread: in, nodes * (dims + 1)
 //: weights: in-out, nodes * dims
 extern "C" __global__ void __launch_bounds__(256)

@@ -21,7 +21,7 @@ __device__ __forceinline__ u64 row_of(u64 key, int nodes) {
 }
 
 // Slots per row, a row being a window and a first node.
-// rows[r] += the slots of row r. A thread a slot, any number of blocks.
+// rows[r] += the slots of row r. One thread per slot, any number of blocks.
 //: keys: in, slots
 //: rows: in-out
 extern "C" __global__ void __launch_bounds__(256)
@@ -55,7 +55,7 @@ network_place(const u64* __restrict__ keys, const float* __restrict__ values, u6
 
 // Rows of up to `SHORT_ROW` edges by their second node; the numbers of the others.
 // ordered: placed, each row by j, for rows of up to 32 edges; the others' numbers go to `long_rows`, and number of samples
-// they are to count[0]. ends: where each row ends. A warp a row, any number of blocks.
+// they are to count[0]. ends: where each row ends. One warp per row, any number of blocks.
 //: ends: in, all
 //: ordered: out, placed.len()
 //: long_rows: out, placed.len() / (SHORT_ROW + 1)
@@ -95,7 +95,7 @@ network_short_rows(const u32* __restrict__ ends, u64 all, const u64* __restrict_
     }
 }
 
-// The rows of more than 32 edges: a block a row marks its columns in a map of bits, and an edge's place is the
+// The rows of more than 32 edges: one block per row marks its columns in a map of bits, and an edge's place is the
 // number of bits before its own. Any number of blocks.
 //: count: in, 1
 //: ordered: out, placed.len()

@@ -1,5 +1,5 @@
-// What the walk through a chunk of windows is given (`network_walk.cu`): moments of every window and
-// node, scales, where blocks start anew, panels. A thread a node, nodes side by side: samples are
+// Inputs of the walk through a chunk of windows (`network_walk.cu`): moments of every window and
+// node, scales, where blocks start anew, panels. One thread per node, nodes side by side: samples are
 // (instant, node). Every sum is f64, and the window's mean is subtracted before anything is rounded.
 //
 // INPUT: u8, u16, i16, float or double; tests compile two of them.

@@ -1,4 +1,4 @@
-// Sliding-window correlations: a tile of 128 x 128 pairs stays in registers, 8 x 8 a thread, and walks
+// Sliding-window correlations: a tile of 128 x 128 pairs stays in registers, 8 x 8 per thread, and walks
 // through all windows of a chunk; what reaches the threshold, less a margin, leaves the chip as a slot
 // of the edge buffer. `network_recheck` then decides in f64 what is near the threshold.
 //
@@ -463,10 +463,10 @@ network_walk(const INPUT* __restrict__ samples, int nodes, int padded, int lengt
     }
 }
 
-// What is near the threshold, decided in f64.
+// Decides in f64 what is near the threshold.
 // Slots whose size is no larger than threshold + margin are decided by f64 from the samples, a warp
 // one; those below become EMPTY. What f64 cannot tell (within 1e-9 of the threshold, where the order of
-// sums may matter) gets NaN for its value: the host decides. A thread a slot, any number of blocks.
+// sums may matter) gets NaN for its value: the host decides. One thread per slot, any number of blocks.
 //: keys: in-out
 //: values: in-out, keys.len()
 //: tally: in-out, TALLY

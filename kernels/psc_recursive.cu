@@ -81,7 +81,7 @@ __device__ __forceinline__ System::States counts_end(const System &system, const
     return s;
 }
 
-// What each tile does to every filter at rest.
+// Effect of each tile on every filter at rest.
 // grid: row · tiles + tile for every input row (channel); THREADS threads; THREADS · PITCH floats
 // shared for INPUT float. at[tile][state][channel · filters + filter]: states behind each tile, from
 // rest; words[channel · filters + filter][tile][state][word]: states at each word's start, from rest
@@ -117,8 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// From what the tiles do by themselves to the states at their starts.
-// One thread a row (channel · filters + filter).
+// From the states that tiles reach by themselves to the states at their starts.
+// One thread per row (channel · filters + filter).
 //: at: in-out, tiles * channels * filters
 //: words: in, tiles * channels * filters * TILE_WORDS
 //: uncut: in, tiles

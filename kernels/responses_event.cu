@@ -11,7 +11,7 @@
 #include "response_tile.cuh"
 
 // States at each chunk's end from its own spikes alone, `states[chunk][i][column]`; spikes before the
-// segment that is open there are left out. One thread a column; grid.y = chunk.
+// segment that is open there are left out. One thread per column; grid.y = chunk.
 //: offsets: in, grid.y * (channels + 1)
 //: filter: in, filters
 //: states: out, grid.y * columns

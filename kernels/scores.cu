@@ -1,4 +1,4 @@
-// What R², RMSE and NRMSE are made from, over the rows that count: Σx, Σ(x − x̄)², Σ(x − x̂)² and the
+// Sums that R², RMSE and NRMSE are made from, over the rows that count: Σx, Σ(x − x̄)², Σ(x − x̂)² and the
 // range of x, for each output and part of the steps. f64, always summed in the same order.
 //: module decode
 
@@ -44,7 +44,7 @@ __device__ __forceinline__ bool counts(const float *truth, const float *estimate
     return true;
 }
 
-// What scores are made from, over parts of the steps.
+// Sums that scores are made from, over parts of the steps.
 // grid: x = part of `part_steps` steps, y = output; THREADS threads. Row `step` of `truth` is what row
 // `step` of `estimate` stands for. parts[part][output], each about its own mean.
 //: truth: in, steps * outputs

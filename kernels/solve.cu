@@ -85,7 +85,7 @@ __device__ void measure(const double *x, const Real *correction, int count, cons
     if (threadIdx.x < 3) norms[threadIdx.x] = shared[threadIdx.x][0];
 }
 
-// How large x and its correction are, and how small the factor's pivots.
+// Largest values of x and its correction, and the factor's smallest pivot.
 //: x: in, count
 //: correction: in, count
 //: a: in, n * n

@@ -4,7 +4,7 @@
 // BLOCKS blocks; a slice is a run of chunks that one thread block walks through.
 //
 // Compile-time: ORDER, the largest order n in the bank; BLOCKS, blocks a chunk (one warp each); BRIEF,
-// defined when a filter of the bank loses more than a part in three a step.
+// defined when a filter of the bank loses more than a part in three per step.
 
 #define STEPS (32 * BLOCKS)
 

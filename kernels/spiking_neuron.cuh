@@ -74,7 +74,7 @@ __device__ __forceinline__ u64 mix(u64 x) {
     return x ^ (x >> 31);
 }
 
-// What a spike adds to the hash.
+// Addition of a spike to the hash.
 __device__ __forceinline__ u64 spike_hash(u64 step, u32 neuron) { return mix(step << 32 | neuron); }
 
 // Too small for a full mantissa is zero, as on the CPU, where such numbers would take a hundred times as long.
@@ -101,7 +101,7 @@ __device__ __forceinline__ int poisson_input(const Cells& cells, const u32* __re
     return (int)count * cells.poisson_weight;
 }
 
-// What a neuron carries from step to step.
+// State of a neuron from step to step.
 struct Membrane {
     float v;     // V − E_L
     int silent;  // steps of silence left

@@ -3,7 +3,7 @@
 // Neuron i of this device is neuron i · parts + part of the network. One that fires is taken to its targets on this device
 // by its own block in the same step; a barrier of all blocks ends the step. Where there are other devices, its number is
 // written into their memory too, and each device's last block to arrive tells the others how many there were; all
-// blocks then take what the others sent to their targets here. A device waits for the others once a step: spikes that
+// blocks then take what the others sent to their targets here. A device waits for the others once per step: spikes that
 // are due in the next step need one barrier more.
 //
 // All blocks must be resident at once (a cooperative launch). A slot more than the longest delay: what is sent in a step

@@ -120,7 +120,7 @@ __device__ __forceinline__ Edge draw(const Wires& wires, const float* edges, u32
     return {wires.source_first + source, wires.target_first + target, weight, delay, receptor};
 }
 
-// What a thread has counted.
+// Counts of a thread.
 struct Found {
     u64 synapses, hash;
     u32 longest, deepest;
@@ -187,7 +187,7 @@ __device__ __forceinline__ void place_one(const Edge& edge, const Cellar& cellar
 }
 
 // Out-degrees, where each synapse draws its source.
-// degrees[s] += the synapses of source s, when each of `total` draws its source: four a thread.
+// degrees[s] += the synapses of source s, when each of `total` draws its source: four per thread.
 //: degrees: in-out, sources
 extern "C" __global__ void __launch_bounds__(256)
 spiking_degrees(u64 seed, u32 index, u32 sources, u64 total, u32* degrees) {
@@ -268,7 +268,7 @@ __device__ __forceinline__ Edge listed(const u32* ends, const u32* strengths, u6
     return {ends[2 * k], ends[2 * k + 1], (int)(short)strength, strength >> 16 & 255, strength >> 24};
 }
 
-// Synapses that the host has made: source and target; receptor << 24 | delay << 16 | weight. A thread a synapse, any
+// Synapses that the host has made: source and target; receptor << 24 | delay << 16 | weight. One thread per synapse, any
 // number of blocks.
 //: ends: in, 2 * many
 //: strengths: in, many

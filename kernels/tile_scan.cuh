@@ -2,7 +2,7 @@
 //
 // A word is 32 steps, the share of one thread; a tile is the words of one block of threads. Three
 // kernels make one run: `tile_ends` gives, for a system at rest at a tile's start, the states at each
-// word's start and behind the tile; `carry_tiles`, one thread a row, turns the latter into the states
+// word's start and behind the tile; `carry_tiles`, one thread per row, turns the latter into the states
 // at each tile's start; `word_start` puts the two together, and every word runs from there.
 // Sums are always made in the same order: two runs give the same bits.
 //
@@ -229,7 +229,7 @@ __device__ __forceinline__ States get_states(const Stored *at, int tile, size_t 
 
 // Turns the states behind every tile, each from rest, into those at every tile's start; `carry` holds
 // those at the start of the first, and afterwards those behind the last step (behind the last whole
-// word, where a row ends inside one: it cannot be gone on from). One thread a row.
+// word, where a row ends inside one: it cannot be gone on from). One thread per row.
 // `uncut[tile]`: words of the tile before which no segment begins in it; more than there are, if none
 // does.
 template <class System, class Stored>

@@ -1,4 +1,4 @@
-//! DecodedOutputs outputs, as a table or in an NWB file together with their recording.
+//! Decoded outputs, as a table or in an NWB file together with their recording.
 
 use std::path::Path;
 

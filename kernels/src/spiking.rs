@@ -41,7 +41,7 @@ pub const SHORTEST: usize = 2;
 pub const LARGEST: usize = 3;
 /// Where each device's `post` lies.
 pub const POSTS: usize = 4;
-/// Words of `post` before the spikes that came, two lists of 32-bit numbers a device.
+/// Words of `post` before the spikes that came, two lists of 32-bit numbers per device.
 pub const SENT: usize = 32;
 
 /// Threads of a block of the kernels that make synapses.

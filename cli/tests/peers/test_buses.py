@@ -183,14 +183,18 @@ def Live_command(model):
     return [BETZ, "stream", str(model)]
 
 
-def test_spikes_of_open_ephys(model):
+@pytest.mark.parametrize("plugin", ["before June 2022", "since June 2022"])
+def test_spikes_of_open_ephys(model, plugin):
     zmq = pytest.importorskip("zmq", reason="pyzmq is not installed")
 
     def header(number, **what):
-        return json.dumps({"message_no": number, **what}).encode()
+        return json.dumps({"message_no" if plugin.startswith("before") else "message_num": number, **what}).encode()
 
     def spike(number, sample, electrode):
-        return [b"EVENT\0", header(number, type="spike", spike={"timestamp": sample, "electrode_id": electrode}), bytes(8)]
+        told = {"timestamp": sample, "electrode_id": electrode}
+        if plugin.startswith("since"):
+            told = {"sample_num": sample, "electrode": f"Electrode {electrode + 1}"}
+        return [b"EVENT\0", header(number, type="spike", spike=told), bytes(8)]
 
     context = zmq.Context()
     port = free_port(socket.SOCK_STREAM)

@@ -10,17 +10,17 @@ use betz_spiking::random::Sequence;
 pub struct Fault {
     /// Seconds after the session's beginning.
     pub at_s: f64,
-    /// What happens.
+    /// Kind of the fault.
     pub kind: FaultKind,
 }
 
-/// What can go wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultKind {
     /// So many neurons, drawn by the seed among those still there, are no longer recorded.
     LoseUnits {
-        /// How many.
+        /// Number of units.
         count: u32,
     },
     /// The input of every neuron is multiplied by a factor drawn between these.
@@ -70,7 +70,7 @@ impl Fault {
     }
 }
 
-/// What has gone wrong so far.
+/// The faults that have struck so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Troubles {
     pub(crate) lost: f64,

@@ -8,7 +8,7 @@ use crate::linear::regress;
 /// States of the filter: position, velocity and a constant.
 const STATES: usize = 5;
 
-/// What a Kalman filter's observations depend on.
+/// The observation model of a Kalman filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KalmanConfig {
     /// Counts depend on the cursor's position too, which is taken as known (Gilja et al. 2012).

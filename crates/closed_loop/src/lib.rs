@@ -49,7 +49,7 @@ pub use task::Task;
 pub use units::{Units, UnitsConfig};
 pub use user::{Aim, User};
 
-/// Turns spike counts into a velocity of the cursor: what the loop is about.
+/// A decoder: it turns spike counts into a velocity of the cursor.
 ///
 /// A session of the decoding runtime plugs in here: counts in, velocity out, no look ahead.
 pub trait Decoder {

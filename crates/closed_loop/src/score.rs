@@ -2,12 +2,12 @@ use serde::{Deserialize, Serialize};
 
 use betz_spiking::random::{Purpose, Sequence};
 
-/// How a trial went.
+/// The outcome of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The target, in cm.
     pub target: [f64; 2],
-    /// Whether it was held within the limit.
+    /// True if the target was held within the time limit.
     pub success: bool,
     /// Seconds from the trial's beginning to that of the hold that succeeded; the limit otherwise.
     pub time_to_target_s: f64,

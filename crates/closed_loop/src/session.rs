@@ -25,7 +25,7 @@ pub struct Setup {
     pub bin_s: f64,
     /// The cursor stays within ± this, in cm.
     pub workspace_cm: f64,
-    /// What goes wrong, and when.
+    /// Faults and their times.
     pub faults: Vec<Fault>,
     /// Targets, noise and units follow from it.
     pub seed: u64,
@@ -80,17 +80,17 @@ impl Setup {
 /// One bin of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bin {
-    /// Where the cursor stood before it.
+    /// Position of the cursor before the bin.
     pub cursor: [f64; 2],
-    /// What the decoder answered.
+    /// The decoder's velocity.
     pub velocity: [f64; 2],
-    /// Where the user wanted to go.
+    /// Position of the target.
     pub target: [f64; 2],
     /// Spikes of each channel.
     pub counts: Vec<u32>,
 }
 
-/// What a decoder did.
+/// The record of a decoder's trials.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Session {
@@ -126,7 +126,7 @@ pub struct Loop {
     normal: Normal,
 }
 
-/// What goes on from trial to trial.
+/// State that lasts from trial to trial.
 struct State {
     cursor: [f64; 2],
     mind: Mind,

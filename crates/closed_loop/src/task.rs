@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use betz_spiking::random::Sequence;
 
-/// What the cursor is to do. Lengths are centimetres, the centre is (0, 0).
+/// The task of the cursor. Lengths are centimetres, the centre is (0, 0).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Task {

@@ -8,7 +8,7 @@ use betz_spiking::{Draw, Engine, Lif, Network, Neuron, Options, Population, Syna
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UnitsConfig {
-    /// How many are recorded.
+    /// Number of recorded neurons.
     pub neurons: u32,
     /// Step of the simulation in ms.
     pub step_ms: f64,
@@ -140,7 +140,7 @@ impl Units {
         self.tuning.len().div_ceil(self.multiunit as usize)
     }
 
-    /// Whether nothing is recorded; never so.
+    /// True if nothing is recorded, which is never so.
     pub fn is_empty(&self) -> bool {
         self.tuning.is_empty()
     }

@@ -56,7 +56,7 @@ impl User {
     }
 }
 
-/// What is known of a bin when a label for it is made, in cm and cm/s: what a user wanted in it is not.
+/// The facts about a bin from which a label is made, in cm and cm/s; the user's intent is not one of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
     /// Where the cursor stood.
@@ -65,7 +65,7 @@ pub struct Aim {
     pub target: [f64; 2],
     /// Radius of the target.
     pub radius: f64,
-    /// What the decoder answered.
+    /// The decoder's velocity.
     pub velocity: [f64; 2],
 }
 
@@ -95,7 +95,7 @@ impl Aim {
     }
 }
 
-/// What a user keeps in mind: where the cursor was.
+/// The user's memory of past cursor positions.
 #[derive(Debug, Clone)]
 pub(crate) struct Mind {
     seen: VecDeque<[f64; 2]>,

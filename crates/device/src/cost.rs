@@ -1,4 +1,4 @@
-//! What work is expected to take: linear models, with defaults, or fitted to runs on this machine.
+//! Expected time of work: linear models with defaults, or fitted to runs on this machine.
 //!
 //! A domain describes each of its operations by a [`CostModel`]: a few counts of work, and the seconds
 //! that one of each costs. A [`Calibration`] holds fitted seconds; it is a small text file in the
@@ -21,9 +21,9 @@ const HEADER: &str = "betz calibration 1";
 pub struct CostModel {
     /// Name of operation and device, such as `gram.event.cpu`; no white space.
     pub name: &'static str,
-    /// What each term counts; on the CPU, of what the busiest thread does.
+    /// Meaning of each term; on the CPU, a count of the busiest thread's work.
     pub terms: &'static [&'static str],
-    /// Seconds a unit of each term without calibration.
+    /// Seconds per unit of each term, without calibration.
     pub defaults: &'static [f64],
 }
 

@@ -106,7 +106,7 @@ impl Precision {
     }
 }
 
-/// What was asked for: the CPU, CUDA devices, or whatever suits. An operation makes a [`Placement`] of it.
+/// The device that was asked for: the CPU, CUDA devices, or whichever suits. An operation makes a [`Placement`] of it.
 #[derive(Debug, Clone)]
 pub struct Device {
     kind: Kind,
@@ -118,12 +118,12 @@ enum Kind {
     Cpu,
     Cuda(Vec<Arc<cuda::Context>>),
     /// Opened when first needed: starting CUDA takes longer than much of the work there is.
-    Auto(Arc<OnceLock<Found>>),
+    Auto(Arc<OnceLock<AutoDevices>>),
 }
 
-/// What [`Device::auto`] came to.
+/// Result of the search of [`Device::auto`].
 #[derive(Debug)]
-struct Found {
+struct AutoDevices {
     contexts: Vec<Arc<cuda::Context>>,
     fallback: Option<String>,
 }
@@ -182,7 +182,7 @@ impl Device {
     /// Why [`Device::auto`] stays on the CPU; `None` when it need not. Opens what `auto` left closed.
     pub fn fallback(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Auto(auto) => found(auto).fallback.as_deref(),
+            Kind::Auto(auto) => open_auto(auto).fallback.as_deref(),
             _ => None,
         }
     }
@@ -232,7 +232,7 @@ impl Device {
         match &self.kind {
             Kind::Cpu => true,
             Kind::Cuda(contexts) => contexts.is_empty(),
-            Kind::Auto(auto) => found(auto).fallback.is_some(),
+            Kind::Auto(auto) => open_auto(auto).fallback.is_some(),
         }
     }
 
@@ -254,7 +254,7 @@ impl Device {
         self
     }
 
-    /// What [`Device::with_memory_cap`] asked for, if anything.
+    /// Sets the limit of [`Device::with_memory_cap`], if there is one.
     fn apply_memory_cap(&self) {
         if self.memory_cap.is_some() {
             self.set_memory_cap(self.memory_cap);
@@ -279,20 +279,20 @@ impl Device {
         match &self.kind {
             Kind::Cpu => &[],
             Kind::Cuda(contexts) => contexts,
-            Kind::Auto(auto) => &found(auto).contexts,
+            Kind::Auto(auto) => &open_auto(auto).contexts,
         }
     }
 }
 
-/// What there is, looked for on the first call.
-fn found(auto: &OnceLock<Found>) -> &Found {
+/// The devices of `auto`, looked for on the first call.
+fn open_auto(auto: &OnceLock<AutoDevices>) -> &AutoDevices {
     auto.get_or_init(
         || match first_that_works(cuda::device_count(), cuda::Context::open) {
-            Ok(context) => Found {
+            Ok(context) => AutoDevices {
                 contexts: vec![context],
                 fallback: None,
             },
-            Err(reasons) => Found {
+            Err(reasons) => AutoDevices {
                 contexts: Vec::new(),
                 fallback: Some(reasons),
             },
@@ -309,7 +309,7 @@ fn first_that_works<T>(
     for number in 0..count.map_err(|e| e.message().to_owned())? {
         match open(number) {
             Ok(opened) => return Ok(opened),
-            // What has to do with no device in particular comes again with every one.
+            // A reason that is not one device's comes again with every device.
             Err(e) if reasons.iter().any(|r| r == e.message()) => {}
             Err(e) => reasons.push(e.message().to_owned()),
         }

@@ -11,7 +11,7 @@ pub struct ProductShape {
     pub k: usize,
 }
 
-/// What the operands of `Blas::products` are made of.
+/// Type of the operands of `Blas::products`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// bf16: 8 bits of mantissa.
@@ -44,14 +44,14 @@ pub struct Matrices<B> {
 /// Products of one size, side by side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batch {
-    /// What the factors are made of.
+    /// Type of the factors' elements.
     pub element: Element,
-    /// How many.
+    /// Number of products.
     pub count: usize,
     /// The size of each.
     pub shape: ProductShape,
-    /// What a product is multiplied by.
+    /// Factor of a product.
     pub alpha: f32,
-    /// What becomes of the target before a product is added: 0 to overwrite it, 1 to add.
+    /// Factor of the target before a product is added: 0 to overwrite it, 1 to add.
     pub beta: f32,
 }

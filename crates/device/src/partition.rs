@@ -38,7 +38,7 @@ pub struct GramPlan {
     pub transfers: u64,
 }
 
-/// What the blocks of A·Aᵀ take on a device, in whatever unit its room is measured in.
+/// Room that the blocks of A·Aᵀ take on a device, in the unit of its room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GramCosts {
     /// Blocks of C have a multiple of this many rows, unless C itself has fewer.
@@ -66,7 +66,7 @@ impl GramCosts {
         operand: 1,
     };
 
-    /// What a block of C with `edge` rows takes together with operands of `rows` rows in all
+    /// Room that a block of C with `edge` rows takes together with operands of `rows` rows in all
     /// (`edge` when the block is all of C, else twice that) and `length` along the sum.
     pub const fn total(&self, edge: u64, rows: u64, length: u64) -> u64 {
         let output = self.output.saturating_mul(edge.saturating_mul(edge));

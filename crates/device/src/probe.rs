@@ -1,4 +1,4 @@
-//! What CUDA there is, found out without failing.
+//! Probes for CUDA without failing.
 
 /// One CUDA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct CudaDevice {
     pub multiprocessors: u32,
 }
 
-/// What [`probe`] found.
+/// Result of [`probe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// The driver's CUDA version, such as (13, 0); `None` without a driver.

@@ -13,7 +13,7 @@ pub struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// What is free now, within the device's cap.
+    /// Bytes that are free now, within the device's cap.
     ///
     /// # Errors
     /// Those of the device.

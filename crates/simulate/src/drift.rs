@@ -10,7 +10,7 @@ use rand_distr::{Distribution, Poisson};
 /// Rate of a screaming unit.
 pub const SCREAM_HZ: f64 = 120.0;
 
-/// What changes, from a moment on. Units are drawn for each change by itself.
+/// Changes of a recording from a moment on. Units are drawn for each change by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
     /// Units that fall silent.
@@ -21,7 +21,7 @@ pub struct Drift {
     pub swap: usize,
     /// Units that fire at 120 Hz, whatever happens.
     pub scream: usize,
-    /// When.
+    /// Time of the change.
     pub at_seconds: f64,
     /// Seed of all that is drawn.
     pub seed: u64,
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Spikes a channel, before the moment and after.
+    /// Spikes per channel, before the moment and after.
     fn counts(recording: &Recording) -> [Vec<f64>; 2] {
         let mut counts = [vec![0.0; 20], vec![0.0; 20]];
         let spikes = &recording.spikes;

@@ -45,7 +45,7 @@ use rayon::prelude::*;
 
 use betz_recording::Spikes;
 
-/// What the random numbers of a seed are for. Each use has a stream of its own, so that changing
+/// Purposes of a seed's random numbers. Each use has a stream of its own, so that changing
 /// how many numbers one use draws leaves the others as they were.
 #[derive(Debug, Clone, Copy)]
 enum Stream {

@@ -112,9 +112,9 @@ impl TunedNeuron {
 /// Two recordings of one population under two stimuli.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PopulationRecording {
-    /// What to train on.
+    /// The recording to train on.
     pub train: Recording,
-    /// What to test on.
+    /// The recording to test on.
     pub test: Recording,
     /// The population; neuron i is channel i, named `u{i}`.
     pub neurons: Vec<TunedNeuron>,

@@ -2,10 +2,10 @@
 //! between two groups is found in both. It is one where the channels that both see do not tell the two apart.
 
 use crate::cluster::{Apart, two};
+use crate::collect::Spikes;
 use crate::feature::WAVES;
 use crate::map::Samples;
 use crate::sorter::{Beyond, Sorter, UNLABELLED};
-use crate::train::Spikes;
 
 /// Channels that two units are compared on, those that see most of them: as many numbers as a map has.
 const CHANNELS: usize = 4;
@@ -142,7 +142,7 @@ impl Pair {
         a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
     }
 
-    /// Whether nothing tells the two apart.
+    /// True if nothing tells the two apart.
     fn one(&self, apart: &Apart) -> bool {
         let Ok(samples) = Samples::new(&self.values, self.dims) else {
             return false;

@@ -4,7 +4,7 @@ use betz_linear::{Cholesky, Mat};
 
 use crate::map::{Map, Samples};
 
-/// What makes two heaps of spikes two units.
+/// Conditions under which two clusters of spikes are two units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Apart {
     /// Least d′ between them, along the axis that tells them apart best.
@@ -209,7 +209,7 @@ fn watershed(map: &Map) -> Vec<usize> {
     basins
 }
 
-/// Whether two heaps are two units: along the axis of Fisher's discriminant, far enough apart and with a valley
+/// True if two clusters are two units: along the axis of Fisher's discriminant, far enough apart and with a valley
 /// between them.
 pub(crate) fn two(
     samples: Samples<'_>,

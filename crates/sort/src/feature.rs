@@ -7,7 +7,8 @@
 use betz_base::{Error, Result};
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::front::{Crossing, FrontEnd, LANES, MARGIN, Window};
+use crate::front::{Crossing, FrontEnd, LANES};
+use crate::settings::{MARGIN, Window};
 
 /// Waveforms that a channel is projected on.
 pub(crate) const WAVES: usize = 3;

@@ -8,7 +8,8 @@ use betz_base::wire::{Reader, Writer};
 use betz_base::{Error, ErrorKind};
 
 use crate::feature::{Axes, Waves};
-use crate::front::{Layout, Reference, Settings, Window};
+use crate::front::Layout;
+use crate::settings::{Reference, Settings, Window};
 use crate::sorter::{Beyond, Edit, Group, Sorter, Unit};
 use crate::template::Template;
 
@@ -247,7 +248,7 @@ impl Parts<'_> {
             focused: self.floats()?,
             regression: self.floats()?,
         };
-        let waves = Waves::new(Window::of(&settings), self.floats()?)
+        let waves = Waves::new(Window::from_settings(&settings), self.floats()?)
             .map_err(|e| e.of_kind(ErrorKind::InvalidModel))?;
         let group_of = self.words()?;
         let mut groups = Vec::new();

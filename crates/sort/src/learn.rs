@@ -2,10 +2,11 @@
 
 use betz_base::{Progress, Result, memory, progress};
 
-use crate::front::{FrontEnd, MAD, Window};
+use crate::front::{FrontEnd, MAD};
+use crate::settings::{Span, Window};
 use crate::sorter::Sorter;
 use crate::sorting::Sorting;
-use crate::template::{RANK, Span, Template};
+use crate::template::{RANK, Template};
 use crate::voltage::{Voltage, for_each_block};
 
 /// Seconds that units' mean spikes are made of.
@@ -16,7 +17,7 @@ const LEAST: f64 = 0.3;
 const WANDERS: f64 = 4.0;
 /// Scores that the noise of a template's own is measured by are this many samples apart.
 const APART: u64 = 211;
-/// What two templates that lie on each other differ by, of the larger's energy, if they are one unit's.
+/// Largest difference of two aligned templates of one unit, as a part of the larger's energy.
 const SAME: f64 = 0.05;
 /// The same where one is late, or early: a unit's spike and its own echo.
 const SAME_LATE: f64 = 0.2;
@@ -40,7 +41,7 @@ struct Sums {
 
 impl Sums {
     fn new(sorter: &Sorter) -> Result<Self> {
-        let span = Span::of(&sorter.settings);
+        let span = Span::from_settings(&sorter.settings);
         let ranges: Vec<_> = (sorter.units.iter())
             .map(|unit| {
                 let axes = &sorter.groups[unit.group as usize].axes;
@@ -134,8 +135,8 @@ pub(crate) fn from_voltage(
     Ok(())
 }
 
-/// What units' spikes are like when they are taken away.
-pub(crate) struct Found {
+/// Spikes of units at their subtraction.
+pub(crate) struct UnitSpikes {
     /// Samples of each unit's spikes.
     pub(crate) fired: Vec<Vec<i64>>,
     /// Standard deviation of their sizes, by that of what is usual.
@@ -162,7 +163,7 @@ pub(crate) fn refine(
     rows: &std::ops::Range<u64>,
     sorter: &mut Sorter,
     progress: &dyn Progress,
-) -> Result<Found> {
+) -> Result<UnitSpikes> {
     let mut sums = Sums::new(sorter)?;
     let units = sorter.units.len();
     let mut scores = vec![Vec::new(); units];
@@ -222,7 +223,7 @@ pub(crate) fn refine(
         unit.template = template;
     }
     describe(sorter);
-    Ok(Found {
+    Ok(UnitSpikes {
         fired,
         spread: (sizes.iter_mut().map(|sizes| spread(sizes))).collect(),
     })
@@ -230,7 +231,10 @@ pub(crate) fn refine(
 
 /// Channel and waveform of each unit by its template.
 fn describe(sorter: &mut Sorter) {
-    let (span, window) = (Span::of(&sorter.settings), Window::of(&sorter.settings));
+    let (span, window) = (
+        Span::from_settings(&sorter.settings),
+        Window::from_settings(&sorter.settings),
+    );
     for unit in &mut sorter.units {
         let template = &unit.template;
         let width = template.until - template.from;
@@ -253,8 +257,13 @@ fn until(rows: &std::ops::Range<u64>, sorter: &Sorter) -> u64 {
 
 /// Units that are none: with fewer than `spikes`, whose template's largest sample is not its minimum, or whose template another,
 /// with more spikes, has as well, now or later.
-pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>, last: bool) -> Vec<bool> {
-    let span = Span::of(&sorter.settings);
+pub(crate) fn find_false_units(
+    sorter: &Sorter,
+    spikes: u64,
+    found: Option<&UnitSpikes>,
+    last: bool,
+) -> Vec<bool> {
+    let span = Span::from_settings(&sorter.settings);
     let late = sorter.settings.samples(LATE_MS);
     let beside = sorter.settings.samples(BESIDE_MS) as i64;
     let means: Vec<Vec<f32>> = sorter.units.iter().map(|u| u.template.mean()).collect();

@@ -43,6 +43,8 @@ mod border;
 #[cfg(feature = "train")]
 mod cluster;
 #[cfg(feature = "train")]
+mod collect;
+#[cfg(feature = "train")]
 mod echo;
 // A sorter at work has templates; of features it keeps the axes alone, for training anew.
 #[cfg_attr(not(feature = "train"), allow(dead_code))]
@@ -62,6 +64,7 @@ mod random;
 pub mod raw;
 #[cfg(feature = "train")]
 pub mod score;
+mod settings;
 mod sorter;
 mod sorting;
 #[cfg(feature = "train")]
@@ -76,12 +79,10 @@ mod voltage;
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 #[cfg(feature = "train")]
 pub use cluster::Apart;
-pub use front::{
-    BandPower, Blanked, Crossing, FrontEnd, Layout, MAX_CHANNELS, MAX_REGRESSED, Reference,
-    Settings,
-};
+pub use front::{BandPower, Blanked, Crossing, FrontEnd, Layout, MAX_CHANNELS, MAX_REGRESSED};
 #[cfg(feature = "train")]
 pub use map::*;
+pub use settings::{Reference, Settings};
 pub use sorter::{Beyond, Edit, Group, Moved, Sorter, UNLABELLED, Unit};
 pub use sorting::{Sorting, Spike};
 #[cfg(feature = "train")]

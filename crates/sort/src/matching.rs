@@ -9,8 +9,9 @@ use betz_base::{Result, memory};
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::front::{FrontEnd, LANES};
+use crate::settings::{AHEAD_MS, Span};
 use crate::sorter::{Moved, Sorter};
-use crate::template::{RANK, Span};
+use crate::template::RANK;
 
 /// Standard deviations of its score in noise that a spike stands out by at least.
 const STANDS_OUT: f32 = 5.0;
@@ -25,8 +26,6 @@ const LEFT: f32 = 0.15;
 const SCATTERS: f32 = 8.5;
 /// Milliseconds before and after the minimum in which it is measured.
 const LEFT_MS: f64 = 0.35;
-/// Milliseconds by which a larger spike may come after a smaller one and still be taken first.
-const AHEAD_MS: f64 = 2.5;
 /// Part of its own size by which a unit may move unreported. What noise, neighbours and spikes of other sizes do to a mean was
 /// seen to be below a tenth, ten minutes of 5 µm a minute 0.4 to 1.
 const MAY_MOVE: f32 = 0.25;
@@ -41,7 +40,7 @@ const MOST_AT_ONCE: usize = 64;
 
 /// A spike that was taken away.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct FoundSpike {
     pub(crate) sample: i64,
     /// Place of its unit, and of its template.
     pub(crate) unit: u32,
@@ -52,7 +51,7 @@ pub(crate) struct Taken {
     /// Its size by its unit's: C / E.
     #[cfg_attr(not(feature = "train"), allow(dead_code))]
     pub(crate) size: f32,
-    /// What it differs by from it, in standard deviations of the noise: |C − E| / √E.
+    /// Difference between the two, in standard deviations of the noise: |C − E| / √E.
     pub(crate) distance: f32,
 }
 
@@ -80,7 +79,7 @@ pub(crate) struct Matching {
     rest: Vec<f32>,
     rows: usize,
     next: i64,
-    taken: Vec<Taken>,
+    taken: Vec<FoundSpike>,
     samples_per_constant: f64,
     rate_hz: f64,
 }
@@ -103,14 +102,14 @@ struct Unit {
     floor: f32,
     last: i64,
     /// Units that share channels with it, itself too.
-    touching: Vec<Touching>,
+    touching: Vec<Overlap>,
     /// Forgetting count of spikes.
     mass: f64,
     trained_hz: f64,
 }
 
 #[derive(Debug, Clone)]
-struct Touching {
+struct Overlap {
     unit: usize,
     /// (RANK of the other, RANK, lags): Σ_i other's shape (i) · shape (i + lag), for lags −ahead to ahead.
     shapes: Vec<f32>,
@@ -138,7 +137,7 @@ impl Matching {
     pub(crate) fn new(sorter: &Sorter, front: &FrontEnd) -> Result<Self> {
         let settings = &sorter.settings;
         let layout = &sorter.layout;
-        let span = Span::of(settings);
+        let span = Span::from_settings(settings);
         let ahead = settings.samples(AHEAD_MS);
         let padded = layout.channels().next_multiple_of(LANES);
         let per = |f: fn(f32) -> f32| {
@@ -195,7 +194,7 @@ impl Matching {
             for j in 0..units.len() {
                 if units[j].from < units[k].until && units[k].from < units[j].until {
                     let shapes = products(&units[j].shapes, &units[k].shapes, length, ahead)?;
-                    touching.push(Touching { unit: j, shapes });
+                    touching.push(Overlap { unit: j, shapes });
                 }
             }
             units[k].touching = touching;
@@ -234,18 +233,12 @@ impl Matching {
         (self.span.after - 1 + self.ahead) as i64
     }
 
-    /// Rows that the front end has to remember for it.
-    pub(crate) fn reach(settings: &crate::front::Settings) -> usize {
-        let span = Span::of(settings);
-        span.len() + span.before + settings.samples(AHEAD_MS)
-    }
-
     /// Takes the front end's newest row, and decides the place that it lets decide. Does not allocate.
     pub(crate) fn step(&mut self, front: &FrontEnd) {
         let length = self.span.len().next_multiple_of(LANES);
         let to = self.slot(self.next);
         let row = &mut self.rest[to..to + self.padded];
-        // What an artefact swings by is no spike's.
+        // The swing of an artefact is no spike's.
         match front.is_blanked_now() {
             true => row.fill(0.0),
             false => row.copy_from_slice(front.row(self.next)),
@@ -381,7 +374,7 @@ impl Matching {
         if blanked {
             return;
         }
-        let taken = Taken {
+        let taken = FoundSpike {
             sample: at,
             unit: self.units[k].unit,
             template: k,
@@ -423,7 +416,7 @@ impl Matching {
 
     /// The next spike, in the order of samples, where no other can come before it any more, with its unit if what is left around
     /// it is little.
-    pub(crate) fn take(&mut self) -> Option<(Taken, bool)> {
+    pub(crate) fn take(&mut self) -> Option<(FoundSpike, bool)> {
         let decided = self.next - 1 - self.behind() - self.exclusive;
         let first = self.taken.first()?;
         if first.sample > decided {
@@ -433,9 +426,9 @@ impl Matching {
         Some((taken, self.explains(taken)))
     }
 
-    /// Whether a spike's template is most of what is around it: of the channels by what they see of it, and of the time around its
+    /// True if a spike's template is most of the signal around it: of the channels by what they see of it, and of the time around its
     /// minimum, with all other spikes taken away.
-    fn explains(&self, taken: Taken) -> bool {
+    fn explains(&self, taken: FoundSpike) -> bool {
         let unit = &self.units[taken.template];
         let length = self.span.len().next_multiple_of(LANES);
         let width = unit.until - unit.from;
@@ -471,7 +464,7 @@ impl Matching {
         self.settled() - self.exclusive
     }
 
-    /// What is left of a row that is settled, or was shortly ago.
+    /// The rest of a row that is settled, or was shortly ago.
     pub(crate) fn rest(&self, sample: i64) -> &[f32] {
         let at = self.slot(sample);
         &self.rest[at..at + self.padded]

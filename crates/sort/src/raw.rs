@@ -13,7 +13,7 @@ use crate::voltage::Voltage;
 /// Most bytes of a header or a probe's description.
 const MOST_TEXT: u64 = 64 << 20;
 
-/// What is known of a recording before a sample of it is read.
+/// Description of a recording, known before a sample of it is read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawInfo {
     /// File of the samples.
@@ -104,7 +104,7 @@ fn spikeglx(meta: &Path, bin: &Path) -> Result<RawInfo> {
     let (bits, gain) = if probe {
         let kind = number("imDatPrb_type")?.unwrap_or(0.0) as u32;
         let bits = number("imMaxInt")?.unwrap_or(512.0);
-        // The second and later probes have one gain, the first one a channel in its table.
+        // The second and later probes have one gain, the first one per channel in its table.
         let gain = match kind {
             21 | 24 => number("imChan0apGain")?.unwrap_or(80.0),
             2003 | 2004 | 2013 | 2014 | 2020 | 2021 => number("imChan0apGain")?.unwrap_or(100.0),
@@ -208,7 +208,7 @@ fn open_ephys(path: &Path) -> Result<RawInfo> {
     })
 }
 
-/// Places of channels from a probeinterface file: contacts with `device_channel_indices`, or one a channel in order.
+/// Places of channels from a probeinterface file: contacts with `device_channel_indices`, or one per channel in order.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidRecording`] for what is no such file, [`ErrorKind::Mismatch`] where contacts and channels

@@ -1,11 +1,11 @@
-//! How well sorted spikes are those of a known truth.
+//! Scores of sorted spikes against a known truth.
 
 use betz_base::{Error, Result};
 
 /// Spikes of units, in the order of their samples.
 #[derive(Debug, Clone, Copy)]
 pub struct Train<'a> {
-    /// When.
+    /// Time of the spike.
     pub samples: &'a [i64],
     /// Which unit, beside each.
     pub units: &'a [u32],
@@ -140,7 +140,7 @@ fn trains(name: &str, train: Train<'_>) -> Result<(Vec<u32>, Vec<Vec<i64>>)> {
     Ok(by_unit.into_iter().unzip())
 }
 
-/// How many of `a` have one of `b` within `window`, each of them once.
+/// Number of spikes of `a` with one of `b` within `window`, each of them used once.
 fn matches(a: &[i64], b: &[i64], window: i64) -> u64 {
     let (mut i, mut j, mut count) = (0, 0, 0);
     while i < a.len() && j < b.len() {

@@ -3,8 +3,9 @@
 use betz_base::{Error, ErrorKind, Result};
 
 use crate::feature::{Axes, MOST_DIMS, Waves};
-use crate::front::{Layout, Settings, Window};
-use crate::template::{Span, Template};
+use crate::front::Layout;
+use crate::settings::{Settings, Span, Window};
+use crate::template::Template;
 
 /// A unit that the sorter tells from others.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +18,7 @@ pub struct Unit {
     pub channel: u32,
     /// Spikes in training.
     pub spikes: u64,
-    /// Spikes a second in training.
+    /// Spikes per second in training.
     pub rate_hz: f64,
     /// Mean minimum, in microvolts.
     pub microvolts: f32,
@@ -41,7 +42,7 @@ pub struct Unit {
 pub struct Beyond {
     /// The other group.
     pub group: u32,
-    /// Spikes a second in training; [`Unit::rate_hz`] has them too.
+    /// Spikes per second in training; [`Unit::rate_hz`] has them too.
     pub rate_hz: f64,
     /// As [`Unit::centre`], in that group's numbers.
     pub centre: Vec<f32>,
@@ -50,7 +51,7 @@ pub struct Beyond {
 }
 
 impl Unit {
-    /// Spikes a second on the map of its own group.
+    /// Spikes per second on the map of its own group.
     pub(crate) fn own_rate_hz(&self) -> f64 {
         self.rate_hz - self.beyond.iter().map(|b| b.rate_hz).sum::<f64>()
     }
@@ -328,7 +329,7 @@ impl Sorter {
         unit.id = next;
         (unit.centre, unit.spikes) = taken;
         unit.rate_hz = share * unit.own_rate_hz();
-        // What lies beyond the group stays with the old one.
+        // The part beyond the group stays with the old unit.
         unit.beyond.clear();
         let old = &mut self.units[place];
         (old.centre, old.spikes) = kept;
@@ -394,9 +395,9 @@ impl Sorter {
         for unit in &self.units {
             let group = self.groups.get(unit.group as usize);
             let fits = group.is_some_and(|g| g.dims() == unit.centre.len())
-                && unit.waveform.len() == Window::of(&self.settings).len()
+                && unit.waveform.len() == Window::from_settings(&self.settings).len()
                 && (std::iter::once(&unit.template).chain(&unit.more))
-                    .all(|template| template.fits(Span::of(&self.settings), n))
+                    .all(|template| template.fits(Span::from_settings(&self.settings), n))
                 && finite(&unit.centre)
                 && finite(&unit.waveform)
                 && unit.beyond.iter().all(|beyond| {
@@ -427,9 +428,9 @@ pub struct Moved {
     pub distance: f32,
     /// Size of the mean spike of training, in the same.
     pub size: f32,
-    /// Spikes a second now, by the same forgetting.
+    /// Spikes per second now, by the same forgetting.
     pub rate_hz: f64,
-    /// Whether distance or rate has left its band.
+    /// True if distance or rate has left its band.
     pub reported: bool,
 }
 

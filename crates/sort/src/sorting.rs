@@ -3,7 +3,7 @@
 use betz_base::{Error, Result};
 
 use crate::front::{Blanked, FrontEnd};
-use crate::matching::{Matching, Taken};
+use crate::matching::{FoundSpike, Matching};
 use crate::sorter::{Moved, Sorter};
 
 /// A spike with its label.
@@ -17,7 +17,7 @@ pub struct Spike {
     pub channel: u32,
     /// Voltage there.
     pub microvolts: f32,
-    /// How much larger or smaller than its unit's mean spike it is, in standard deviations of the noise; 0 where it has no unit.
+    /// Difference in size from its unit's mean spike, in standard deviations of the noise; 0 without a unit.
     pub distance: f32,
 }
 
@@ -28,7 +28,7 @@ pub struct Spike {
 pub struct Sorting {
     front: FrontEnd,
     matching: Matching,
-    /// What is left when units' spikes are taken away.
+    /// The rest after units' spikes are subtracted.
     rest: FrontEnd,
     unlabelled: u64,
 }
@@ -109,7 +109,7 @@ impl Sorting {
         })
     }
 
-    fn spike(&self, taken: Taken, known: bool) -> Spike {
+    fn spike(&self, taken: FoundSpike, known: bool) -> Spike {
         Spike {
             sample: taken.sample,
             unit: known.then_some(taken.unit),
@@ -145,7 +145,7 @@ impl Sorting {
         self.matching.moves()
     }
 
-    /// What is left of the voltage where units' spikes are taken away, up to [`FrontEnd::samples`] of it.
+    /// The voltage after units' spikes are subtracted, up to [`FrontEnd::samples`] of it.
     #[cfg(feature = "train")]
     pub(crate) fn rest(&mut self) -> &mut FrontEnd {
         &mut self.rest

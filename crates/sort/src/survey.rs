@@ -5,7 +5,8 @@ use betz_base::{Error, ErrorKind, Result, memory};
 use betz_linear::{Cholesky, Mat, eigen};
 
 use crate::feature::{WAVES, Waves};
-use crate::front::{Crossing, FrontEnd, Layout, MAD, Reference, Settings, Window};
+use crate::front::{Crossing, FrontEnd, Layout, MAD};
+use crate::settings::{Reference, Settings, Window};
 use crate::voltage::{Voltage, for_each_block};
 
 /// Seconds that noise is measured over.

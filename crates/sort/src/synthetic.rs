@@ -7,7 +7,7 @@ use betz_base::{Error, Result};
 
 use crate::random::Random;
 
-/// What is simulated.
+/// Options of a simulated voltage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Synthetic {
     /// Samples of a channel a second.
@@ -26,7 +26,7 @@ pub struct Synthetic {
     pub noise_microvolts: f64,
     /// Microvolts a bit.
     pub gain: f64,
-    /// How far the tissue moves along y from the first sample to the last, in micrometres.
+    /// Distance that the tissue moves along y from the first sample to the last, in micrometres.
     pub drift_um: f64,
     /// Hum of 50 Hz on all channels, in microvolts.
     pub hum_microvolts: f64,

@@ -1,35 +1,13 @@
-//! What a unit's spike looks like on all channels that see it.
+//! The shape of a unit's spike on all channels that see it.
 
+use crate::settings::{Settings, Span, Window};
 #[cfg(feature = "train")]
 use betz_base::{Error, ErrorKind, Result};
 #[cfg(feature = "train")]
 use betz_linear::{Mat, eigen};
 
-use crate::front::{Settings, Window};
-
 /// Products of a shape in time and weights of channels that a template is the sum of.
 pub(crate) const RANK: usize = 3;
-
-/// Samples around its minimum that a template has: also what the filter's ringing and a slow return have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) before: usize,
-    pub(crate) after: usize,
-}
-
-impl Span {
-    /// 1 ms before and 2.5 ms after.
-    pub(crate) fn of(settings: &Settings) -> Self {
-        Self {
-            before: settings.samples(1.0),
-            after: settings.samples(2.5),
-        }
-    }
-
-    pub(crate) fn len(self) -> usize {
-        self.before + self.after
-    }
-}
 
 /// A unit's mean spike in standard deviations of the noise, Σ_r shape_r (sample) weight_r (channel).
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -46,7 +24,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Whether its parts fit each other and `channels` of a layout.
+    /// True if its parts fit each other and `channels` of a layout.
     pub(crate) fn fits(&self, span: Span, channels: usize) -> bool {
         let finite = |values: &[f32]| values.iter().all(|v| v.is_finite());
         self.from < self.until
@@ -62,7 +40,10 @@ impl Template {
     /// The same with other weights: what a mean differs by, `faded` (waves, channels) of `waves` (waves, window), as far as the
     /// shapes have it.
     pub(crate) fn moved(&self, settings: &Settings, waves: &[f32], faded: &[f32]) -> Self {
-        let (span, window) = (Span::of(settings), Window::of(settings));
+        let (span, window) = (
+            Span::from_settings(settings),
+            Window::from_settings(settings),
+        );
         let mut moved = self.clone();
         let width = self.until - self.from;
         let begin = span.before - window.before;

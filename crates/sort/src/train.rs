@@ -1,40 +1,44 @@
 //! From a recording to a sorter.
 
+use std::ops::Range;
+
 use betz_base::{Error, ErrorKind, Progress, Result, memory, progress};
 use betz_device::Device;
 use betz_linear::{Mat, eigen};
 
 use crate::border;
 use crate::cluster::{self, Apart};
-use crate::echo::{self, Fired};
-use crate::feature::{Axes, Features, MOST_DIMS};
-use crate::front::{Crossing, FrontEnd, Layout, MARGIN, MAX_CHANNELS, Reference, Settings, Window};
+use crate::collect::{Spikes, collect};
+use crate::echo::{self, UnitTrain};
+use crate::feature::{Axes, MOST_DIMS};
+use crate::front::{Layout, MAX_CHANNELS};
 use crate::groups;
 use crate::learn;
 use crate::map::{BatchOptions, Grid, Lattice, Map, Samples};
+use crate::settings::{Reference, Settings, Window};
 use crate::sorter::{Group, Sorter, UNLABELLED, Unit, inputs};
 use crate::survey::{bad_channels, focused_noise, noise, regression, waves};
-use crate::template::{Span, Template};
-use crate::voltage::{Voltage, for_each_block};
+use crate::template::Template;
+use crate::voltage::Voltage;
 
-/// How a sorter is trained.
+/// Options of training a sorter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainOptions {
-    /// How voltage becomes crossings.
+    /// Settings of the front end.
     pub settings: Settings,
     /// Place of each channel of a row, (x, y) in micrometres; `None`: it is not used.
     pub places: Vec<Option<[f32; 2]>>,
     /// Rows that are used; everything where there are fewer.
-    pub rows: std::ops::Range<u64>,
-    /// Nodes along a side of each group's map; 0: by the number of its spikes, at most 32.
+    pub rows: Range<u64>,
+    /// Nodes along a side of each group's map, at most 256. 0: chosen by the number of its spikes, at most 32.
     pub side: usize,
     /// Rounds of training of a map.
     pub epochs: usize,
-    /// Numbers of a spike, at most 16.
+    /// Numbers per spike, at most 16.
     pub dims: usize,
     /// Most spikes of a group that are kept in memory: later ones replace none.
     pub most_spikes: usize,
-    /// What makes two heaps of spikes two units.
+    /// Conditions under which two clusters of spikes are two units.
     pub apart: Apart,
     /// Time constant by which units follow their spikes when the sorter runs, in seconds; 0: not at all.
     pub forget_seconds: f64,
@@ -57,7 +61,7 @@ impl TrainOptions {
     }
 }
 
-/// What training saw, beside the sorter.
+/// A trained sorter, and the counts of its training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trained {
     /// The sorter.
@@ -100,61 +104,11 @@ pub fn train(
     progress: &dyn Progress,
 ) -> Result<Trained> {
     let settings = &options.settings;
-    settings.check()?;
-    let channels = voltage.channels();
-    if options.places.len() != channels || channels > MAX_CHANNELS {
-        return Err(Error::mismatch(format!(
-            "probe: expected a place of each of {channels} channels (at most {MAX_CHANNELS}), got {}",
-            options.places.len()
-        )));
-    }
-    if !(1..=MOST_DIMS).contains(&options.dims) || options.epochs == 0 || options.side > 256 {
-        return Err(Error::argument(format!(
-            "training: expected 1 to {MOST_DIMS} numbers a spike, epochs, and a map of at most 256 a side, got {}, {} and {}",
-            options.dims, options.epochs, options.side
-        )));
-    }
-    let rows = options.rows.start..options.rows.end.min(voltage.rows());
-    if rows.start >= rows.end || (rows.end - rows.start) as f64 <= 0.1 * settings.rate_hz {
-        return Err(Error::new(
-            ErrorKind::InsufficientData,
-            format!(
-                "recording: expected a tenth of a second at least, got {} samples",
-                rows.end.saturating_sub(rows.start)
-            ),
-        ));
-    }
-    let (silent, clipped) = bad_channels(voltage, &rows, settings)?;
-    let good: Vec<usize> = (0..channels)
-        .filter(|c| options.places[*c].is_some())
-        .filter(|c| !silent.contains(&(*c as u32)) && !clipped.contains(&(*c as u32)))
-        .collect();
-    if good.is_empty() {
-        return Err(Error::new(
-            ErrorKind::InsufficientData,
-            format!(
-                "channels: expected one with a place and a signal at least, got {channels} of which {} are silent and {} clipped",
-                silent.len(),
-                clipped.len()
-            ),
-        ));
-    }
-    let places: Vec<[f32; 2]> = good.iter().filter_map(|c| options.places[*c]).collect();
-    let grouped = groups::group(&places, settings.exclusive_um as f32);
-    let mut layout = Layout {
-        row_channels: channels,
-        used: grouped.order.iter().map(|i| good[*i] as u32).collect(),
-        places: grouped.order.iter().map(|i| places[*i]).collect(),
-        noise: vec![1.0; good.len()],
-        focused: vec![1.0; good.len()],
-        regression: Vec::new(),
-    };
-    if settings.reference == Reference::Regression {
-        layout.regression = regression(voltage, &rows, settings, &layout)?;
-    }
-    layout.noise = noise(voltage, &rows, settings, &layout)?;
-    layout.focused = focused_noise(voltage, &rows, settings, &layout)?;
-    let window = Window::of(settings);
+    let rows = check_options(voltage, options)?;
+    let bad = bad_channels(voltage, &rows, settings)?;
+    let (layout, grouped) = lay_out(voltage, &rows, options, &bad)?;
+    let (silent, clipped) = bad;
+    let window = Window::from_settings(settings);
     let waves = waves(voltage, &rows, settings, &layout, window)?;
     let mut trained = Trained {
         sorter: Sorter {
@@ -180,11 +134,11 @@ pub fn train(
         let fired = round(voltage, &rows, options, &grouped, &mut trained, progress)?;
         let sorter = &mut trained.sorter;
         learn::from_voltage(voltage, &rows, sorter, &fired)?;
-        drop_none(sorter, options, None, false);
+        drop_false_units(sorter, options, None, false);
         for time in 1..=REFINED {
             let found = learn::refine(voltage, &rows, sorter, progress)?;
             let last = (this, time) == (ROUNDS, REFINED);
-            drop_none(sorter, options, Some(&found), last);
+            drop_false_units(sorter, options, Some(&found), last);
         }
     }
     trained.sorter.set_forget_seconds(options.forget_seconds)?;
@@ -192,16 +146,93 @@ pub fn train(
     Ok(trained)
 }
 
+/// Refuses options that make no sense for `voltage`; the rows that are used.
+fn check_options(voltage: &dyn Voltage, options: &TrainOptions) -> Result<Range<u64>> {
+    let settings = &options.settings;
+    settings.check()?;
+    let channels = voltage.channels();
+    if options.places.len() != channels || channels > MAX_CHANNELS {
+        return Err(Error::mismatch(format!(
+            "probe: expected a place of each of {channels} channels (at most {MAX_CHANNELS}), got {}",
+            options.places.len()
+        )));
+    }
+    if !(1..=MOST_DIMS).contains(&options.dims) || options.epochs == 0 || options.side > 256 {
+        return Err(Error::argument(format!(
+            "training: expected 1 to {MOST_DIMS} numbers per spike, epochs, and a map of at most 256 nodes per side, got {}, {} and {}",
+            options.dims, options.epochs, options.side
+        )));
+    }
+    let rows = options.rows.start..options.rows.end.min(voltage.rows());
+    if rows.start >= rows.end || (rows.end - rows.start) as f64 <= 0.1 * settings.rate_hz {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "recording: expected a tenth of a second at least, got {} samples",
+                rows.end.saturating_sub(rows.start)
+            ),
+        ));
+    }
+    Ok(rows)
+}
+
+/// The channels that are used, in groups.
+fn lay_out(
+    voltage: &mut dyn Voltage,
+    rows: &Range<u64>,
+    options: &TrainOptions,
+    (silent, clipped): &(Vec<u32>, Vec<u32>),
+) -> Result<(Layout, groups::ChannelGroups)> {
+    let (settings, channels) = (&options.settings, voltage.channels());
+    let good: Vec<usize> = (0..channels)
+        .filter(|c| options.places[*c].is_some())
+        .filter(|c| !silent.contains(&(*c as u32)) && !clipped.contains(&(*c as u32)))
+        .collect();
+    if good.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "channels: expected one with a place and a signal at least, got {channels} of which {} are silent and {} clipped",
+                silent.len(),
+                clipped.len()
+            ),
+        ));
+    }
+    let places: Vec<[f32; 2]> = good.iter().filter_map(|c| options.places[*c]).collect();
+    let grouped = groups::group(&places, settings.exclusive_um as f32);
+    let mut layout = Layout {
+        row_channels: channels,
+        used: grouped.order.iter().map(|i| good[*i] as u32).collect(),
+        places: grouped.order.iter().map(|i| places[*i]).collect(),
+        noise: vec![1.0; good.len()],
+        focused: vec![1.0; good.len()],
+        regression: Vec::new(),
+    };
+    if settings.reference == Reference::Regression {
+        layout.regression = regression(voltage, rows, settings, &layout)?;
+    }
+    layout.noise = noise(voltage, rows, settings, &layout)?;
+    layout.focused = focused_noise(voltage, rows, settings, &layout)?;
+    Ok((layout, grouped))
+}
+
 /// Finds units anew, among the crossings that are left where the spikes of those that are known are taken away one by one.
 fn round(
     voltage: &mut dyn Voltage,
-    rows: &std::ops::Range<u64>,
+    rows: &Range<u64>,
     options: &TrainOptions,
-    grouped: &groups::Grouped,
+    grouped: &groups::ChannelGroups,
     trained: &mut Trained,
     progress: &dyn Progress,
 ) -> Result<Vec<Vec<i64>>> {
-    let collected = collect(voltage, rows, options, &trained.sorter, grouped, progress)?;
+    let collected = collect(
+        voltage,
+        rows,
+        options.most_spikes,
+        &trained.sorter,
+        grouped,
+        progress,
+    )?;
     trained.artefacts = collected.artefacts;
     (trained.spikes, trained.unlabelled) = (0, 0);
     trained.quantisation_error.clear();
@@ -247,24 +278,24 @@ fn round(
     Ok(samples)
 }
 
-/// Takes units away that are none by their templates, and numbers what stays.
-fn drop_none(
+/// Removes units whose templates are no unit's, and numbers what stays.
+fn drop_false_units(
     sorter: &mut Sorter,
     options: &TrainOptions,
-    found: Option<&learn::Found>,
+    found: Option<&learn::UnitSpikes>,
     last: bool,
 ) {
-    let mut gone = learn::none(sorter, options.apart.spikes as u64, found, last);
+    let mut gone = learn::find_false_units(sorter, options.apart.spikes as u64, found, last);
     if let Some(found) = found {
         let fired = |(unit, samples): (&Unit, &Vec<i64>)| {
             let used = sorter.layout.used.iter().position(|c| *c == unit.channel);
-            Fired {
+            UnitTrain {
                 samples: samples.clone(),
                 size: unit.template.energy().sqrt(),
                 place: used.map_or([0.0; 2], |c| sorter.layout.places[c]),
             }
         };
-        let fired: Vec<Fired> = sorter.units.iter().zip(&found.fired).map(fired).collect();
+        let fired: Vec<UnitTrain> = sorter.units.iter().zip(&found.fired).map(fired).collect();
         let echoes = echo::echoes(&fired, sorter.settings.rate_hz);
         gone.iter_mut()
             .zip(echoes)
@@ -274,133 +305,13 @@ fn drop_none(
     number(sorter);
 }
 
-/// Spikes of a group before its axes are known.
-#[derive(Default)]
-pub(crate) struct Spikes {
-    /// (spikes, inputs).
-    pub(crate) faded: Vec<f32>,
-    channels: Vec<u32>,
-    microvolts: Vec<f32>,
-    samples: Vec<i64>,
-    /// Unit that each is known to be of.
-    known: Vec<Option<u32>>,
-    left_out: u64,
-}
-
-struct Collected {
-    groups: Vec<Spikes>,
-    artefacts: u64,
-}
-
-fn collect(
-    voltage: &mut dyn Voltage,
-    rows: &std::ops::Range<u64>,
-    options: &TrainOptions,
-    known: &Sorter,
-    grouped: &groups::Grouped,
-    progress: &dyn Progress,
-) -> Result<Collected> {
-    let mut groups: Vec<Spikes> = grouped.ranges.iter().map(|_| Spikes::default()).collect();
-    let mut front = FrontEnd::new(&known.settings, &known.layout)?;
-    let mut features = Features::new(&front, Window::of(&known.settings));
-    let mut keep = |front: &FrontEnd, crossing: &Crossing, unit: Option<u32>| {
-        let g = grouped.group_of[crossing.channel] as usize;
-        let spikes = &mut groups[g];
-        if spikes.channels.len() >= options.most_spikes {
-            spikes.left_out += 1;
-            return Ok(());
-        }
-        let range = &grouped.ranges[g];
-        let faded = features.faded(front, &known.waves, crossing, range.start, range.end);
-        (spikes.faded.try_reserve(faded.len()))
-            .map_err(|_| Error::no_memory("spikes", spikes.faded.len().saturating_mul(8)))?;
-        spikes.faded.extend_from_slice(faded);
-        spikes.channels.push(known.layout.used[crossing.channel]);
-        spikes.microvolts.push(crossing.microvolts);
-        spikes.samples.push(crossing.sample);
-        spikes.known.push(unit);
-        Ok(())
-    };
-    // Without units there is nothing to take away.
-    let mut sorting = (!known.units.is_empty())
-        .then(|| crate::Sorting::open(known))
-        .transpose()?;
-    let mut alone = std::collections::VecDeque::new();
-    let (span, window) = (Span::of(&known.settings), Window::of(&known.settings));
-    let (before, after) = (
-        span.before as i64,
-        (window.after.max(span.after) + MARGIN) as i64,
-    );
-    let spikes_of: Vec<(std::ops::Range<usize>, Vec<f32>)> = (known.units.iter())
-        .map(|unit| {
-            let range = unit.template.from..unit.template.until;
-            let noise = known.layout.noise[range.clone()].iter().cycle();
-            let mean = unit.template.mean();
-            let microvolts = mean.iter().zip(noise).map(|(m, s)| m * s);
-            (range, microvolts.collect())
-        })
-        .collect();
-    let (mut done, total) = (0, rows.end - rows.start);
-    for_each_block(voltage, rows.clone(), &mut |block| {
-        progress::check(progress, "finding spikes")?;
-        for row in block.chunks_exact(known.layout.row_channels) {
-            let mut kept = Ok(());
-            match &mut sorting {
-                Some(sorting) => {
-                    sorting.step(row);
-                    while let Some((taken, _)) = sorting.matching().take() {
-                        alone.push_back(taken);
-                    }
-                    let rest = sorting.rest();
-                    while let Some(crossing) = rest.take() {
-                        kept = kept.and_then(|()| keep(rest, &crossing, None));
-                    }
-                    // Each spike of a unit as if it were alone: put back where nothing else is left.
-                    while let Some(&taken) = alone.front()
-                        && taken.sample + after < rest.samples()
-                    {
-                        alone.pop_front();
-                        let (range, spike) = &spikes_of[taken.unit as usize];
-                        let first = taken.sample - before;
-                        rest.with_added(
-                            taken.sample,
-                            first,
-                            range.clone(),
-                            spike,
-                            &mut |front, crossing| {
-                                if kept.is_ok() {
-                                    kept = keep(front, crossing, Some(taken.unit));
-                                }
-                            },
-                        );
-                    }
-                }
-                None => {
-                    front.step(row);
-                    while let Some(crossing) = front.take() {
-                        kept = kept.and_then(|()| keep(&front, &crossing, None));
-                    }
-                }
-            }
-            kept?;
-            done += 1;
-        }
-        progress.update("finding spikes", done, total);
-        Ok(true)
-    })?;
-    Ok(Collected {
-        artefacts: sorting.map_or(front.blanked(), |s| s.blanked()).artefacts,
-        groups,
-    })
-}
-
 /// Axes, map and units of a group.
 fn one_group(
     trained: &mut Trained,
-    fired: &mut Vec<Fired>,
+    fired: &mut Vec<UnitTrain>,
     members: &mut Vec<Vec<u32>>,
     spikes: &Spikes,
-    range: std::ops::Range<usize>,
+    range: Range<usize>,
     options: &TrainOptions,
     seconds: f64,
 ) -> Result<Vec<u32>> {
@@ -457,60 +368,19 @@ fn one_group(
     trained.quantisation_error.push(total / count as f64);
     let first = trained.sorter.units.len();
     for u in 0..found.count {
-        let of: Vec<usize> = (0..count)
+        let own: Vec<usize> = (0..count)
             .filter(|s| found.samples[*s] == Some(u))
             .collect();
-        let mut far: Vec<f32> = of.iter().map(|s| distances[*s]).collect();
-        let at = ((far.len() - 1) as f64 * GATE_PART) as usize;
-        let (_, gate, _) = far.select_nth_unstable_by(at, f32::total_cmp);
-        let gate = (*gate * GATE_MORE).max(1.0);
-        let mut centre = vec![0.0_f64; dims];
-        let mut by_channel = std::collections::BTreeMap::new();
-        for &s in &of {
-            for (c, x) in centre.iter_mut().zip(samples.row(s)) {
-                *c += f64::from(*x);
-            }
-            let entry = by_channel
-                .entry(spikes.channels[s])
-                .or_insert((0_u64, 0.0_f64));
-            entry.0 += 1;
-            entry.1 += f64::from(spikes.microvolts[s]);
-        }
-        let most = by_channel.iter().max_by_key(|(_, (spikes, _))| *spikes);
-        let (channel, (on_it, sum)) = most.map_or((0, (1, 0.0)), |(c, s)| (*c, *s));
-        let used = trained
-            .sorter
-            .layout
-            .used
-            .iter()
-            .position(|c| *c == channel)
-            .unwrap_or(0);
-        // Those that lay under others came after them.
-        let mut samples_of: Vec<i64> = of.iter().map(|s| spikes.samples[*s]).collect();
-        samples_of.sort_unstable();
-        fired.push(Fired {
-            samples: samples_of,
-            size: (-sum / on_it as f64) as f32 / trained.sorter.layout.noise[used],
-            place: trained.sorter.layout.places[used],
-        });
-        trained.sorter.units.push(Unit {
-            id: 0,
-            group: number,
-            channel,
-            spikes: of.len() as u64,
-            rate_hz: of.len() as f64 / seconds,
-            microvolts: (sum / on_it as f64) as f32,
-            centre: centre
-                .iter()
-                .map(|c| (c / of.len() as f64) as f32)
-                .collect(),
-            gate,
-            waveform: vec![0.0; Window::of(&options.settings).len()],
-            template: Template::default(),
-            more: Vec::new(),
-            beyond: Vec::new(),
-        });
-        members.push(of.iter().map(|s| *s as u32).collect());
+        let cluster = Members {
+            own: &own,
+            spikes,
+            samples,
+            distances: &distances,
+        };
+        let (unit, spikes_of_it) = cluster.make_unit(&trained.sorter, number, seconds);
+        trained.sorter.units.push(unit);
+        fired.push(spikes_of_it);
+        members.push(own.iter().map(|s| *s as u32).collect());
     }
     trained.unlabelled += found.samples.iter().filter(|u| u.is_none()).count() as u64;
     let label = |unit: &Option<usize>| unit.map_or(UNLABELLED, |u| (first + u) as u32);
@@ -525,8 +395,75 @@ fn one_group(
     Ok(winners)
 }
 
+/// Spikes of a group that make one unit.
+struct Members<'a> {
+    /// Their indices.
+    own: &'a [usize],
+    spikes: &'a Spikes,
+    samples: Samples<'a>,
+    /// Distance of every spike of the group from its node.
+    distances: &'a [f32],
+}
+
+impl Members<'_> {
+    /// The unit, and its spikes in time order.
+    fn make_unit(&self, sorter: &Sorter, group: u32, seconds: f64) -> (Unit, UnitTrain) {
+        let own = self.own;
+        let mut far: Vec<f32> = own.iter().map(|s| self.distances[*s]).collect();
+        let at = ((far.len() - 1) as f64 * GATE_PART) as usize;
+        let (_, gate, _) = far.select_nth_unstable_by(at, f32::total_cmp);
+        let gate = (*gate * GATE_MORE).max(1.0);
+        let mut centre = vec![0.0_f64; self.samples.dims()];
+        let mut by_channel = std::collections::BTreeMap::new();
+        for &s in own {
+            for (c, x) in centre.iter_mut().zip(self.samples.row(s)) {
+                *c += f64::from(*x);
+            }
+            let entry = by_channel
+                .entry(self.spikes.channels[s])
+                .or_insert((0_u64, 0.0_f64));
+            entry.0 += 1;
+            entry.1 += f64::from(self.spikes.microvolts[s]);
+        }
+        let most = by_channel.iter().max_by_key(|(_, (spikes, _))| *spikes);
+        let (channel, (on_it, sum)) = most.map_or((0, (1, 0.0)), |(c, s)| (*c, *s));
+        let used = sorter
+            .layout
+            .used
+            .iter()
+            .position(|c| *c == channel)
+            .unwrap_or(0);
+        // Those that lay under others came after them.
+        let mut samples_of: Vec<i64> = own.iter().map(|s| self.spikes.samples[*s]).collect();
+        samples_of.sort_unstable();
+        let fired = UnitTrain {
+            samples: samples_of,
+            size: (-sum / on_it as f64) as f32 / sorter.layout.noise[used],
+            place: sorter.layout.places[used],
+        };
+        let unit = Unit {
+            id: 0,
+            group,
+            channel,
+            spikes: own.len() as u64,
+            rate_hz: own.len() as f64 / seconds,
+            microvolts: (sum / on_it as f64) as f32,
+            centre: centre
+                .iter()
+                .map(|c| (c / own.len() as f64) as f32)
+                .collect(),
+            gate,
+            waveform: vec![0.0; Window::from_settings(&sorter.settings).len()],
+            template: Template::default(),
+            more: Vec::new(),
+            beyond: Vec::new(),
+        };
+        (unit, fired)
+    }
+}
+
 /// Mean and principal components of a group's projections.
-fn axes(spikes: &Spikes, range: std::ops::Range<usize>, dims: usize) -> Result<Axes> {
+fn axes(spikes: &Spikes, range: Range<usize>, dims: usize) -> Result<Axes> {
     let inputs = inputs(range.len());
     let count = spikes.channels.len();
     let mut mean = vec![0.0_f64; inputs];

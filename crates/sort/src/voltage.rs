@@ -13,7 +13,7 @@ pub trait Voltage {
     /// Fills `samples`, whole rows, from row `from` on; how many rows it was, fewer only at the end.
     ///
     /// # Errors
-    /// What the file has to say.
+    /// Those of the file.
     fn read(&mut self, from: u64, samples: &mut [i16]) -> Result<usize>;
 }
 

@@ -1,4 +1,4 @@
-//! What a network must be to be built: every field in its range, said where it is not.
+//! Checks a network before it is built: every field must be in its range.
 
 use betz_base::{Error, Result};
 

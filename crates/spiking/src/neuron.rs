@@ -14,7 +14,7 @@ use crate::spec::{Arrival, Lif, Network, Neuron, Synapse};
 pub(crate) struct Constants {
     /// e^(−Δ/τ_m).
     pub(crate) leak: f32,
-    /// What one pA adds to V over a step.
+    /// Addition of one pA to V over a step.
     pub(crate) current: f32,
     /// The same for the constant current.
     pub(crate) constant: f32,
@@ -39,9 +39,9 @@ pub(crate) struct Receptor {
     pub(crate) decay: f32,
     /// From arriving weight to M_0.
     pub(crate) gain: f64,
-    /// What each M_k adds to V over a step.
+    /// Addition of each M_k to V over a step.
     pub(crate) onto: Vec<f32>,
-    /// What an arrival adds to each M_k when its truncated filter ends.
+    /// Addition of an arrival to each M_k when its truncated filter ends.
     pub(crate) tail: Vec<f64>,
 }
 
@@ -185,7 +185,7 @@ fn psc_sum(order: u32, tau: f64, length: Option<u64>) -> f64 {
     }
 }
 
-/// What a current e^(−t/τ) of 1 pA adds to V over h: (h/C) e^(−h/τ_m) (1 − e^(−δ))/δ with
+/// Addition of a current e^(−t/τ) of 1 pA to V over h: (h/C) e^(−h/τ_m) (1 − e^(−δ))/δ with
 /// δ = h/τ − h/τ_m, whose limit at δ = 0 is the case τ = τ_m.
 fn exponential_onto(lif: Lif, tau: f64, h: f64) -> f64 {
     let delta = h / tau - h / lif.tau_m_ms;
@@ -197,7 +197,7 @@ fn exponential_onto(lif: Lif, tau: f64, h: f64) -> f64 {
     h / lif.c_m_pf * (-h / lif.tau_m_ms).exp() * ratio
 }
 
-/// What a current (t in ms) e^(−t/τ) adds to V over h: (h²/C) e^(−h/τ_m) (1 − (1 + δ) e^(−δ))/δ².
+/// Addition of a current (t in ms) e^(−t/τ) to V over h: (h²/C) e^(−h/τ_m) (1 − (1 + δ) e^(−δ))/δ².
 fn rising_onto(lif: Lif, tau: f64, h: f64) -> f64 {
     let delta = h / tau - h / lif.tau_m_ms;
     let ratio = if delta.abs() < 1e-2 {

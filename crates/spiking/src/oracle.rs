@@ -14,7 +14,7 @@ use crate::neuron::Constants;
 use crate::random::{Normal, Purpose, Words, mix, poisson_thresholds};
 use crate::spec::{Arrival, Network, Neuron, Synapse};
 
-/// What an oracle finds.
+/// Results of an oracle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// All spikes, by step, then neuron.
@@ -276,7 +276,7 @@ pub fn reference(network: &Network, steps: u64) -> Result<Outcome> {
     Ok(outcome(spikes, potentials))
 }
 
-/// What a unit weight that arrives at `arrival` adds to V over `step`.
+/// Addition to V over `step` of a unit weight that arrives at `arrival`.
 fn felt(
     network: &Network,
     synapse: Synapse,

@@ -1,4 +1,4 @@
-//! How a network is laid out on threads, and what memory it takes, said before any is taken.
+//! Layout of a network on threads and the memory it takes, known before any is taken.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(crate) const LANE_BITS: u32 = 24;
 /// Most threads.
 pub const MAX_THREADS: usize = 256;
 
-/// What a network takes, known before it is built.
+/// Memory and threads of a network, known before it is built.
 ///
 /// ```
 /// use betz_spiking::{Plan, models};
@@ -92,7 +92,7 @@ impl Plan {
         }
         if lanes * receptors as u64 > 1 << LANE_BITS {
             return Err(Error::argument(format!(
-                "expected at most {} neurons a thread, got {lanes}: use more threads",
+                "expected at most {} neurons per thread, got {lanes}: use more threads",
                 (1u64 << LANE_BITS) / receptors as u64
             )));
         }

@@ -5,7 +5,7 @@
 //! changes nothing. What is made of the words uses integers, tables and fused multiply-adds only,
 //! never a system's logarithm, so that a device can make the same.
 
-/// What the words of a seed are for: the fourth word of the counter.
+/// Purpose of the words of a seed: the fourth word of the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Purpose {
@@ -17,7 +17,7 @@ pub enum Purpose {
     Poisson = 0x0300_0000,
     /// Membrane potentials at the start: counter (neuron, 0, 0).
     Start = 0x0400_0000,
-    /// What a closed loop needs besides the network.
+    /// Chances of a closed loop, outside the network.
     Loop = 0x0500_0000,
 }
 
@@ -184,6 +184,12 @@ pub struct Normal {
 
 /// No draw of [`Normal`] is farther from zero.
 pub(crate) const NORMAL_LIMIT: f64 = 6.5;
+
+impl Default for Normal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Normal {
     pub fn new() -> Self {

@@ -1,4 +1,4 @@
-//! What a network is: populations, projections and their inputs, in the units of the field.
+//! Definition of a network: populations, projections and their inputs, in the units of the field.
 //!
 //! Times are milliseconds, potentials mV, currents pA, capacitances pF, as in NEST. A weight is in
 //! the unit of what it adds to: pA for currents, mV for delta synapses.
@@ -46,12 +46,12 @@ pub struct Network {
 pub struct Population {
     /// Its name, for projections and reports.
     pub name: String,
-    /// How many neurons.
+    /// Number of neurons.
     pub neurons: u32,
-    /// What they are.
+    /// Kind of the neurons.
     #[serde(default)]
     pub neuron: Neuron,
-    /// What arriving spikes do to them.
+    /// Effect of arriving spikes on them.
     #[serde(default)]
     pub synapse: Synapse,
     /// Poisson input, for each neuron its own.
@@ -124,7 +124,7 @@ impl Default for Lif {
     }
 }
 
-/// What a spike does to its target.
+/// Effect of a spike on its target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Synapse {
@@ -175,7 +175,7 @@ impl Default for Synapse {
     }
 }
 
-/// Whether a spike that arrives in a step acts on the potential within that step.
+/// Time at which an arriving spike acts on the potential: in the step of its arrival, or in the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrival {
@@ -190,7 +190,7 @@ pub enum Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Poisson {
-    /// Spikes a second that each neuron gets.
+    /// Spikes per second that each neuron gets.
     pub rate_hz: f64,
     /// Weight of each.
     pub weight: f64,
@@ -202,7 +202,7 @@ pub struct Poisson {
 pub struct Stimulus {
     /// First neuron, counted within the population.
     pub first: u32,
-    /// How many.
+    /// Number of neurons.
     pub count: u32,
     /// The current.
     pub current_pa: f64,
@@ -245,13 +245,13 @@ pub struct Projection {
     pub source: String,
     /// Name of the receiving population.
     pub target: String,
-    /// Who is connected with whom.
+    /// Rule of connectivity: which neurons are connected.
     pub rule: Rule,
     /// Weights; their sign chooses between two synaptic time constants.
     pub weight: Draw,
     /// Delays in ms: whole steps, 1 to 255.
     pub delay_ms: Draw,
-    /// Whether a neuron may be connected with itself, where the populations are one.
+    /// True if a neuron may be connected with itself, if the populations are one.
     #[serde(default = "yes")]
     pub autapses: bool,
 }
@@ -260,7 +260,7 @@ fn yes() -> bool {
     true
 }
 
-/// Who is connected with whom.
+/// Rule of connectivity: which neurons are connected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
@@ -272,7 +272,7 @@ pub enum Rule {
     OneToOne,
     /// So many synapses in all, their ends uniform.
     FixedTotal {
-        /// How many.
+        /// Number of synapses.
         count: u64,
         /// No pair twice.
         #[serde(default)]
@@ -280,7 +280,7 @@ pub enum Rule {
     },
     /// So many synapses onto each target, their sources uniform.
     FixedIn {
-        /// How many.
+        /// Number of synapses.
         count: u32,
         /// No source twice.
         #[serde(default)]
@@ -288,7 +288,7 @@ pub enum Rule {
     },
     /// So many synapses from each source, their targets uniform.
     FixedOut {
-        /// How many.
+        /// Number of synapses.
         count: u32,
         /// No target twice.
         #[serde(default)]

@@ -25,7 +25,7 @@ use betz_simulate::poisson;
 /// Length of a step of the problems timed here.
 const STEP_SECONDS: f64 = 0.00025;
 
-/// (channels, filters, steps, spikes a second and channel): small enough that the CPU takes seconds
+/// (channels, filters, steps, spikes per second and channel): small enough that the CPU takes seconds
 /// for all, different enough to tell the terms of a model apart.
 const CPU_PROBLEMS: &[(usize, usize, usize, f64)] = &[
     (4, 1, 2_000, 20.0),
@@ -81,7 +81,7 @@ const RUNS: usize = 5;
 pub struct Timing {
     /// Name of the model that it is for.
     pub model: &'static str,
-    /// What was run, in words.
+    /// Description of the run.
     pub problem: String,
     /// Seconds it took.
     pub seconds: f64,
@@ -131,7 +131,7 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
     Ok((fitted.keeping(&Calibration::current()), timings))
 }
 
-/// What is timed on one CUDA device.
+/// The timed runs of one CUDA device.
 fn time_cuda(device: &Device, progress: &dyn Progress) -> Result<Runs> {
     let mut runs = Runs::default();
     time_gram(device, Place::Cuda, CUDA_PROBLEMS, &mut runs, progress)?;

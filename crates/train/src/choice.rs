@@ -25,7 +25,7 @@ pub(super) const SOLVE_CUDA: CostModel = CostModel {
 /// One way to train, and the seconds it is expected to take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alternative {
-    /// Where.
+    /// Processor.
     pub place: Place,
     /// How Γ is computed.
     pub gram: GramPath,
@@ -34,7 +34,7 @@ pub struct Alternative {
     pub seconds: f64,
 }
 
-/// What [`choose`] settled on.
+/// The decision of [`choose`].
 #[derive(Debug)]
 pub struct Choice {
     /// The CPU, or open CUDA devices; its [`Placement::fallback`] says why the quickest was not taken.
@@ -78,7 +78,7 @@ pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static CostModel, Vec
     }
 }
 
-/// What cross-validation does with every bank.
+/// Work of cross-validation per bank.
 #[derive(Debug, Clone, Copy)]
 struct FoldCost {
     folds: usize,
@@ -144,7 +144,7 @@ pub fn alternatives(
     problem.ways(calibration, places)
 }
 
-/// What is to be computed, whatever the place.
+/// Size of the problem, for any processor.
 struct Problem {
     /// One per bank.
     works: Vec<Work>,
@@ -279,7 +279,7 @@ pub(super) fn choose_for(
 /// Most channels that [`crossover`] looks at.
 const MOST_CHANNELS: u32 = 100_000;
 
-/// The fewest channels of `rate` spikes a second, over `seconds` in steps of `step_seconds` with
+/// The fewest channels of `rate` spikes per second, over `seconds` in steps of `step_seconds` with
 /// one filter and two outputs, from which on an open CUDA device is expected to train sooner than
 /// the CPU; `None` when it is not at 100,000 channels.
 pub fn crossover(

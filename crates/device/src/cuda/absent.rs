@@ -1,4 +1,4 @@
-//! What stands in for CUDA in a build without the feature `cuda`: the same names, and nothing behind
+//! Stand-in for CUDA in a build without the feature `cuda`: the same names, and nothing behind
 //! them.
 //!
 //! No device can be opened, so that no [`Context`] exists, nor anything that is made from one: these
@@ -18,7 +18,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 
 pub use betz_kernels::Plain as Value;
 
-/// What is missing.
+/// The missing feature.
 const BUILT_WITHOUT: &str = "this build of Betz has no CUDA support (feature `cuda`)";
 
 /// Pieces that are under way at once.
@@ -78,7 +78,7 @@ pub fn probe() -> Probe {
 #[derive(Debug)]
 pub enum Context {}
 
-/// What makes a type have no values.
+/// An enum without values: a type that holds it cannot be made.
 #[derive(Debug)]
 enum Never {}
 

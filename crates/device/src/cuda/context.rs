@@ -114,7 +114,7 @@ impl Context {
         Ok(context)
     }
 
-    /// What device this is.
+    /// Name, number and capability of the device.
     pub fn info(&self) -> &CudaDevice {
         &self.info
     }

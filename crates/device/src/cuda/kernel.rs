@@ -44,7 +44,7 @@ impl std::fmt::Debug for Kernel {
     }
 }
 
-/// What tells the kernels of two types of arguments apart.
+/// Identity of a kernel: its file, its name and the options of its types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kind {
     file: &'static str,
@@ -295,7 +295,7 @@ fn check_blocks(name: &str, (x, y, z): (u32, u32, u32)) -> Result<()> {
     Ok(())
 }
 
-/// What makes a compiled kernel itself, and where it is kept.
+/// Cache key of a compiled kernel, and its file.
 struct Key {
     text: String,
     path: Option<PathBuf>,

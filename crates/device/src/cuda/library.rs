@@ -111,7 +111,7 @@ fn toolkit_folders() -> Vec<PathBuf> {
 /// Loads the library at `path` and never unloads it.
 ///
 /// # Errors
-/// What the loader says.
+/// The loader's message.
 #[allow(unsafe_code)]
 fn keep(path: &Path) -> std::result::Result<(), String> {
     // SAFETY: the path names an NVIDIA library, whose initialisers are safe to run on any thread;

@@ -46,21 +46,21 @@ impl<T> Buffer<T> {
         self.bytes.ordinal()
     }
 
-    /// What a kernel only reads.
+    /// Input of a kernel, which only reads it.
     #[allow(unsafe_code)]
     pub fn read(&self) -> In<'_, T> {
         // SAFETY: `len` values of this buffer; frees and copies of it are ordered on its stream.
         unsafe { In::new(self.address(), self.len) }
     }
 
-    /// What a kernel writes before anything reads it.
+    /// Output of a kernel, written before anything reads it.
     #[allow(unsafe_code)]
     pub fn write(&mut self) -> Out<'_, T> {
         // SAFETY: as above.
         unsafe { Out::new(self.address(), self.len) }
     }
 
-    /// What a kernel reads and writes.
+    /// Memory that a kernel reads and writes.
     #[allow(unsafe_code)]
     pub fn update(&mut self) -> InOut<'_, T> {
         // SAFETY: as above.

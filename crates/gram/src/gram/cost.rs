@@ -1,4 +1,4 @@
-//! What the paths to Γ are expected to take, on the CPU and on a CUDA device.
+//! Expected cost of the paths to Γ, on the CPU and on a CUDA device.
 
 use super::GramPath;
 use super::event::WIDEST_TILE;
@@ -6,7 +6,7 @@ use betz_device::cost::{Calibration, CostModel};
 use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
-/// On what kind of device.
+/// Kind of processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The CPU's threads.
@@ -34,7 +34,7 @@ pub struct Work {
     pub filters: f64,
     /// Entries of the list of spikes inside the segments.
     pub spikes: f64,
-    /// Whether they have weights, which the event path takes on the CPU alone.
+    /// True if spikes have weights, which the event path takes on the CPU alone.
     pub weighted: bool,
     /// Steps inside the segments.
     pub steps: f64,

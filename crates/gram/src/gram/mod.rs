@@ -289,7 +289,7 @@ pub fn normal_equations<'d>(
     Ok((sums, path))
 }
 
-/// What every path relies on.
+/// Checks the assumptions of every path.
 fn check(data: &DatasetView<'_>) -> Result<()> {
     check_shape(data)?;
     data.spikes.check(data.steps as i64, data.channels())

@@ -96,6 +96,18 @@ impl Bins {
         }
     }
 
+    /// The sender's clock turned out to be another one: what waits is dropped, and the session starts anew.
+    #[cfg(feature = "udp")]
+    pub(crate) fn begin_anew(&mut self, tally: &Tally) {
+        tally.dropped.add(self.waiting.len() as u64);
+        self.waiting.clear();
+        self.strange = None;
+        if self.open.take().is_some() {
+            tally.restarts.add(1);
+            self.restart = true;
+        }
+    }
+
     /// The next step that has ended, if one has.
     pub fn next(&mut self, frame: &mut Frame) -> bool {
         let step = self.next;

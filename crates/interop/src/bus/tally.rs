@@ -38,7 +38,7 @@ tally! {
     messages,
     /// Steps that they made.
     steps,
-    /// Steps that never came, by the sender's numbers.
+    /// Steps that never came, by the sender's numbers; of Cerebus its packets.
     lost,
     /// Steps that came after their turn, or spikes after their step. Such a step is left out, such a spike is taken in
     /// the step that is open.

@@ -2,16 +2,19 @@
 //!
 //! Headers, little-endian and packed, before `4 · dlen` bytes:
 //! 3.11: `u32 time, u16 chid, u8 type, u8 dlen`; 4.0: `u64 time, u16 chid, u8 type, u16 dlen, u8 instrument, u16`;
-//! 4.1 and later: `u64 time, u16 chid, u16 type, u16 dlen, u8 instrument, u8`. Times count 1/30,000 s up to 4.0, and
-//! nanoseconds later. chid 0: groups of samples; 1 to 32,767: a spike of that channel, `type` its unit; 0x8000 and more:
-//! the system's, of which heartbeats end steps in silence. Packets have no numbers: what the network loses cannot be
-//! told, which is why losses are those of the kernel's and ours alone.
+//! 4.1 and later: `u64 time, u16 chid, u16 type, u16 dlen, u8 instrument, u8`. Times count 1/30,000 s up to 4.0. Later the
+//! unit is the device's: nanoseconds from Gemini devices, 1/30,000 s from nPlay and older ones. It is nanoseconds until the
+//! device tells: by its name (type 0x21), by two packets of a group at 30 kHz, or by two heartbeats, 10 ms apart. chid 0:
+//! groups of samples; 1 to 32,767: a spike of that channel, `type` its unit; 0x8000 and more: the system's, of which
+//! heartbeats end steps in silence. Packets have no numbers: `lost` counts them by the times of a sample group, exactly, or
+//! without a group by the device's monitors (type 0x01), which say how many packets it sent.
 
 use std::time::Duration;
 
 use betz_base::{Error, Result};
 
 use super::Receiver;
+use super::losses::Losses;
 use crate::bus::{Bins, Counts, Frame, Reception, Source, Tally};
 
 /// How packets begin.
@@ -21,7 +24,7 @@ pub enum Protocol {
     V311,
     /// 4.0: 16 bytes, times in 1/30,000 s.
     V40,
-    /// 4.1 and later: 16 bytes, times in nanoseconds.
+    /// 4.1 and later: 16 bytes, times in nanoseconds or in 1/30,000 s, by the device.
     V41,
 }
 
@@ -52,18 +55,22 @@ impl Protocol {
         }
     }
 
-    /// Ticks a second.
-    pub fn rate(self) -> u64 {
+    /// Ticks per second; of 4.1 those of a Gemini device.
+    pub const fn rate(self) -> u64 {
         match self {
             Self::V311 | Self::V40 => 30_000,
             Self::V41 => 1_000_000_000,
         }
     }
 
+    fn header(self) -> usize {
+        if self == Self::V311 { 8 } else { 16 }
+    }
+
     /// The first packet of `bytes`, and how many bytes it takes; none where they end before it does.
     pub fn first(self, bytes: &[u8]) -> Option<(Packet, usize)> {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let header = if self == Self::V311 { 8 } else { 16 };
+        let header = self.header();
         if bytes.len() < header {
             return None;
         }
@@ -98,8 +105,16 @@ pub struct CerebusSource {
     bins: Bins,
     /// The newest time, with what a clock of 32 bits has gone round.
     newest: Option<u64>,
+    /// Ticks per second of the device's clock.
+    rate: u64,
+    /// Times of the newest packet of each group, and of the newest heartbeat, that tell the unit.
+    paces: [Option<u64>; 3],
+    losses: Losses,
     tally: Tally,
 }
+
+/// Ticks per second of a device whose clock does not count nanoseconds.
+const TICKS: u64 = 30_000;
 
 impl CerebusSource {
     /// Listens at `address`, `HOST:PORT`, for steps of `step_seconds`.
@@ -112,6 +127,9 @@ impl CerebusSource {
             protocol,
             bins: Bins::new(protocol.rate(), step_seconds)?,
             newest: None,
+            rate: protocol.rate(),
+            paces: [None; 3],
+            losses: Losses::default(),
             tally: Tally::default(),
         })
     }
@@ -131,18 +149,36 @@ impl CerebusSource {
     }
 
     fn put_all(&mut self, length: usize) {
-        let mut rest = &self.receiver.buffer[..length];
-        while !rest.is_empty() {
+        let mut at = 0;
+        while at < length {
+            let rest = &self.receiver.buffer[at..length];
             let Some((packet, taken)) = self.protocol.first(rest) else {
                 self.tally.malformed.add(1);
                 return;
             };
-            rest = &rest[taken..];
+            let payload = &rest[self.protocol.header()..taken];
+            at += taken;
+            if let (Protocol::V41, Some(rate)) =
+                (self.protocol, pace(&mut self.paces, &packet, payload))
+                && rate != self.rate
+            {
+                self.rate = rate;
+                self.losses = Losses::default();
+                self.bins.begin_anew(&self.tally);
+            }
+            self.tally
+                .lost
+                .add(self.losses.take(&packet, payload, self.rate));
             let time = match (self.protocol, self.newest) {
                 // 2³² ticks are 39.8 h.
                 (Protocol::V311, Some(newest)) => {
                     let since = (packet.time as u32).wrapping_sub(newest as u32) as i32;
                     newest.saturating_add_signed(i64::from(since))
+                }
+                // Steps are cut in nanoseconds.
+                (Protocol::V41, _) if self.rate == TICKS => {
+                    let nanoseconds = u128::from(packet.time) * 100_000 / 3;
+                    u64::try_from(nanoseconds).unwrap_or(u64::MAX)
                 }
                 _ => packet.time,
             };
@@ -154,6 +190,31 @@ impl CerebusSource {
             let channel = is_spike.then(|| u32::from(packet.chid) - 1);
             self.bins.put(time, channel, &self.tally);
         }
+    }
+}
+
+/// Ticks per second of the device's clock, if `packet` tells, alone or with the one of its kind before.
+fn pace(paces: &mut [Option<u64>; 3], packet: &Packet, payload: &[u8]) -> Option<u64> {
+    const NANOSECONDS: u64 = Protocol::V41.rate();
+    let kind = match (packet.chid, packet.kind) {
+        (0x8000, 0x21) => {
+            let name = payload.get(8..72)?.to_ascii_lowercase();
+            let gemini = name.windows(6).any(|part| part == b"gemini");
+            return Some(if gemini { NANOSECONDS } else { TICKS });
+        }
+        (0, 5) => 0,
+        (0, 6) => 1,
+        (0x8000, 0) => 2,
+        _ => return None,
+    };
+    let since = packet.time.checked_sub(paces[kind].replace(packet.time)?)?;
+    match (kind, since) {
+        (0 | 1, 1) => Some(TICKS),
+        (0 | 1, 33_333..=33_334) => Some(NANOSECONDS),
+        // 300 ticks or 10,000,000 ns, or several of them.
+        (2, 1..1_000_000) => Some(TICKS),
+        (2, 1_000_000..) => Some(NANOSECONDS),
+        _ => None,
     }
 }
 

@@ -15,6 +15,7 @@
 //! | 32– | the entries |
 
 pub mod cerebus;
+mod losses;
 
 use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};

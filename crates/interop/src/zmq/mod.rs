@@ -1,9 +1,11 @@
 //! ZeroMQ: spikes of Open Ephys in, as its plugin "ZMQ Interface" publishes them, and outputs published ([`OutputSink`]).
 //!
-//! Of Open Ephys, a message has an envelope (`EVENT` or `DATA`), a header in JSON and raw data, which is not read. Of spikes:
-//! `{"message_no": n, "type": "spike", "spike": {"sample_num" or "timestamp": t, "electrode_id": k, …}}`; of data the
-//! `sample_num` under `content`, which ends steps in silence. Times count samples. A publisher that goes away is waited
-//! for.
+//! A message of Open Ephys has an envelope (`EVENT` or `DATA`), a header in JSON and raw data, which is not read. The header
+//! of a spike is `{"message_num": n, "type": "spike", "spike": {"sample_num": t, "electrode": "Electrode 1", …}}`; the
+//! `sample_num` under a data message's `content` ends steps in silence. Times count samples. Before June 2022 the plugin
+//! wrote `message_no`, `electrode_id` and `timestamp` instead: both are read. An electrode whose name ends in number N is
+//! channel N − 1, because Open Ephys counts them from 1; an `electrode_id` is the channel itself. Numbers of messages tell
+//! how many were lost. The source waits for a publisher that goes away.
 
 mod publisher;
 mod sink;
@@ -22,7 +24,7 @@ use crate::bus::{Bins, Counts, Frame, Order, Reception, Source, Tally};
 /// Between two attempts to reach a publisher.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Spikes of Open Ephys, of electrode k to channel k. It waits for the publisher: put it
+/// Spikes of Open Ephys by channel, see the module. It waits for the publisher: put it
 /// [on a thread of its own](crate::bus::beside).
 pub struct EventSource {
     place: SocketAddr,
@@ -72,7 +74,8 @@ impl EventSource {
         let Ok(header) = serde_json::from_slice::<Value>(header) else {
             return false;
         };
-        if let Some(number) = header["message_no"].as_u64() {
+        let number = header["message_num"].as_u64();
+        if let Some(number) = number.or_else(|| header["message_no"].as_u64()) {
             // The clock tells of silence; numbers tell of losses alone.
             let mut unused = Frame::new(0);
             if !self.order.judge(number, &mut unused, &self.tally) {
@@ -85,10 +88,7 @@ impl EventSource {
                 let time = spike["sample_num"]
                     .as_u64()
                     .or_else(|| spike["timestamp"].as_u64());
-                let channel = spike["electrode_id"]
-                    .as_u64()
-                    .and_then(|c| u32::try_from(c).ok());
-                let (Some(time), Some(channel)) = (time, channel) else {
+                let (Some(time), Some(channel)) = (time, channel_of(spike)) else {
                     return false;
                 };
                 self.bins.put(time, Some(channel), &self.tally);
@@ -104,6 +104,16 @@ impl EventSource {
         }
         true
     }
+}
+
+/// The channel of a spike: by the name of its electrode, or by the number that the plugin wrote before June 2022.
+fn channel_of(spike: &Value) -> Option<u32> {
+    if let Some(channel) = spike["electrode_id"].as_u64() {
+        return u32::try_from(channel).ok();
+    }
+    let name = spike["electrode"].as_str()?;
+    let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    name[digits..].parse::<u32>().ok()?.checked_sub(1)
 }
 
 impl Source for EventSource {
@@ -133,5 +143,59 @@ impl Source for EventSource {
 
     fn counts(&self) -> Counts {
         self.tally.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number and channels of each step.
+    type Steps = Vec<(u64, Vec<u32>)>;
+
+    fn steps(headers: &[&str]) -> Result<(Steps, Counts)> {
+        let mut source = EventSource::new("127.0.0.1:1", 30_000, 0.02)?;
+        for header in headers {
+            if !source.put(header.as_bytes()) {
+                source.tally.malformed.add(1);
+            }
+        }
+        let (mut frame, mut steps) = (Frame::new(4), Vec::new());
+        while source.bins.next(&mut frame) {
+            steps.push((frame.sequence, frame.spikes.clone()));
+        }
+        Ok((steps, source.counts()))
+    }
+
+    #[test]
+    fn spikes_of_both_generations_of_the_plugin_are_read() -> Result<()> {
+        let expected = [(0, vec![3]), (1, vec![0])];
+        let old = [
+            r#"{"message_no": 1, "type": "spike", "spike": {"timestamp": 5, "electrode_id": 3}}"#,
+            r#"{"message_no": 4, "type": "spike", "spike": {"timestamp": 605, "electrode_id": 0}}"#,
+            r#"{"message_no": 5, "type": "data", "content": {"sample_num": 1200}}"#,
+        ];
+        let new = [
+            r#"{"message_num": 1, "type": "spike", "spike": {"sample_num": 5, "electrode": "Electrode 4"}}"#,
+            r#"{"message_num": 4, "type": "spike", "spike": {"sample_num": 605, "electrode": "Tetrode 1"}}"#,
+            r#"{"message_num": 5, "type": "data", "content": {"sample_num": 1200}}"#,
+        ];
+        for headers in [old, new] {
+            let (steps, counts) = steps(&headers)?;
+            assert_eq!(steps, expected);
+            assert_eq!((counts.lost, counts.malformed), (2, 0), "messages 2 and 3");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn electrodes_without_a_number_are_malformed() -> Result<()> {
+        for electrode in ["", "Probe", "Electrode 0", "Electrode 99999999999"] {
+            let header = format!(
+                r#"{{"message_num": 1, "type": "spike", "spike": {{"sample_num": 5, "electrode": "{electrode}"}}}}"#
+            );
+            assert_eq!(steps(&[&header])?.1.malformed, 1, "{electrode}");
+        }
+        Ok(())
     }
 }

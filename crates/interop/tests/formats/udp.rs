@@ -211,6 +211,56 @@ fn cerebus_packets_of_every_version_end_steps() {
     }
 }
 
+/// Packets of a device under 4.1 that is no Gemini count 1/30,000 s, which two heartbeats or its name tell.
+#[test]
+fn the_unit_of_cerebus_times_is_the_devices() {
+    let mut name = packet(Protocol::V41, 0, 0x8000, 20);
+    name[10] = 0x21;
+    name[24..36].copy_from_slice(b"player nPlay");
+    let heartbeats: Vec<u8> = [600_u64 * 50 - 600, 600 * 50 - 300]
+        .iter()
+        .flat_map(|time| packet(Protocol::V41, *time, 0x8000, 0))
+        .collect();
+    for told in [name, heartbeats] {
+        let mut source = CerebusSource::bind("127.0.0.1:0", Protocol::V41, 0.02).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = source.address().unwrap();
+        socket.send_to(&told, to).unwrap();
+        for (tick, chid) in [(600 * 50 + 1, 1), (600 * 51 + 1, 2), (600 * 53, 0x8000)] {
+            let one = packet(Protocol::V41, tick, chid, 0);
+            socket.send_to(&one, to).unwrap();
+        }
+        let (mut frame, mut got) = (Frame::new(96), Vec::new());
+        while got.len() < 3 {
+            if source.take(&mut frame, PATIENCE).unwrap() == Reception::Step && frame.sequence >= 50
+            {
+                got.push((frame.sequence, frame.spikes.clone()));
+            }
+        }
+        assert_eq!(got, [(50, vec![0]), (51, vec![1]), (52, vec![])]);
+    }
+}
+
+#[test]
+fn cerebus_packets_that_never_come_are_counted() {
+    let mut source = CerebusSource::bind("127.0.0.1:0", Protocol::V40, 0.02).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = source.address().unwrap();
+    let samples = |ticks: std::ops::Range<u64>| -> Vec<u8> {
+        let group = |tick| {
+            let mut bytes = packet(Protocol::V40, tick, 0, 2);
+            bytes[10] = 5;
+            bytes
+        };
+        ticks.flat_map(group).collect()
+    };
+    socket.send_to(&samples(3000..3300), to).unwrap();
+    socket.send_to(&samples(3340..3700), to).unwrap();
+    let mut frame = Frame::new(96);
+    while source.take(&mut frame, PATIENCE).unwrap() != Reception::Step {}
+    assert_eq!(source.counts().lost, 40);
+}
+
 /// Any bytes are packets, or are not; nothing else comes of them.
 #[test]
 fn bytes_of_chance_are_no_packets_beyond_their_end() {

@@ -1,4 +1,4 @@
-//! What the channels around a place see together: a spike is seen by several, their noise is their own.
+//! The common signal of the channels around a place: a spike is seen by several, their noise is their own.
 
 use std::collections::BTreeMap;
 

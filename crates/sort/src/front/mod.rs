@@ -6,118 +6,30 @@
 mod filter;
 mod focus;
 mod inspect;
+mod layout;
 mod power;
-mod settings;
 
 use betz_base::{Error, Result, memory};
 use pulp::Arch;
 
-use crate::matching::Matching;
+use crate::settings::{MARGIN, Reference, Settings, Window, rows_of_templates};
 use filter::{BandPass, band_pass};
 use focus::Focus;
 use inspect::{HIGHEST, Inspect, LOWEST, Regress};
+pub use layout::{Layout, MAX_CHANNELS};
 pub use power::BandPower;
-pub use settings::{Reference, Settings};
 
 /// Channels that are worked on together.
 pub(crate) const LANES: usize = 16;
-/// Most channels of a recording.
-pub const MAX_CHANNELS: usize = 1 << 14;
 /// Most channels for a regression of each on the others: a sample then costs as many products as it has pairs.
 pub const MAX_REGRESSED: usize = 512;
-/// What the median of |y| is of normal noise, in standard deviations.
+/// Median of |y| for normal noise, in standard deviations.
 pub(crate) const MAD: f64 = 0.674_489_750_196_081_7;
 /// Least number of channels of which more than three quarters crossing at once is an artefact: a spike crosses all of a
 /// tetrode's.
 const MANY: usize = 16;
 /// Milliseconds within which they do.
 const AT_ONCE_MS: f64 = 0.2;
-
-/// Which channels there are and what is known of them.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Layout {
-    /// Channels of a row of samples.
-    pub row_channels: usize,
-    /// The channels that are used, in the order that the front end keeps them.
-    pub used: Vec<u32>,
-    /// Places of these, (x, y) in micrometres.
-    pub places: Vec<[f32; 2]>,
-    /// Standard deviation of the noise of each, in microvolts after filter and reference.
-    pub noise: Vec<f32>,
-    /// Standard deviation of what the channels around each see together ([`Settings::focus_um`]), 1 where their noise is
-    /// independent.
-    pub focused: Vec<f32>,
-    /// For [`Reference::Regression`]: what each channel (first) adds to what is subtracted from each (second).
-    pub regression: Vec<f32>,
-}
-
-impl Layout {
-    /// Number of channels that are used.
-    pub fn channels(&self) -> usize {
-        self.used.len()
-    }
-
-    pub(crate) fn check(&self, reference: Reference) -> Result<()> {
-        let n = self.used.len();
-        if n == 0 || self.row_channels > MAX_CHANNELS {
-            return Err(Error::argument(format!(
-                "channels: expected 1 to {MAX_CHANNELS} with one in use at least, got {} of {}",
-                n, self.row_channels
-            )));
-        }
-        let regressed = match reference {
-            Reference::Regression => n * n,
-            _ => 0,
-        };
-        if n > self.row_channels
-            || self.places.len() != n
-            || self.noise.len() != n
-            || self.focused.len() != n
-            || self.regression.len() != regressed
-        {
-            return Err(Error::mismatch(format!(
-                "channels: expected places, noise, focused noise and regression of {n} channels out of {}, got {}, {}, {} and {}",
-                self.row_channels,
-                self.places.len(),
-                self.noise.len(),
-                self.focused.len(),
-                self.regression.len()
-            )));
-        }
-        for (i, &channel) in self.used.iter().enumerate() {
-            let noise = self.noise[i];
-            let place = self.places[i];
-            if channel as usize >= self.row_channels {
-                return Err(Error::argument(format!(
-                    "channels: expected numbers below {}, got {channel}",
-                    self.row_channels
-                )));
-            }
-            let focused = self.focused[i];
-            if !(focused.is_finite() && focused > 0.0) {
-                return Err(Error::argument(format!(
-                    "channel {channel}: expected focused noise above 0, got {focused}"
-                ))
-                .with_channel(channel as usize));
-            }
-            if !(noise.is_finite() && noise > 0.0 && place.iter().all(|p| p.is_finite())) {
-                return Err(Error::argument(format!(
-                    "channel {channel}: expected noise above 0 and a finite place, got {noise} µV at {place:?}"
-                ))
-                .with_channel(channel as usize));
-            }
-        }
-        if self.regression.iter().any(|w| !w.is_finite()) {
-            return Err(Error::argument("regression: expected finite weights"));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn distance(&self, a: usize, b: usize) -> f32 {
-        let ([ax, ay], [bx, by]) = (self.places[a], self.places[b]);
-        (ax - bx).hypot(ay - by)
-    }
-}
 
 /// A minimum below the threshold of what the channels around one see together, the largest around it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -132,7 +44,7 @@ pub struct Crossing {
     pub shift: f32,
 }
 
-/// What did not become a crossing.
+/// Counts of samples and crossings that artefacts blanked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Blanked {
     /// Artefacts: stretches that were blanked.
@@ -172,7 +84,7 @@ pub struct FrontEnd {
     /// As `ring`, what channels see together, in standard deviations.
     focused: Vec<f32>,
     artefact_ring: Vec<bool>,
-    /// Of what channels see together, in standard deviations of the noise of training.
+    /// Thresholds of the common signal, in standard deviations of the noise of training.
     thresholds: Vec<f32>,
     medians: Vec<f32>,
     steps: Vec<f32>,
@@ -188,30 +100,6 @@ pub struct FrontEnd {
     wait: i64,
     blanked: Blanked,
 }
-
-/// Samples before and after a minimum that a spike is told by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) before: usize,
-    pub(crate) after: usize,
-}
-
-impl Window {
-    /// 0.5 ms before and 0.83 ms after.
-    pub(crate) fn of(settings: &Settings) -> Self {
-        Self {
-            before: settings.samples(0.5),
-            after: settings.samples(25.0 / 30.0),
-        }
-    }
-
-    pub(crate) fn len(self) -> usize {
-        self.before + self.after
-    }
-}
-
-/// Rows beyond a window that interpolation between samples looks at, on each side.
-pub(crate) const MARGIN: usize = 2;
 
 impl FrontEnd {
     /// A front end at rest.
@@ -230,7 +118,7 @@ impl FrontEnd {
             )));
         }
         let padded = n.next_multiple_of(LANES);
-        let window = Window::of(settings);
+        let window = Window::from_settings(settings);
         let exclusive = settings.samples(settings.exclusive_ms) as i64;
         let blank = settings.samples(settings.blank_ms) as i64;
         let wait = (window.after + MARGIN - 1) as i64;
@@ -240,7 +128,7 @@ impl FrontEnd {
             + wait as usize
             + 4
             + blank as usize
-            + Matching::reach(settings))
+            + rows_of_templates(settings))
         .next_power_of_two();
         let mut regression = Vec::new();
         if settings.reference == Reference::Regression {
@@ -301,7 +189,7 @@ impl FrontEnd {
         })
     }
 
-    /// What it was opened with.
+    /// The layout that it was opened with.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -311,7 +199,7 @@ impl FrontEnd {
         self.next
     }
 
-    /// What did not become a crossing.
+    /// Counts of samples and crossings that artefacts blanked.
     pub fn blanked(&self) -> Blanked {
         self.blanked
     }
@@ -479,7 +367,7 @@ impl FrontEnd {
         }
     }
 
-    /// What of the channels around one lies below the threshold, and below the samples beside it.
+    /// The candidate at a sample whose common signal lies below the threshold and below the samples beside it.
     fn minimum(&self, sample: i64, channel: usize) -> Option<Candidate> {
         let [left, depth, right] =
             [-1, 0, 1].map(|to| self.focused[self.slot(sample + to) + channel]);
@@ -527,18 +415,18 @@ impl FrontEnd {
         self.next += 1;
     }
 
-    /// Whether a sample itself is an artefact.
+    /// True if a sample itself is an artefact.
     pub(crate) fn is_artefact(&self, sample: i64) -> bool {
         self.artefact_ring[sample as usize & (self.rows - 1)]
     }
 
-    /// Whether the newest sample does, by what was seen so far.
+    /// True if the newest sample is blanked, by the samples so far.
     pub(crate) fn is_blanked_now(&self) -> bool {
         let now = self.next - 1;
         now < self.settling() || ((now - self.blank).max(0)..=now).any(|at| self.is_artefact(at))
     }
 
-    /// Whether a sample lies in what an artefact blanks, or where the filter was settling.
+    /// True if an artefact blanks the sample, or the filter was settling.
     pub(crate) fn is_blanked(&self, sample: i64) -> bool {
         let (from, until) = (sample - self.blank, sample + self.blank / 2);
         sample < self.settling() || (from.max(0)..=until).any(|at| self.is_artefact(at))

@@ -50,7 +50,7 @@ impl BandPower {
         }
         if !(rate_hz.is_finite() && rate_hz > 2.0 * HIGH_HZ) {
             return Err(Error::argument(format!(
-                "spike-band power: expected more than {} samples a second, got {rate_hz}",
+                "spike-band power: expected more than {} samples per second, got {rate_hz}",
                 2.0 * HIGH_HZ
             )));
         }

@@ -10,10 +10,9 @@ use betz_device::{Device, Placement, Ran, Work};
 use super::cpu::OnCpu;
 use super::cuda::OnCuda;
 use super::samples::{Centre, Samples};
+use super::trainer::Trainer;
 use super::{Grid, Map};
 
-/// Mass below which a node keeps its weights.
-pub(super) const NO_MASS: f32 = 1e-12;
 /// Multiply-adds of a training from which it gains by a device that is not open: a few seconds of one core.
 const GAINS: f64 = 1e11;
 
@@ -42,7 +41,7 @@ impl Default for BatchOptions {
     }
 }
 
-/// What an epoch did.
+/// Report of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Epoch {
     /// Radius of its Gaussian, in nodes.
@@ -51,36 +50,6 @@ pub struct Epoch {
     pub quantisation_error: f64,
     /// Samples that f32 could not decide (0 unless asked to be exact).
     pub rechecked: usize,
-}
-
-/// What a pass over the samples found.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Passed {
-    /// Σ of distances from the winner, in units of the centred data.
-    pub(super) distance: f64,
-    /// Samples that were decided in f64.
-    pub(super) rechecked: usize,
-}
-
-/// Holds centred samples and the weights of a map, and trains these, wherever it runs.
-pub(super) trait Trainer {
-    /// One round over all samples with a Gaussian of `radius`.
-    ///
-    /// # Errors
-    /// What the device has to say.
-    fn epoch(&mut self, radius: f64) -> Result<Passed>;
-
-    /// The weights as they are now, (nodes, dims), into `to`.
-    ///
-    /// # Errors
-    /// What the device has to say.
-    fn weights(&self, to: &mut [f32]) -> Result<()>;
-
-    /// Samples of each node in the last round; zeros before the first.
-    ///
-    /// # Errors
-    /// What the device has to say.
-    fn hits(&self) -> Result<Vec<u32>>;
 }
 
 /// Batch training, an epoch at a time.
@@ -123,7 +92,7 @@ pub struct Stage {
     pub map: Map,
     /// Samples that each node won in the last epoch, with the weights before it; zeros before the first.
     pub hits: Vec<u32>,
-    /// What each epoch until now did.
+    /// Reports of the epochs until now.
     pub epochs: Vec<Epoch>,
 }
 
@@ -235,7 +204,7 @@ impl Batch {
         Ok(epoch)
     }
 
-    /// What each epoch until now did.
+    /// Reports of the epochs until now.
     pub fn epochs(&self) -> &[Epoch] {
         &self.epochs
     }

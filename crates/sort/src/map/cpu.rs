@@ -3,9 +3,9 @@
 use betz_base::{Result, memory};
 
 use super::Grid;
-use super::batch::{NO_MASS, Passed, Trainer};
-use super::search::{Found, Nodes, Search, error_bound};
+use super::search::{NearestNodes, Nodes, Search, error_bound};
 use super::smooth::Smoother;
+use super::trainer::{NO_MASS, PassSums, Trainer};
 
 /// Samples, and the nearest node of each.
 pub(super) struct Winners {
@@ -13,7 +13,7 @@ pub(super) struct Winners {
     dims: usize,
     search: Search,
     nodes: Nodes,
-    found: Found,
+    found: NearestNodes,
     exact: bool,
 }
 
@@ -25,7 +25,7 @@ impl Winners {
             samples,
             dims,
             nodes: Nodes::new(),
-            found: Found::default(),
+            found: NearestNodes::default(),
             exact,
         })
     }
@@ -132,7 +132,7 @@ impl OnCpu {
 }
 
 impl Trainer for OnCpu {
-    fn epoch(&mut self, radius: f64) -> Result<Passed> {
+    fn epoch(&mut self, radius: f64) -> Result<PassSums> {
         let rechecked = self.winners.search(&self.weights);
         let distance = self.sum();
         let (dims, width) = (self.dims, self.dims + 1);
@@ -152,7 +152,7 @@ impl Trainer for OnCpu {
                 }
             }
         }
-        Ok(Passed {
+        Ok(PassSums {
             distance,
             rechecked,
         })

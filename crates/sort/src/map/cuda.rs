@@ -11,8 +11,8 @@ use betz_kernels::map::{
     MapNearest, MapPrepare, MapSpreadColumns, MapSpreadRows, MapSums, MapTotal, MapUpdate,
 };
 
-use super::batch::{NO_MASS, Passed, Trainer};
 use super::smooth::{Kernels, kernels as gaussians};
+use super::trainer::{NO_MASS, PassSums, Trainer};
 use super::{Grid, Lattice};
 
 /// Products of samples and nodes that are kept at once: half a gigabyte of them.
@@ -282,13 +282,13 @@ impl OnCuda {
 }
 
 impl Trainer for OnCuda {
-    fn epoch(&mut self, radius: f64) -> Result<Passed> {
+    fn epoch(&mut self, radius: f64) -> Result<PassSums> {
         self.search_and_sum()?;
         self.spread(radius)?;
         self.passed = true;
         let distance = self.context.download(&self.total, 1)?;
         let rechecked = self.context.download(&self.rechecked, 1)?;
-        Ok(Passed {
+        Ok(PassSums {
             distance: distance[0],
             rechecked: rechecked[0] as usize,
         })

@@ -82,7 +82,7 @@ impl Grid {
         self.lattice
     }
 
-    /// Whether the first follows the last.
+    /// True if the first follows the last.
     pub fn is_torus(&self) -> bool {
         self.torus
     }

@@ -11,6 +11,7 @@ mod samples;
 mod search;
 mod smooth;
 mod start;
+mod trainer;
 
 use betz_base::{Error, Result};
 use betz_device::Device;
@@ -193,7 +194,7 @@ impl Map {
         quality::winners(self, samples)
     }
 
-    /// How many samples each node wins.
+    /// Number of samples that each node wins.
     ///
     /// # Errors
     /// As [`Map::winners`].
@@ -205,7 +206,7 @@ impl Map {
         Ok(hits)
     }
 
-    /// How well the map stands for the samples.
+    /// Quality of the map as a picture of the samples.
     ///
     /// # Errors
     /// As [`Map::winners`].

@@ -13,7 +13,7 @@ use super::{Grid, Lattice, Map, start};
 /// Nodes whose distances are found together.
 const LANES: usize = 16;
 
-/// How much of the learning rate a node at distance d from the winner has, for a radius r.
+/// Share of the learning rate of a node at distance d from the winner, for a radius r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Neighbourhood {
     /// 1 where d ≤ r: the step function of the paper's listing, a disc.
@@ -30,7 +30,7 @@ pub enum Neighbourhood {
     MexicanHat,
 }
 
-/// How a number goes from its first value to its last over the passes.
+/// Course of a number from its first value to its last over the passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FadeShape {
     /// It stays at the first.
@@ -77,7 +77,7 @@ impl Fade {
     }
 }
 
-/// How the online rule goes.
+/// Options of the online rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnlineOptions {
     /// Rounds over all samples, in their order.

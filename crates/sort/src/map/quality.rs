@@ -9,7 +9,7 @@ use super::samples::{Centre, Samples};
 /// Samples whose winners are found at once.
 const AT_ONCE: usize = 1 << 16;
 
-/// How well a map stands for samples.
+/// Quality of a map as a picture of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quality {
     /// Mean distance of samples from their winners.

@@ -34,7 +34,7 @@ impl<'a> Samples<'a> {
         Ok(Self { values, dims })
     }
 
-    /// How many there are.
+    /// Number of samples.
     pub fn count(&self) -> usize {
         self.values.len() / self.dims
     }

@@ -12,7 +12,7 @@ use crate::spec::{Listed, MAX_DELAY_STEPS, Network};
 /// Bytes of a synapse.
 const RECORD: usize = 16;
 
-/// What the file's fourth number says.
+/// Meaning of the file's fourth number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delays {
     /// A delay in seconds, whole steps of this many ms.

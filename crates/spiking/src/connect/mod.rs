@@ -91,7 +91,7 @@ pub(crate) fn weight_unit(network: &Network) -> Result<f64> {
     Ok(unit)
 }
 
-/// How a source's targets are found.
+/// Rule by which a source's targets are found.
 #[derive(Debug)]
 enum Kind {
     Ring,
@@ -150,7 +150,7 @@ enum Lateness {
 }
 
 impl Wiring {
-    /// Allocates the table where the rule needs one: four bytes a synapse.
+    /// Allocates the table where the rule needs one: four bytes per synapse.
     pub(crate) fn new(network: &Network, index: usize, unit: f64) -> Result<Self> {
         let mut wiring = Self::unprepared(network, index, unit)?;
         wiring.kind = wiring.prepare(&network.projections[index].rule)?;
@@ -297,7 +297,7 @@ impl Wiring {
         }
     }
 
-    /// Whether no pair of neurons has two synapses.
+    /// True if no pair of neurons has two synapses.
     pub(crate) fn pairs_once(&self) -> bool {
         match &self.kind {
             Kind::All | Kind::OutDistinct(_) | Kind::Pairwise(_) => true,
@@ -542,7 +542,7 @@ pub(crate) fn delay_range(network: &Network) -> Option<(u32, u32)> {
     range
 }
 
-/// What one synapse adds to the hash of a network's synapses, which is a sum and so free of order.
+/// One synapse's addition to the hash of a network's synapses, which is a sum and so free of order.
 #[inline(always)]
 pub(crate) fn synapse_hash(source: u32, edge: &Edge) -> u64 {
     let ends = wide(edge.target, source);

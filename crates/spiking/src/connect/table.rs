@@ -83,7 +83,7 @@ pub(crate) fn check_total(total: u64) -> Result<()> {
     Ok(())
 }
 
-/// How many of `total` synapses each source has, when each synapse draws its source.
+/// Number of synapses of each source, if each of `total` synapses draws its source.
 pub(crate) fn out_degrees(
     words: Words,
     projection: u32,

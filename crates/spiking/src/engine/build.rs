@@ -12,9 +12,9 @@ use crate::spec::{Network, Rule};
 /// Sources whose rows are made at a time by one task.
 const SOURCES: usize = 128;
 
-/// What was built, besides the parts.
+/// Facts about the build, besides the parts.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Built {
+pub(super) struct BuildReport {
     pub(crate) synapses: u64,
     pub(super) hash: u64,
     /// Largest sum of a target's weights, in units.
@@ -46,7 +46,7 @@ pub(super) fn synapses(
     parts: &mut [Part],
     normal: &Normal,
     listener: &dyn Progress,
-) -> Result<Built> {
+) -> Result<BuildReport> {
     let wirings = (0..network.projections.len())
         .into_par_iter()
         .map(|i| Wiring::new(network, i, plan.weight_unit))
@@ -65,7 +65,7 @@ pub(super) fn synapses(
     reserve(network, plan, &wirings, &maker.matrix, parts)?;
     let neurons = network.neurons() as usize;
     let stage = "building synapses";
-    let mut built = Built::default();
+    let mut built = BuildReport::default();
     let at_once = SOURCES * 4 * rayon::current_num_threads().max(1);
     for begin in (0..neurons).step_by(at_once) {
         progress::check(listener, stage)?;
@@ -234,7 +234,7 @@ fn append(part: &mut Part, rows: Rows) -> Result<()> {
     let total = part.keys.len() + rows.keys.len();
     if u32::try_from(total).is_err() {
         return Err(Error::argument(format!(
-            "expected at most {} synapses a thread, got more: use more threads",
+            "expected at most {} synapses per thread, got more: use more threads",
             u32::MAX
         )));
     }

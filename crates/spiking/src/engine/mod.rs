@@ -23,17 +23,17 @@ use betz_device::{Device, Placement, Ran, Work};
 use crate::neuron::Constants;
 use crate::plan::Plan;
 use crate::spec::{Network, Neuron};
-use build::Built;
+use build::BuildReport;
 use device::OnDevice;
 use threads::Threads;
 
 pub(crate) use part::start_potential;
 pub use report::{Phases, Report, Spike, write_counts};
 
-/// How a network is built and what is recorded.
+/// Options of building a network and of recording.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What runs the network. [`Device::auto`] takes a CUDA device for large networks, if there is one.
+    /// The device that runs the network. [`Device::auto`] takes a CUDA device for large networks, if there is one.
     pub device: Device,
     /// Threads that share the neurons; the spikes do not depend on it. More than there are free
     /// processors make every step wait. A device has its own.
@@ -45,7 +45,7 @@ pub struct Options {
     pub record_spikes: usize,
     /// Neurons whose membrane potential is recorded at every step.
     pub record_potentials: Vec<u32>,
-    /// Measure the parts of a step: about 0.1 µs a step.
+    /// Measure the parts of a step: about 0.1 µs per step.
     pub time_phases: bool,
 }
 
@@ -87,17 +87,17 @@ pub struct Engine {
     machine: Box<dyn Machine>,
 }
 
-/// What steps a network: threads, or a device.
+/// A machine that steps a network: threads, or a device.
 trait Machine: fmt::Debug + Send {
     /// The synapses it has.
-    fn built(&self) -> Built;
+    fn built(&self) -> BuildReport;
     /// Threads it uses.
     fn threads(&self) -> usize;
     /// Runs the steps of `span`, or fewer when `listener` cancels; the step it ended at.
     fn run(&mut self, span: Range<u64>, listener: &dyn Progress) -> Result<(u64, Phases)>;
     /// Runs one step and appends the neurons that fire.
     fn step(&mut self, step: u64, fired: &mut Vec<u32>) -> Result<()>;
-    /// What currents into a population's neurons add to V over a step.
+    /// Sets the additions to V per step by currents into a population's neurons.
     fn set_currents(&mut self, population: usize, currents: &[f32]) -> Result<()>;
     /// Lets sources fire in the next step.
     fn emit(&mut self, neurons: &[u32]);
@@ -166,7 +166,7 @@ impl Engine {
         })
     }
 
-    /// What a network takes where [`Engine::build`] would build it, and where that is. Builds nothing.
+    /// Plans as [`Engine::build`] would, on the device that it would take. Builds nothing.
     ///
     /// # Errors
     /// As [`Plan::new`]; those of a device that was named, among them that the network does not fit.
@@ -275,7 +275,7 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidArgument`, and nothing fires, for a neuron that does not exist, is no source, or is
-    /// named twice: a neuron fires once a step, or sums could leave the fixed point.
+    /// named twice: a neuron fires once per step, or sums could leave the fixed point.
     pub fn emit(&mut self, neurons: &[u32]) -> Result<()> {
         let mut sorted = neurons.to_vec();
         sorted.extend(self.machine.emitting());
@@ -283,7 +283,7 @@ impl Engine {
         for pair in sorted.windows(2) {
             if pair[0] == pair[1] {
                 return Err(Error::argument(format!(
-                    "spikes by call: expected each neuron once a step, got {} twice",
+                    "spikes by call: expected each neuron once per step, got {} twice",
                     pair[0]
                 )));
             }
@@ -308,17 +308,17 @@ impl Engine {
         Ok(())
     }
 
-    /// What was built.
+    /// The network that was built.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// What it was planned to take.
+    /// The plan that it was built by.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What it runs on, and why not elsewhere.
+    /// The device that it runs on, and why it is not another.
     pub fn ran(&self) -> &Ran {
         &self.ran
     }

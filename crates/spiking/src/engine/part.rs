@@ -28,7 +28,7 @@ pub(crate) struct Group {
     pub(crate) filter: u64,
     /// Past input of its first chunk: (step modulo filter, chunk).
     pub(crate) past_first: usize,
-    /// Whether its potentials stay where they are without input, so that chunks can be passed over.
+    /// True if its potentials do not change without input, so that chunks can be passed over.
     pub(crate) rests: bool,
     /// Poisson input.
     pub(crate) poisson: Option<PoissonInput>,
@@ -135,7 +135,7 @@ pub(crate) struct Part {
     pub(crate) past: Vec<i32>,
     /// Step of each chunk's last input, where its filters end.
     pub(crate) last_input: Vec<u64>,
-    /// Whether chunks may be passed over: input must then wake them.
+    /// True if chunks may be passed over: input must then wake them.
     pub(crate) rests: bool,
     pub(crate) awake: Vec<u64>,
     /// (slot, word).
@@ -290,7 +290,7 @@ impl<'a> Start<'a> {
         (start - self.rest) as f32
     }
 
-    /// What its stimuli add to V over a step.
+    /// Additions of its stimuli to V per step.
     pub(crate) fn current(&self, neuron: u32) -> f32 {
         let own = neuron - self.first;
         let stimulus: f64 = (self.population.stimuli.iter())

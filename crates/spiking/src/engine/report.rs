@@ -1,4 +1,4 @@
-//! What a simulation gives: counts, spikes, potentials, a hash and the time it took.
+//! Results of a simulation: counts, spikes, potentials, a hash and the time it took.
 
 use std::io::Write;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Phases {
     pub deliver_seconds: f64,
 }
 
-/// What a run did.
+/// Report of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -52,7 +52,7 @@ pub struct Report {
     pub rates_hz: Vec<(String, f64)>,
     /// Parts of a step.
     pub phases: Phases,
-    /// What it ran on: `cpu` or `cuda:N`.
+    /// Device that it ran on: `cpu` or `cuda:N`.
     pub device: String,
     /// Threads used; 1 where a device did the work.
     pub threads: usize,
@@ -146,7 +146,7 @@ impl Engine {
     }
 }
 
-/// Writes spikes of each neuron as the paper's `spikes.txt`: separated by blanks, twenty a line.
+/// Writes spikes of each neuron as the paper's `spikes.txt`: separated by blanks, twenty per line.
 ///
 /// # Errors
 /// `Io` when the file cannot be written.

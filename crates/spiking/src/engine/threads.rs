@@ -10,7 +10,7 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use super::barrier::Barrier;
-use super::build::{self, Built};
+use super::build::{self, BuildReport};
 use super::deliver::Deliver;
 use super::part::{Part, Trace};
 use super::update::Update;
@@ -22,7 +22,7 @@ use crate::spec::Network;
 /// Blocks between two looks whether to go on.
 const LOOK: u64 = 256;
 
-/// What all threads share.
+/// State that all threads share.
 struct Shared<'a> {
     lists: &'a [Vec<RwLock<Vec<u32>>>],
     barrier: Barrier,
@@ -44,7 +44,7 @@ pub(super) struct Threads {
     /// Spikes by (step modulo their number, thread).
     lists: Vec<Vec<RwLock<Vec<u32>>>>,
     block: u64,
-    built: Built,
+    built: BuildReport,
     recorded: usize,
     timed: bool,
     neurons: usize,
@@ -98,7 +98,7 @@ impl Threads {
 }
 
 impl Machine for Threads {
-    fn built(&self) -> Built {
+    fn built(&self) -> BuildReport {
         self.built
     }
 

@@ -160,7 +160,7 @@ struct Lanes<'a> {
     chain: &'a mut [[f32; CHUNK]],
     /// The slot's: (receptor, chunk).
     ring: &'a mut [[i32; CHUNK]],
-    /// What arrived a filter's length ago, where filters end.
+    /// Arrivals of a filter's length ago, for filters that end.
     past: Option<&'a mut [i32; CHUNK]>,
     chunk: usize,
     chunks: usize,
@@ -311,7 +311,7 @@ impl Lanes<'_> {
             for i in 0..CHUNK {
                 arrived[i] = input[i] as f32 * gain;
             }
-            // What arrived a filter's length ago leaves again; both are whole numbers of units.
+            // Arrivals of a filter's length ago leave again; both are whole numbers of units.
             let ended = self.past.as_deref_mut().map(|past| {
                 let ended = *past;
                 *past = *input;
@@ -359,7 +359,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Whether nothing changes until input comes.
+    /// True if nothing changes until input comes.
     #[inline(always)]
     fn still(&self) -> bool {
         let mut moving = 0u32;
@@ -390,7 +390,7 @@ fn any(row: &[i32; CHUNK]) -> bool {
     any != 0
 }
 
-/// What is closer to zero is zero: numbers too small for a full mantissa would take a hundred times
+/// Numbers closer to zero are zero: those too small for a full mantissa would take a hundred times
 /// as long, and never fall to zero.
 pub(crate) const TINY: f32 = 1e-30;
 

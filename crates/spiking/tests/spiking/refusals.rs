@@ -370,7 +370,7 @@ fn input_by_call_is_checked() {
     for (neurons, words) in [
         (vec![13], "below 13"),
         (vec![2], "source populations"),
-        (vec![11, 11], "once a step"),
+        (vec![11, 11], "once per step"),
     ] {
         let error = engine.emit(&neurons).unwrap_err();
         assert!(error.message().contains(words), "{error}");

@@ -26,7 +26,7 @@ pub(super) const ROOM: usize = 1 << 26;
 /// Steps of one launch whose potentials are recorded.
 pub(super) const TRACE_STEPS: u64 = 1 << 12;
 
-/// How a network lies on a device.
+/// Layout of a network on a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Design {
     /// Rings in shared memory.
@@ -56,7 +56,7 @@ pub(super) enum Design {
     },
 }
 
-/// What the kernels are compiled for.
+/// Options that the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) receptors: usize,
@@ -208,7 +208,7 @@ impl Design {
         // V, current, chains; silence, counts, marks.
         let state = 4 * (2 + shape.receptors * shape.chain + 3) as u64;
         let past = groups.iter().map(|g| g.filter).max().unwrap_or(0);
-        // What the host draws lies on the device until it is placed.
+        // Synapses that the host draws lie on the device until they are placed.
         let mut listed = 0;
         for p in 0..network.projections.len() {
             if Wiring::drawn(network, p, plan.weight_unit)?.is_none() {

@@ -1,4 +1,4 @@
-//! What devices are to build, and which part each has.
+//! Work of building a network on devices, and each device's part of it.
 
 use betz_base::Progress;
 
@@ -7,7 +7,7 @@ use super::super::part::Group;
 use crate::random::Normal;
 use crate::spec::Network;
 
-/// What is to be built.
+/// The network to be built, and its options.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) network: &'a Network,
@@ -17,7 +17,7 @@ pub(super) struct Job<'a> {
     pub(super) listener: &'a dyn Progress,
 }
 
-/// Which part of a network a device has: neuron i is of part i modulo `of`.
+/// A device's part of a network: neuron i is of part i modulo `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) number: u32,
@@ -40,7 +40,7 @@ impl Part {
         own * self.of as usize + self.number as usize
     }
 
-    /// Whether a neuron of the network is its own, and its number there.
+    /// The number within the part of a neuron of the network, if it is its own.
     pub(super) fn own(self, neuron: usize) -> Option<usize> {
         (neuron % self.of as usize == self.number as usize).then(|| neuron / self.of as usize)
     }

@@ -9,7 +9,7 @@ use betz_kernels::{Cells, spiking};
 use super::super::part::{Group, Start};
 use super::design::{Design, Shape};
 use super::job::{Job, Part};
-use super::wire::Wired;
+use super::wire::DeviceSynapses;
 use crate::plan::Plan;
 use crate::spec::Population;
 
@@ -22,12 +22,12 @@ pub(super) struct Share {
     pub(super) part: Part,
     pub(super) neurons: usize,
     pub(super) state: State,
-    pub(super) wired: Wired,
+    pub(super) wired: DeviceSynapses,
     /// Blocks that have arrived at the barrier.
     pub(super) arrived: u32,
 }
 
-/// What lies on a device besides synapses.
+/// Memory on a device besides synapses.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) cells: Buffer<Cells>,
@@ -44,7 +44,7 @@ pub(super) struct State {
     /// Messages between blocks.
     pub(super) mail: Buffer<u64>,
     pub(super) barrier: Buffer<u32>,
-    /// What the devices are to each other, and where they write to each other.
+    /// The devices' numbers, and the memory in which they write to each other.
     pub(super) share: Buffer<u64>,
     pub(super) post: Buffer<u64>,
 }
@@ -57,7 +57,7 @@ impl Share {
         mut design: Design,
         part: Part,
     ) -> Result<Self> {
-        let wired = Wired::make(context, job, plan, &mut design, part)?;
+        let wired = DeviceSynapses::make(context, job, plan, &mut design, part)?;
         let kernel = design.load(context, job.groups, job.options)?;
         let state = State::new(context, job, &design, part)?;
         Ok(Self {

@@ -9,7 +9,7 @@ use betz_kernels::spiking::{
 use betz_kernels::{Blocks, Wires};
 use rayon::prelude::*;
 
-use super::super::build::{Built, check_sum};
+use super::super::build::{BuildReport, check_sum};
 use super::super::part::Group;
 use super::design::Design;
 use super::job::{Job, Part};
@@ -21,20 +21,23 @@ use crate::spec::Network;
 /// Sources whose rows one task makes on the host.
 const SOURCES: u32 = 256;
 
+/// Name of the work in progress reports.
+const STAGE: &str = "building synapses";
+
 /// A network's synapses on a device.
 #[derive(Debug)]
-pub(super) struct Wired {
+pub(super) struct DeviceSynapses {
     /// Where the rows begin, by source and block.
     pub(super) offsets: Buffer<u32>,
     /// Quads and rows, or pairs of words.
     pub(super) words: Buffer<u32>,
-    pub(super) built: Built,
+    pub(super) built: BuildReport,
     /// Synapses of each neuron, with targets on this device.
     pub(super) degrees: Vec<u32>,
 }
 
 /// A projection as the device gets it.
-enum Projected {
+enum DeviceProjection {
     Drawn {
         wires: Buffer<Wires>,
         degrees: Buffer<u32>,
@@ -47,8 +50,8 @@ enum Projected {
     },
 }
 
-/// What both passes over the synapses write.
-struct Places {
+/// Tables of where the rows of synapses lie; both passes over the synapses write them.
+struct RowTables {
     blocks: i32,
     neurons: i32,
     part: Part,
@@ -56,7 +59,141 @@ struct Places {
     quads: Buffer<u32>,
 }
 
-impl Wired {
+impl RowTables {
+    /// Counts the synapses of each row, the sums of each neuron's input, and what `found` lists.
+    fn count(
+        &mut self,
+        context: &Context,
+        job: &Job<'_>,
+        projections: &[DeviceProjection],
+        table: &Buffer<f32>,
+        sums: &mut Buffer<u64>,
+        found: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let count = context.load::<SpikingCount<'_>>(&[], 0)?;
+        let count_listed = context.load::<SpikingCountListed<'_>>(&[], 0)?;
+        for (p, projection) in projections.iter().enumerate() {
+            job.listener.update(STAGE, p as u64, passes(job.network));
+            match projection {
+                DeviceProjection::Drawn {
+                    wires,
+                    degrees,
+                    sources,
+                } => count.launch(
+                    grid(context, u64::from(*sources) * 32),
+                    spiking::WIRE_THREADS,
+                    SpikingCount {
+                        wires: wires.read(),
+                        normal: table.read(),
+                        seed: job.network.seed,
+                        degrees: degrees.read(),
+                        blocks: self.blocks,
+                        neurons: self.neurons,
+                        parts: self.part.of,
+                        part: self.part.number,
+                        offsets: self.offsets.update(),
+                        quads: self.quads.update(),
+                        sums: sums.update(),
+                        found: found.update(),
+                    },
+                )?,
+                DeviceProjection::Listed {
+                    ends,
+                    strengths,
+                    many,
+                } => count_listed.launch(
+                    grid(context, *many),
+                    spiking::WIRE_THREADS,
+                    SpikingCountListed {
+                        ends: ends.read(),
+                        strengths: strengths.read(),
+                        many: *many,
+                        blocks: self.blocks,
+                        neurons: self.neurons,
+                        parts: self.part.of,
+                        part: self.part.number,
+                        offsets: self.offsets.update(),
+                        quads: self.quads.update(),
+                        sums: sums.update(),
+                        found: found.update(),
+                    },
+                )?,
+            }
+        }
+        Ok(())
+    }
+
+    /// RowTables the synapses in `words`, where each source has `deep` quads per block.
+    fn place(
+        &mut self,
+        context: &Context,
+        job: &Job<'_>,
+        projections: &[DeviceProjection],
+        table: &Buffer<f32>,
+        (deep, words): (u32, &mut Buffer<u32>),
+    ) -> Result<()> {
+        let place = context.load::<SpikingPlace<'_>>(&[], 0)?;
+        let place_listed = context.load::<SpikingPlaceListed<'_>>(&[], 0)?;
+        for (p, projection) in projections.iter().enumerate() {
+            progress::check(job.listener, STAGE)?;
+            job.listener
+                .update(STAGE, (projections.len() + p) as u64, passes(job.network));
+            match projection {
+                DeviceProjection::Drawn {
+                    wires,
+                    degrees,
+                    sources,
+                } => place.launch(
+                    grid(context, u64::from(*sources) * 32),
+                    spiking::WIRE_THREADS,
+                    SpikingPlace {
+                        wires: wires.read(),
+                        normal: table.read(),
+                        seed: job.network.seed,
+                        degrees: degrees.read(),
+                        blocks: self.blocks,
+                        neurons: self.neurons,
+                        parts: self.part.of,
+                        part: self.part.number,
+                        offsets: self.offsets.update(),
+                        quads: self.quads.update(),
+                        deep: deep as i32,
+                        words: words.update(),
+                    },
+                )?,
+                DeviceProjection::Listed {
+                    ends,
+                    strengths,
+                    many,
+                } => place_listed.launch(
+                    grid(context, *many),
+                    spiking::WIRE_THREADS,
+                    SpikingPlaceListed {
+                        ends: ends.read(),
+                        strengths: strengths.read(),
+                        many: *many,
+                        blocks: self.blocks,
+                        neurons: self.neurons,
+                        parts: self.part.of,
+                        part: self.part.number,
+                        offsets: self.offsets.update(),
+                        quads: self.quads.update(),
+                        deep: deep as i32,
+                        words: words.update(),
+                    },
+                )?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Steps of progress: each projection is counted and placed.
+fn passes(network: &Network) -> u64 {
+    2 * network.projections.len() as u64
+}
+
+impl DeviceSynapses {
     pub(super) fn make(
         context: &Context,
         job: Job<'_>,
@@ -71,18 +208,16 @@ impl Wired {
             listener,
             ..
         } = job;
-        let stage = "building synapses";
-        let passes = 2 * network.projections.len() as u64;
         let blocks = design.row_blocks();
         let neurons = plan.neurons as usize;
         let cells = neurons * blocks.max(1) as usize;
         let table = context.upload(normal.edges())?;
         let mut projections = Vec::new();
         for p in 0..network.projections.len() {
-            progress::check(listener, stage)?;
+            progress::check(listener, STAGE)?;
             projections.push(projected(context, network, p, plan.weight_unit, normal)?);
         }
-        let mut places = Places {
+        let mut tables = RowTables {
             blocks: blocks as i32,
             neurons: neurons as i32,
             part,
@@ -91,56 +226,7 @@ impl Wired {
         };
         let mut sums: Buffer<u64> = context.zeros(plan.receptors * neurons)?;
         let mut found: Buffer<u64> = context.zeros(spiking::FOUND)?;
-        let count = context.load::<SpikingCount<'_>>(&[], 0)?;
-        let count_listed = context.load::<SpikingCountListed<'_>>(&[], 0)?;
-        for (p, projection) in projections.iter().enumerate() {
-            listener.update(stage, p as u64, passes);
-            match projection {
-                Projected::Drawn {
-                    wires,
-                    degrees,
-                    sources,
-                } => count.launch(
-                    grid(context, u64::from(*sources) * 32),
-                    spiking::WIRE_THREADS,
-                    SpikingCount {
-                        wires: wires.read(),
-                        normal: table.read(),
-                        seed: network.seed,
-                        degrees: degrees.read(),
-                        blocks: places.blocks,
-                        neurons: places.neurons,
-                        parts: places.part.of,
-                        part: places.part.number,
-                        offsets: places.offsets.update(),
-                        quads: places.quads.update(),
-                        sums: sums.update(),
-                        found: found.update(),
-                    },
-                )?,
-                Projected::Listed {
-                    ends,
-                    strengths,
-                    many,
-                } => count_listed.launch(
-                    grid(context, *many),
-                    spiking::WIRE_THREADS,
-                    SpikingCountListed {
-                        ends: ends.read(),
-                        strengths: strengths.read(),
-                        many: *many,
-                        blocks: places.blocks,
-                        neurons: places.neurons,
-                        parts: places.part.of,
-                        part: places.part.number,
-                        offsets: places.offsets.update(),
-                        quads: places.quads.update(),
-                        sums: sums.update(),
-                        found: found.update(),
-                    },
-                )?,
-            }
-        }
+        tables.count(context, &job, &projections, &table, &mut sums, &mut found)?;
         let found = context.download(&found, spiking::FOUND)?;
         let synapses = found[spiking::SYNAPSES];
         if u32::try_from(synapses).is_err() {
@@ -152,7 +238,7 @@ impl Wired {
         let largest_sum = largest_sum(&context.download(&sums, sums.len())?, network, groups)?;
         check_sum(largest_sum)?;
         drop(sums);
-        context.exclusive_sums(&mut places.offsets, cells + 1)?;
+        context.exclusive_sums(&mut tables.offsets, cells + 1)?;
         let mut deep = 0;
         if let Design::Resident { deep: own, .. } = design {
             deep = found[spiking::DEEPEST].div_ceil(4) as u32;
@@ -179,76 +265,27 @@ impl Wired {
             // Quads end with an empty place.
             _ => context.zeros(words.max(1))?,
         };
-        context.clear(&mut places.quads)?;
-        let place = context.load::<SpikingPlace<'_>>(&[], 0)?;
-        let place_listed = context.load::<SpikingPlaceListed<'_>>(&[], 0)?;
-        for (p, projection) in projections.iter().enumerate() {
-            progress::check(listener, stage)?;
-            listener.update(stage, (projections.len() + p) as u64, passes);
-            match projection {
-                Projected::Drawn {
-                    wires,
-                    degrees,
-                    sources,
-                } => place.launch(
-                    grid(context, u64::from(*sources) * 32),
-                    spiking::WIRE_THREADS,
-                    SpikingPlace {
-                        wires: wires.read(),
-                        normal: table.read(),
-                        seed: network.seed,
-                        degrees: degrees.read(),
-                        blocks: places.blocks,
-                        neurons: places.neurons,
-                        parts: places.part.of,
-                        part: places.part.number,
-                        offsets: places.offsets.update(),
-                        quads: places.quads.update(),
-                        deep: deep as i32,
-                        words: words.update(),
-                    },
-                )?,
-                Projected::Listed {
-                    ends,
-                    strengths,
-                    many,
-                } => place_listed.launch(
-                    grid(context, *many),
-                    spiking::WIRE_THREADS,
-                    SpikingPlaceListed {
-                        ends: ends.read(),
-                        strengths: strengths.read(),
-                        many: *many,
-                        blocks: places.blocks,
-                        neurons: places.neurons,
-                        parts: places.part.of,
-                        part: places.part.number,
-                        offsets: places.offsets.update(),
-                        quads: places.quads.update(),
-                        deep: deep as i32,
-                        words: words.update(),
-                    },
-                )?,
-            }
-        }
-        listener.update(stage, passes, passes);
+        context.clear(&mut tables.quads)?;
+        tables.place(context, &job, &projections, &table, (deep, &mut words))?;
+        let passes = passes(network);
+        listener.update(STAGE, passes, passes);
         let mut degrees: Buffer<u32> = context.alloc(neurons)?;
         context.load::<SpikingRowLengths<'_>>(&[], 0)?.launch(
             grid(context, neurons as u64),
             spiking::WIRE_THREADS,
             SpikingRowLengths {
-                blocks: places.blocks,
-                neurons: places.neurons,
-                offsets: places.offsets.read(),
-                quads: places.quads.read(),
+                blocks: tables.blocks,
+                neurons: tables.neurons,
+                offsets: tables.offsets.read(),
+                quads: tables.quads.read(),
                 degrees: degrees.write(),
             },
         )?;
         Ok(Self {
             degrees: context.download(&degrees, neurons)?,
-            offsets: places.offsets,
+            offsets: tables.offsets,
             words,
-            built: Built {
+            built: BuildReport {
                 synapses,
                 hash: found[spiking::WIRE_HASH],
                 largest_sum,
@@ -270,7 +307,7 @@ fn projected(
     index: usize,
     unit: f64,
     normal: &Normal,
-) -> Result<Projected> {
+) -> Result<DeviceProjection> {
     let Some((wires, total)) = Wiring::drawn(network, index, unit)? else {
         let wiring = Wiring::new(network, index, unit)?;
         return listed(context, &wiring, normal);
@@ -289,7 +326,7 @@ fn projected(
             },
         )?;
     }
-    Ok(Projected::Drawn {
+    Ok(DeviceProjection::Drawn {
         wires: context.upload(&[wires])?,
         degrees,
         sources: wires.sources,
@@ -297,7 +334,7 @@ fn projected(
 }
 
 /// Rows made on the host.
-fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<Projected> {
+fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<DeviceProjection> {
     let starts: Vec<u32> = (0..wiring.sources).step_by(SOURCES as usize).collect();
     let batches: Vec<(Vec<u32>, Vec<u32>)> = (starts.into_par_iter())
         .map(|start| {
@@ -326,7 +363,7 @@ fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<Project
         context.upload_into(own_strengths, &mut strengths, at)?;
         at += own_strengths.len();
     }
-    Ok(Projected::Listed {
+    Ok(DeviceProjection::Listed {
         ends,
         strengths,
         many: many as u64,

@@ -1,8 +1,8 @@
-//! What a front end does to voltage, and which of it is a crossing.
+//! Settings of a front end: filter, reference, threshold and artefacts.
 
 use betz_base::{Error, Result};
 
-/// What is subtracted from every channel after the band-pass filter.
+/// The reference that is subtracted from every channel after the band-pass filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reference {
     /// Nothing.
@@ -12,7 +12,7 @@ pub enum Reference {
     Average,
     /// The median of all channels, which a spike on some of them does not move.
     Median,
-    /// What a ridge regression on the channels further off says of it (LRR).
+    /// A ridge regression of the channel on those further off (LRR).
     Regression,
 }
 
@@ -29,7 +29,7 @@ pub struct Settings {
     pub high_hz: f64,
     /// Its order, 1 to 4; each edge falls off with this order.
     pub order: usize,
-    /// What is subtracted.
+    /// The reference that is subtracted.
     pub reference: Reference,
     /// Crossings are looked for in what the channels around each see together, weighted by exp(−d²/2 `focus_um`²); 0: in
     /// each channel alone.
@@ -42,7 +42,7 @@ pub struct Settings {
     pub exclusive_um: f64,
     /// More than this after filter and reference is no spike.
     pub artefact_microvolts: f64,
-    /// What is blanked after an artefact; half as much before it.
+    /// Time that is blanked after an artefact; half as much before it.
     pub blank_ms: f64,
     /// Time constant of the threshold's tracking of the noise; 0: the noise of training stays.
     pub tracking_seconds: f64,
@@ -85,7 +85,7 @@ impl Settings {
             )))
         };
         if !(self.rate_hz.is_finite() && (1e3..=1e6).contains(&self.rate_hz)) {
-            return refuse("rate", "1000 to 1000000 samples a second", self.rate_hz);
+            return refuse("rate", "1000 to 1000000 samples per second", self.rate_hz);
         }
         if !(self.microvolts.is_finite() && self.microvolts > 0.0 && self.microvolts < 1e6) {
             return refuse("gain", "microvolts a bit, above 0", self.microvolts);
@@ -129,4 +129,58 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Samples before and after a minimum by which a spike is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) before: usize,
+    pub(crate) after: usize,
+}
+
+impl Window {
+    /// 0.5 ms before and 0.83 ms after.
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
+        Self {
+            before: settings.samples(0.5),
+            after: settings.samples(25.0 / 30.0),
+        }
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.before + self.after
+    }
+}
+
+/// Rows beyond a window that interpolation between samples looks at, on each side.
+pub(crate) const MARGIN: usize = 2;
+
+/// Samples around its minimum that a template has: also what the filter's ringing and a slow return have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) before: usize,
+    pub(crate) after: usize,
+}
+
+impl Span {
+    /// 1 ms before and 2.5 ms after.
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
+        Self {
+            before: settings.samples(1.0),
+            after: settings.samples(2.5),
+        }
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.before + self.after
+    }
+}
+
+/// Milliseconds by which a larger spike may come after a smaller one and still be taken first.
+pub(crate) const AHEAD_MS: f64 = 2.5;
+
+/// Rows that the front end has to remember for templates.
+pub(crate) fn rows_of_templates(settings: &Settings) -> usize {
+    let span = Span::from_settings(settings);
+    span.len() + span.before + settings.samples(AHEAD_MS)
 }
