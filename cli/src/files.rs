@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     SimulatedEvents,
     /// A table as CSV whose first line begins with one of these.
     Table(&'static [&'static str]),
-    /// Chains, one a line.
+    /// Chains, one per line.
     Chains,
     /// A graph as DOT or GraphML.
     Graph,
@@ -61,7 +61,7 @@ pub(crate) enum Kind {
     NetworkPart,
     /// A shard of episodes' counts.
     CountPart,
-    /// Episodes to count, one a line.
+    /// Episodes to count, one per line.
     Episodes,
     /// Measures of a network's graphs as `.npz`.
     GraphMeasures,

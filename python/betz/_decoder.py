@@ -57,7 +57,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     seed : int
         Of random projections, clusters and networks.
     progress : callable or None
-        Called as progress(stage, done, total), at most twenty times a second. Ctrl-C stops training either way.
+        Called as progress(stage, done, total), at most twenty times per second. Ctrl-C stops training either way.
 
     Attributes
     ----------

@@ -110,7 +110,7 @@ impl Model {
         estimates.into_pyarray(py).reshape([dataset.steps, outputs])
     }
 
-    /// Scores of estimates of `data` (as `decode` gives them): a list of dictionaries, one an output, and the mean R²
+    /// Scores of estimates of `data` (as `decode` gives them): a list of dictionaries, one per output, and the mean R²
     /// over outputs that change.
     fn score<'py>(
         &self,

@@ -32,7 +32,7 @@ impl Progress for Report {
     }
 }
 
-/// Runs `work` and waits for it without the interpreter's lock. Twenty times a second the caller's thread lets
+/// Runs `work` and waits for it without the interpreter's lock. Twenty times per second the caller's thread lets
 /// Python handle signals and calls `progress(stage, done, total)` where that is no None; an exception from either
 /// (KeyboardInterrupt, say) stops the work and is raised when it has stopped.
 pub(crate) fn run<T: Send>(

@@ -24,7 +24,7 @@ fn json(folder: &Path, arguments: &str) -> (Value, String) {
 }
 
 /// Writes `t.npz`: trials that begin every `apart` and last so long, in ms, in which B follows A by
-/// 5 ms about five times a second.
+/// 5 ms about five times per second.
 fn write_trials(folder: &Path, apart: i64, lengths: &[i64]) {
     let (mut pairs, mut segments) = (Vec::new(), Vec::new());
     let mut random = 1_u64;

@@ -1,4 +1,4 @@
-//! What training and evaluation compute, on the CPU and on CUDA devices.
+//! The computations of training and evaluation, on the CPU and on CUDA devices.
 //!
 //! | module | computes |
 //! |---|---|

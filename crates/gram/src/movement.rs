@@ -1,4 +1,4 @@
-//! What behaviour says about movement: which outputs are positions, and the speed at every step.
+//! Movement in behaviour: the outputs that are positions, and the speed at every step.
 
 use betz_recording::{DatasetView, OutputInfo, Segment};
 
@@ -48,7 +48,7 @@ pub fn speed(data: &DatasetView<'_>) -> Vec<f32> {
     speed
 }
 
-/// What each of `outputs` is multiplied by before they are added: 1 where their units are the same,
+/// Factor of each of `outputs` before they are added: 1 if their units are the same,
 /// else one over the standard deviation inside segments.
 fn scales(data: &DatasetView<'_>, outputs: &[usize]) -> Vec<f64> {
     let n = data.outputs.len();

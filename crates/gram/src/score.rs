@@ -14,7 +14,7 @@ use betz_device::{Device, Placement, Ran, Work};
 use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::model::{Decoder, OutputScore};
 
-/// What is said when no row counts.
+/// Message when no row counts.
 const NO_ROW: &str = "scores: expected at least one row with truth and estimate, got none";
 
 /// Scores of a decoder on a dataset.
@@ -55,7 +55,7 @@ pub fn scores(outputs: &[OutputInfo], truth: &[f32], estimate: &[f32]) -> Result
     scored.map(|(info, sums)| sums.score(info)).collect()
 }
 
-/// Of the rows that count, one an output; both lists are in rows of `n`.
+/// Of the rows that count, one per output; both lists are in rows of `n`.
 pub fn sums_of(n: usize, truth: &[f32], estimate: &[f32]) -> Vec<ScoreSums> {
     let rows: Vec<(&[f32], &[f32])> = truth
         .chunks_exact(n)
@@ -66,7 +66,7 @@ pub fn sums_of(n: usize, truth: &[f32], estimate: &[f32]) -> Vec<ScoreSums> {
     (0..n).map(of).collect()
 }
 
-/// What the scores of one output are made from.
+/// Sums from which the scores of one output follow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreSums {
     /// Rows that count.
@@ -127,7 +127,7 @@ impl ScoreSums {
         [count, sum, squares, residual, low, high]
     }
 
-    /// What [`to_array`](Self::to_array) gave.
+    /// The inverse of [`to_array`](Self::to_array).
     pub fn from_array([count, sum, squares, residual, low, high]: [f64; 6]) -> Self {
         Self {
             count,

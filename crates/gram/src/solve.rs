@@ -16,7 +16,7 @@ use betz_runtime::psc::FilterBank;
 /// earlier ones to within what f32 products can tell apart.
 pub const PIVOT_TOLERANCE: f64 = 1e-9;
 
-/// How the system is solved.
+/// Solver of the linear system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Solver {
     /// Cholesky factorisation and two triangular solves.
@@ -37,7 +37,7 @@ impl Solver {
     }
 }
 
-/// What to do about a channel without information of its own (dead, or a copy of another).
+/// Treatment of a channel without information of its own (dead, or a copy of another).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MaskPolicy {
     /// An error that names it. A ridge above zero leaves nothing to refuse.
@@ -59,7 +59,7 @@ pub struct Solution {
     pub channel_mask: Vec<bool>,
 }
 
-/// What features are called in messages.
+/// Names of features in messages.
 #[derive(Debug, Clone, Copy)]
 pub struct FeatureNames<'a> {
     /// One name per channel.

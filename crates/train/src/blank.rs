@@ -204,7 +204,7 @@ fn without_artefacts(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Opti
     })
 }
 
-/// Whether entries are values of a signal, not whole numbers of spikes.
+/// True if entries are values of a signal, not whole numbers of spikes.
 fn is_signal(data: &DatasetView<'_>) -> bool {
     (data.spikes.weights.iter()).any(|w| *w < 0.0 || w.fract() != 0.0)
 }
@@ -237,7 +237,7 @@ fn add_totals(data: &DatasetView<'_>, takes_part: &[bool], first: i64, totals: &
     }
 }
 
-/// How many steps inside segments hold how many spikes of the channels that take part.
+/// Histogram: number of steps inside segments per number of spikes of the channels that take part.
 fn histogram(data: &DatasetView<'_>, takes_part: &[bool]) -> BTreeMap<u64, u64> {
     let pieces: Vec<(i64, usize)> = (data.segments.iter())
         .flat_map(|s| {
@@ -296,7 +296,7 @@ impl Histogram {
     }
 }
 
-/// Whether a step holds more than `most`.
+/// True if a step holds more than `most`.
 fn has_more(histogram: &BTreeMap<u64, u64>, most: u64) -> bool {
     histogram
         .last_key_value()
@@ -346,14 +346,14 @@ fn at_rank(histogram: &BTreeMap<u64, u64>, rank: u64) -> u64 {
     histogram.last_key_value().map_or(0, |(value, _)| *value)
 }
 
-/// What recordings say about usual steps, additive: no order of adding makes a difference.
+/// Statistics of usual steps. They add up over recordings, in any order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct UsualCounts {
     /// Entries are values of a signal: there is no blanking.
     pub(crate) signal: bool,
-    /// How many steps hold how many spikes over all channels.
+    /// Histogram: number of steps per number of spikes over all channels.
     pub(crate) histogram: BTreeMap<u64, u64>,
-    /// Spikes, one a channel.
+    /// Spikes, one per channel.
     pub(crate) counts: Vec<u64>,
 }
 
@@ -414,7 +414,7 @@ mod tests {
     use betz_recording::Dataset;
     use rand::{RngExt, SeedableRng};
 
-    /// 20 channels, Poisson-like counts of mean 2 a channel and step, `artefacts` at 3 times that.
+    /// 20 channels, Poisson-like counts of mean 2 per channel and step, `artefacts` at 3 times that.
     fn data(artefacts: &[i64]) -> Dataset {
         let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(5);
         let mut spikes = Vec::new();

@@ -22,7 +22,7 @@ pub struct Trained {
     pub decoder: Decoder,
     /// Where it was trained, by which path to Γ, and why not elsewhere.
     pub ran: Ran,
-    /// How far Γ is from full precision, where a lower one was asked for ([`TrainOptions::precision`]),
+    /// Error of Γ against full precision, if a lower one was asked for ([`TrainOptions::precision`]),
     /// the dense path ran on a device, and there was memory to measure it. Of cross-validation over all folds
     /// of the bank that was chosen, or of the training on the whole where that took sums of its own.
     pub gram_error: Option<SampledError>,
@@ -198,7 +198,7 @@ pub(super) mod cuda {
         pub(super) gram_error: Option<SampledError>,
     }
 
-    /// What sums `options` ask for, with `bank`.
+    /// The request for the sums that `options` need, with `bank`.
     pub(super) fn request<'a>(
         paths: Paths,
         options: &TrainOptions,

@@ -202,7 +202,7 @@ pub(super) fn silent(sums: &NormalEquations, channel: usize, filters: usize) -> 
     (channel * filters..(channel + 1) * filters).all(|f| sums.gram[f * sums.features + f] == 0.0)
 }
 
-/// What threads and small lists take beside Γ.
+/// Bytes of threads and small lists, besides Γ.
 const BESIDE: u128 = 16 << 20;
 
 /// Refuses data that nothing can be trained on, with any of `banks`.

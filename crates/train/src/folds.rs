@@ -1,4 +1,4 @@
-//! What is held out in cross-validation: segments, or pieces of them.
+//! Folds of cross-validation: segments, or pieces of them.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::text;
@@ -10,7 +10,7 @@ const LONGEST: f64 = 1.5;
 /// Most folds: each is a set of sums as large as Γ, and a solution at every ridge that is tried.
 pub const MAX_FOLDS: usize = 1000;
 
-/// What is held out together.
+/// Parts that are held out together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folds {
     /// The parts of each fold, ascending; at least two folds, none empty.

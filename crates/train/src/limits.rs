@@ -4,7 +4,7 @@ use super::blank::blanking;
 use betz_recording::DatasetView;
 use betz_runtime::model::{Limits, OutputRange};
 
-/// How much wider than the labels' an output's range is.
+/// Width of an output's range, relative to that of the labels.
 const WIDER: f64 = 1.2;
 
 /// The limits of a decoder of `data` and the channels for which `takes_part` is true.
@@ -23,7 +23,7 @@ pub(crate) type Extremes = (f32, f32);
 /// Those of no label.
 pub(crate) const NO_LABEL: Extremes = (f32::INFINITY, f32::NEG_INFINITY);
 
-/// Of the labels inside segments, one an output.
+/// Of the labels inside segments, one per output.
 pub(crate) fn extremes(data: &DatasetView<'_>) -> Vec<Extremes> {
     let outputs = data.outputs.len();
     let mut extremes = vec![NO_LABEL; outputs];

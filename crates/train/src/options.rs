@@ -33,9 +33,9 @@ pub struct TrainOptions {
     pub gram: GramPath,
     /// How exactly the dense path's products are made on a device; the CPU's are f32 or better.
     pub precision: Precision,
-    /// How the system is solved.
+    /// Solver of the linear system.
     pub solver: Solver,
-    /// What happens to dead and duplicated channels.
+    /// Treatment of dead and duplicated channels.
     pub mask: MaskPolicy,
     /// Keep the sums in the decoder, of at most so many bytes: what
     /// [`Remover`](super::retained::Remover) takes channels away by.

@@ -6,9 +6,9 @@ use betz_runtime::psc::{Filter, FilterBank};
 /// A named bank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Preset {
-    /// What it is asked for by.
+    /// Name of the preset.
     pub name: &'static str,
-    /// What it is good for.
+    /// Use of the preset.
     pub about: &'static str,
     filters: &'static [(f64, u32)],
 }

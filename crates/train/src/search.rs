@@ -1,4 +1,4 @@
-//! What cross-validation is to choose from.
+//! The candidates of cross-validation.
 
 use crate::presets::Preset;
 use betz_base::error::Result;
@@ -14,7 +14,7 @@ pub(super) const REFINED: [f64; 2] = [-0.5, 0.5];
 /// Most ridges that are tried side by side.
 pub(super) const MOST_RIDGES: usize = (*COARSE.end() - *COARSE.start() + 1) as usize;
 
-/// What cross-validation chooses from.
+/// The candidates of cross-validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     /// Number of folds, 2 or more.

@@ -31,7 +31,7 @@ const GUARD_LIFETIMES: usize = 3;
 /// Mean lifetimes of the slowest filter that a piece's filters run before it begins.
 const HISTORY_LIFETIMES: usize = 5;
 
-/// What cross-validation found.
+/// Result of cross-validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validation {
     /// The best of the banks.
@@ -71,7 +71,8 @@ pub fn train_validated<'d>(
 /// far.
 ///
 /// # Errors
-/// As [`train_on`](super::train_on) and [`folds`].
+/// As [`train_on`](super::train_on); [`ErrorKind::InvalidArgument`] for a number of folds that is out of
+/// range, and [`ErrorKind::InsufficientData`] for too few steps to make folds of.
 pub fn train_validated_on<'d>(
     device: &Device,
     data: impl Into<DatasetView<'d>>,
@@ -143,7 +144,7 @@ pub fn cross_validate<'d>(
     Ok(cross_validate_banks(&Device::cpu(), data, options, search, progress)?.validation)
 }
 
-/// What cross-validation found, and where it was placed.
+/// Result of cross-validation, with its sums and placement.
 pub(super) struct BankChoice {
     pub(super) placement: Placement,
     pub(super) validation: Validation,
@@ -274,7 +275,7 @@ pub(super) fn all_steps(data: &DatasetView<'_>, delay_steps: i64) -> u64 {
     paired.map(|(first, stop)| (stop - first) as u64).sum()
 }
 
-/// What is cross-validated, and how: what every bank and every fold have in common.
+/// The data and options that every bank and every fold of cross-validation share.
 pub(super) struct Study<'a> {
     pub(super) placement: &'a Placement,
     pub(super) data: DatasetView<'a>,

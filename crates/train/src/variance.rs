@@ -1,4 +1,4 @@
-//! How far estimates are likely to be from the truth: a log-variance readout beside a lift's or experts' own.
+//! Variance of estimates: a log-variance readout beside a lift's or experts' own.
 //!
 //! What the decoder leaves unexplained is taken from folds: the head's readout is solved without the trials whose
 //! residuals e are taken. ln(e² + 5 % of their mean) is regressed on the same features, at the ridge that
@@ -109,7 +109,7 @@ pub(crate) fn with_variance<'d>(
     parts.attachments.retain(|a| a.tag != LogVariance::TAG);
     parts.attachments.push(variance.attachment());
     let made = Decoder::new(parts)?;
-    // What a session would refuse is refused here.
+    // Refuses here everything that a session would refuse.
     PreparedModel::new(&made, None).map_err(|e| e.of_kind(ErrorKind::NonFinite).at("variance"))?;
     Ok(made)
 }
@@ -280,7 +280,7 @@ fn transposed(values: &[f32], width: usize) -> Vec<f32> {
         .collect()
 }
 
-/// What the variances that a decoder tells are worth on a recording, of one output.
+/// Scores of the variances that a decoder estimates for one output of a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VarianceScore {
     /// Name of the output.

@@ -185,7 +185,7 @@ fn draw_panel(movement: &Movement<'_>, area: &Area<'_>, panel: &Panel, seconds: 
     Ok(())
 }
 
-/// One polyline, or several where an angle jumps over ±180°; thinned to about two points a pixel.
+/// One polyline, or several where an angle jumps over ±180°; thinned to about two points per pixel.
 fn pieces(trace: &[f32], panel: &Panel, step_seconds: f64, seconds: f64) -> Vec<Vec<(f64, f64)>> {
     let every = ((seconds / step_seconds) / 2200.0).ceil().max(1.0) as usize;
     let mut done = Vec::new();

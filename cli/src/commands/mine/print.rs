@@ -33,9 +33,9 @@ struct MiningReport {
     episodes: Vec<EpisodeRow>,
     events: u64,
     symbols: usize,
-    /// Of counting.
+    /// Seconds of counting.
     seconds: f64,
-    /// Of surrogates and parts.
+    /// Seconds of testing against surrogates and parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     chance_seconds: Option<f64>,
     /// All of the command's time, reading included.

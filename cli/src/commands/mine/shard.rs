@@ -34,7 +34,7 @@ struct ShardReport {
     until_seconds: f64,
     episodes: usize,
     events: u64,
-    /// Of counting.
+    /// Seconds of counting.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
     total_seconds: f64,

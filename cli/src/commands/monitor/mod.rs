@@ -137,7 +137,7 @@ fn from_files(args: &Arguments, model: &Path, recording: &Path) -> Result<Work> 
     })
 }
 
-/// A simulated population and its decoder: `betz demo`'s, at 1,000 steps a second.
+/// A simulated population and its decoder: `betz demo`'s, at 1,000 steps per second.
 fn demo(bar: &Bar) -> Result<Work> {
     let config = PopulationConfig {
         test_seconds: 60.0,

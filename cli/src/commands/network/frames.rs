@@ -109,7 +109,7 @@ fn natural(name: &str) -> Vec<(u128, String)> {
 struct Image<'a> {
     width: usize,
     height: usize,
-    /// Two bytes a pixel, the high one first.
+    /// Two bytes per pixel, the high one first.
     wide: bool,
     pixels: &'a [u8],
 }

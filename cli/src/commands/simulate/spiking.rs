@@ -541,7 +541,7 @@ impl Outcome for SpikingReport {
             ))?;
         }
         report::line(&format!(
-            "{:.3} s on {}: {:.4} s a second of the network, {:.2} µs a step; built in {:.2} s, {:.1} MB",
+            "{:.3} s on {}: {:.4} s per second of the network, {:.2} µs per step; built in {:.2} s, {:.1} MB",
             self.seconds,
             match self.path {
                 "threads" => count(self.threads as u64, "thread"),

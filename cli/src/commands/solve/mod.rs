@@ -39,7 +39,7 @@ struct SolveReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     validated: Vec<HeldBack>,
     device: String,
-    /// To solve.
+    /// Seconds to solve.
     seconds: f64,
     /// All of the command's time.
     total_seconds: f64,

@@ -161,9 +161,9 @@ pub(crate) enum DecoderKind {
 pub(crate) enum Gram {
     /// The cheaper one
     Auto,
-    /// Filter, then multiply
+    /// Filter the spikes, then multiply
     Dense,
-    /// From the spikes alone
+    /// Compute Γ from pairs of spikes
     Event,
 }
 

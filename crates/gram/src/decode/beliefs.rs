@@ -6,7 +6,7 @@ use betz_base::error::{Error, Result};
 use betz_recording::{DatasetView, OutputInfo};
 use betz_runtime::model::{Belief, Decoder, DecoderParts, Head, Limits};
 
-/// What a decoder of place believes at every step; NaN outside segments.
+/// Posterior of a decoder of place at every step; NaN outside segments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beliefs {
     /// Mean of the outputs under the posterior, (steps, outputs) row-major: what a session gives, but for what it
@@ -14,11 +14,11 @@ pub struct Beliefs {
     pub mean: Vec<f32>,
     /// Outputs in the likeliest cell, (steps, outputs) row-major.
     pub likeliest: Vec<f32>,
-    /// Root of the posterior's mean square distance from its mean, in the coordinates' unit, one a step.
+    /// Root of the posterior's mean square distance from its mean, in the coordinates' unit, one per step.
     pub spread: Vec<f32>,
 }
 
-/// What `decoder` believes at every step of `data`, from rest at each segment's start.
+/// The posterior of `decoder` at every step of `data`, from rest at each segment's start.
 ///
 /// Allocates 4 × steps × (2 × outputs + 1) bytes.
 ///

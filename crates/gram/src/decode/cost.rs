@@ -1,4 +1,4 @@
-//! What batch decoding is expected to take, on the CPU and on a CUDA device.
+//! Expected cost of batch decoding, on the CPU and on a CUDA device.
 
 use betz_device::cost::{Calibration, CostModel};
 use betz_device::{Device, Placement, Work};

@@ -376,7 +376,7 @@ impl<'a> DeviceDecoder<'a> {
     }
 }
 
-/// What the last step of decoding goes by, (3, output): intercept, lowest and highest value.
+/// Parameters of the last kernel, (3, output): intercept, lowest and highest value.
 fn last(decoder: &Decoder) -> Vec<f64> {
     let outputs = decoder.outputs().len();
     let ranges = &decoder.limits().ranges;

@@ -88,7 +88,7 @@ pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result
     Ok(estimates)
 }
 
-/// Whether estimates of `data` are a linear map of its filtered spikes: the decoder has no head, and holds
+/// True if estimates of `data` are a linear map of its filtered spikes: the decoder has no head, and holds
 /// no step for an artefact. Channels are matched by name; where that fails, yes.
 pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> bool {
     if *decoder.head() != Head::Linear || !decoder.limits().count_caps.is_empty() {
@@ -146,7 +146,7 @@ pub(crate) fn each_step(
     let mut session = Session::open(decoder, config)?;
     let mut row = vec![0.0; decoder.outputs().len()];
     let mut fired = Vec::new();
-    // What each channel counts for in a step, where that is not its number of spikes.
+    // Count of each channel in a step, if it is not the number of spikes.
     let counted = match data.spikes.is_weighted() {
         true => data.channels(),
         false => 0,

@@ -32,7 +32,7 @@ struct Trains {
     /// Channel c holds `steps[first[c]..first[c + 1]]`.
     first: Vec<usize>,
     steps: Vec<u32>,
-    /// What each counts for; empty: one each.
+    /// Count of each spike; empty: one each.
     weights: Vec<f32>,
 }
 
@@ -273,7 +273,7 @@ impl Trains {
         &self.steps[self.first[channel]..self.first[channel + 1]]
     }
 
-    /// What entry `number` of `channel` counts for.
+    /// Count of entry `number` of `channel`.
     #[inline(always)]
     fn weight(&self, channel: usize, number: usize) -> f64 {
         let weight = self.weights.get(self.first[channel] + number);

@@ -1,4 +1,4 @@
-//! How far estimates of a place are off, and which steps something moves in.
+//! Errors of estimated places, and selection of the steps with movement.
 
 use super::check_estimates;
 use crate::gram::paired_steps;

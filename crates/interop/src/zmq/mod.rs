@@ -150,7 +150,10 @@ impl Source for EventSource {
 mod tests {
     use super::*;
 
-    fn steps(headers: &[&str]) -> Result<(Vec<(u64, Vec<u32>)>, Counts)> {
+    /// Number and channels of each step.
+    type Steps = Vec<(u64, Vec<u32>)>;
+
+    fn steps(headers: &[&str]) -> Result<(Steps, Counts)> {
         let mut source = EventSource::new("127.0.0.1:1", 30_000, 0.02)?;
         for header in headers {
             if !source.put(header.as_bytes()) {

@@ -15,7 +15,7 @@ use betz_base::progress::Progress;
 
 pub(crate) use clusters::Clusters;
 
-/// What is added to the covariance within clusters, as a part of its mean diagonal.
+/// Ridge of the covariance within clusters, as a part of its mean diagonal.
 const SHRINKAGE: f64 = 1e-3;
 
 /// Least share of the steps that a cluster counts with.

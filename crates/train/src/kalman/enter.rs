@@ -19,7 +19,7 @@ const COUNT_RIDGE: f64 = 1e-3;
 /// before it.
 const PARTS: f64 = 40.0;
 
-/// What a filter may observe, with sums fold by fold and over all.
+/// An observation that a filter may use, with sums per fold and over all.
 pub(crate) struct Entrant {
     /// In words.
     pub(crate) configuration: String,

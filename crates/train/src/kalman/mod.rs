@@ -134,7 +134,7 @@ fn add_product(sum: &mut [f64], a: &[f32], b: &[f32]) {
 pub(crate) struct SteadyKalman {
     /// Kᵀ, (feature, output) row-major.
     pub(crate) gain: Vec<f64>,
-    /// −K·μ, one an output.
+    /// −K·μ, one per output.
     pub(crate) offset: Vec<f64>,
     /// M, (output, output) row-major.
     pub(crate) transition: Vec<f64>,

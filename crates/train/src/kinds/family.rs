@@ -1,4 +1,4 @@
-//! What nonlinear kinds have in common: a basis behind the latents, and a ridge readout of it.
+//! Common parts of the nonlinear kinds: a basis behind the latents, and a ridge readout of it.
 
 use super::Kind;
 use super::split::{Fold, Split};
@@ -9,7 +9,7 @@ use betz_gram::NormalEquations;
 
 /// A kind of decoder that a search chooses the configuration of.
 pub(crate) trait Family {
-    /// What is chosen.
+    /// A configuration.
     type Config: Copy + PartialEq + std::fmt::Debug;
     type Basis: Basis;
     const KIND: Kind;
@@ -18,7 +18,7 @@ pub(crate) trait Family {
     fn passes(&self, latents: usize) -> usize;
 
     /// Every configuration of `passes`, ascending, with the sums of squares that it leaves of what `fold` holds out,
-    /// one an output; the same configurations in the same order for every fold.
+    /// one per output; the same configurations in the same order for every fold.
     ///
     /// # Errors
     /// Those of the latents and of the sums; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
@@ -51,7 +51,7 @@ pub(crate) trait Family {
     fn multiply_adds(config: &Self::Config, outputs: usize) -> f64;
 }
 
-/// How the features of a configuration are read out.
+/// Readout of the features of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) latents: usize,
@@ -77,11 +77,11 @@ pub(crate) struct Residual<C> {
     /// The pass that compared it.
     pub(crate) pass: usize,
     pub(crate) config: C,
-    /// Sum of squares, one an output.
+    /// Sum of squares, one per output.
     pub(crate) residual: Vec<f64>,
 }
 
-/// What configurations leave unexplained of one fold, or of several.
+/// Residuals of configurations on one fold, or on several.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Residuals<C> {
     pub(crate) left: Vec<Residual<C>>,

@@ -1,4 +1,4 @@
-//! What estimates of everything held out are worth, and what they gain on the linear decoder's.
+//! Scores of held-out estimates, and their gain on the linear decoder's.
 
 use rayon::prelude::*;
 
@@ -98,7 +98,7 @@ fn gain(
     (mean, (squares / (count - 1.0) / count).sqrt())
 }
 
-/// Sums over one fold's paired steps, one an output.
+/// Sums over one fold's paired steps, one per output.
 struct Squares {
     steps: f64,
     sum: Vec<f64>,

@@ -161,12 +161,12 @@ impl KindOptions {
     }
 }
 
-/// How one kind did in cross-validation.
+/// Cross-validated scores of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindScore {
     /// The kind.
     pub kind: Kind,
-    /// What was chosen of it, in words.
+    /// The configuration that was chosen, in words.
     pub configuration: String,
     /// Scores of all that was held out.
     pub scores: Vec<OutputScore>,
@@ -183,7 +183,7 @@ pub struct KindScore {
     pub multiply_adds: f64,
 }
 
-/// How the kinds compare.
+/// Comparison of the kinds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// One a kind, the linear first.

@@ -26,7 +26,7 @@ pub(crate) struct Split<'a> {
     pub(crate) placement: &'a Placement,
     /// The fold that each step is held out of, or [`NOWHERE`].
     pub(crate) fold_of: Vec<u16>,
-    /// One a fold, in the folds' order.
+    /// One per fold, in the folds' order.
     pub(crate) stages: Vec<Stage>,
 }
 
@@ -82,13 +82,13 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Whether a step is trained on.
+    /// True if a step is trained on.
     pub(crate) fn trains(&self) -> impl Fn(usize) -> bool + Sync + 'a {
         let (fold_of, held) = (self.fold_of, self.held.unwrap_or(NOWHERE));
         move |step| fold_of[step] != NOWHERE && fold_of[step] != held
     }
 
-    /// Whether a step is held out.
+    /// True if a step is held out.
     pub(crate) fn holds(&self) -> impl Fn(usize) -> bool + Sync + 'a {
         let (fold_of, held) = (self.fold_of, self.held);
         move |step| fold_of[step] != NOWHERE && Some(fold_of[step]) == held

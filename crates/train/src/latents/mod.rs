@@ -25,7 +25,7 @@ const CONSTANT: f64 = 1e-12;
 /// Weights and intercepts of latents: z = intercept + weightsᵀa.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Latents {
-    /// How many there are, the one of most variance first.
+    /// Number of latents, the one of most variance first.
     pub(crate) count: usize,
     /// (feature, latent), row-major.
     pub(crate) weights: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What latents are made to predict: the outputs before, now and to come, and speed.
+//! Targets of the latents: past, present and future outputs, and speed.
 //!
 //! Future values are labels, used in training alone: a step of the decoder that comes of it reads the
 //! past only. A target that is no linear function of the outputs, speed, is what tells rest from
@@ -110,7 +110,7 @@ mod tests {
         let made = targets(&data(0.1, &[("x", "mm")], &rows).view());
         assert_eq!(made.outputs.len(), 9);
         let row = |step: usize| &made.behavior[step * 9..][..9];
-        // Leads −4 −2 0 2 4 8 of x, then the speed (1 a step of 0.1 s) at −2 0 2.
+        // Leads −4 −2 0 2 4 8 of x, then the speed (1 per step of 0.1 s) at −2 0 2.
         assert_eq!(row(8), [4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 10.0, 10.0, 10.0]);
         assert_eq!(row(2)[..6], [1.0, 1.0, 2.0, 4.0, 6.0, 10.0]);
         assert_eq!(row(15)[..6], [11.0, 13.0, 15.0, 17.0, 19.0, 19.0]);

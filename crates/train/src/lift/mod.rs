@@ -18,7 +18,7 @@ pub(crate) struct Cosines {
     pub(crate) latents: usize,
     /// Ω in turns, (unit, latent) row-major.
     pub(crate) omega: Vec<f32>,
-    /// b in turns, one a unit.
+    /// b in turns, one per unit.
     pub(crate) phase: Vec<f32>,
 }
 

@@ -1,4 +1,4 @@
-//! A stretch is read while the one before it is at work.
+//! A chunk is read while the one before it is at work.
 
 use std::ops::Range;
 use std::sync::mpsc::sync_channel;

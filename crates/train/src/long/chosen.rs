@@ -1,4 +1,4 @@
-//! How a decoder is chosen from sums, which the first process has.
+//! Choice of a decoder from the sums, by the first process.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
@@ -45,7 +45,7 @@ impl GroupSums {
     }
 }
 
-/// What all processes must know to go on: which bank's sums are wanted over the whole, and what the folds' decoders are.
+/// The decision that all processes need: the bank to sum over the whole, and the decoders of the folds.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FoldDecision {
     pub(super) whole: Option<usize>,
@@ -68,7 +68,7 @@ impl FoldDecision {
         Ok(to)
     }
 
-    /// What [`Job::decided`] gave.
+    /// The inverse of [`Job::decided`].
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`] for words that are none, and those of a model file.
@@ -148,7 +148,7 @@ impl Job {
         Ok(())
     }
 
-    /// What follows for all processes from the bank that is the best.
+    /// The decision for the best bank, for all processes.
     ///
     /// # Errors
     /// Those of making a model file.
@@ -164,7 +164,7 @@ impl Job {
     }
 
     /// The decoder, from the sums over the whole where [`decided`](Self::decided) asked for them, and with the scores
-    /// over all stretches.
+    /// over all chunks.
     ///
     /// # Errors
     /// As [`train_validated_on`](crate::validate::train_validated_on).

@@ -1,4 +1,4 @@
-//! A decoder on a recording that is larger than memory: through a session, whose state goes from stretch to stretch.
+//! A decoder on a recording that is larger than memory: through a session, whose state goes from chunk to chunk.
 
 use std::ops::Range;
 
@@ -26,11 +26,11 @@ pub struct Decoded<'a> {
     pub truth: &'a [f32],
 }
 
-/// Decodes the recording that `read` reads, in the stretches between `cuts`, and scores it where it has behaviour;
+/// Decodes the recording that `read` reads, in the chunks between `cuts`, and scores it where it has behaviour;
 /// `each` is told of every step inside segments. Estimates are those of [`decode`](betz_gram::decode::decode) in memory,
 /// to f32's rounding; scores those of [`evaluate`](betz_gram::evaluate).
 ///
-/// Memory: a stretch.
+/// Memory: a chunk.
 ///
 /// # Errors
 /// As [`evaluate`](betz_gram::evaluate), without [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData)
@@ -50,18 +50,18 @@ pub fn evaluate(
     let (mut steps, mut segments) = (0, 0);
     // One step before tells whether a segment goes on; a delay on either side is paired with.
     let around = delay.abs().max(1);
-    let reach = |stretch: &Range<i64>| {
-        (stretch.start - around).max(0)..stretch.end.saturating_add(around).min(outline.steps)
+    let reach = |chunk: &Range<i64>| {
+        (chunk.start - around).max(0)..chunk.end.saturating_add(around).min(outline.steps)
     };
-    let stretches: Vec<Range<i64>> = cuts.windows(2).map(|ends| ends[0]..ends[1]).collect();
-    ahead::each(read, &stretches, reach, |done, stretch, data| {
-        tell(progress, "decode", done, stretches.len())?;
-        let first = reach(stretch).start;
+    let chunks: Vec<Range<i64>> = cuts.windows(2).map(|ends| ends[0]..ends[1]).collect();
+    ahead::each(read, &chunks, reach, |done, chunk, data| {
+        tell(progress, "decode", done, chunks.len())?;
+        let first = reach(chunk).start;
         let labelled = !data.outputs.is_empty();
         if labelled {
             check_outputs(decoder, &data)?;
         }
-        let own = stretch.start - first..stretch.end - first;
+        let own = chunk.start - first..chunk.end - first;
         for segment in &data.segments {
             let inside = Segment {
                 start: segment.start.max(own.start),

@@ -1,4 +1,4 @@
-//! A recording's file as training reads it in stretches.
+//! A recording's file as training reads it in chunks.
 
 use std::ops::Range;
 
@@ -7,37 +7,37 @@ use betz_recording::{AlignOptions, Dataset, Segment, SpikeForm, Stretches};
 
 use super::{Outline, Read};
 
-/// Bytes that an entry takes while its stretch is at work, on the clock, without artefacts, and in the path to Γ, and the
+/// Bytes that an entry takes while its chunk is at work, on the clock, without artefacts, and in the path to Γ, and the
 /// next one's while it is read.
 const BYTES_AN_ENTRY: u64 = 64;
 
 /// Bytes that a step takes beside its spikes: what it holds in all, and its behaviour twice.
 const BYTES_A_STEP: u64 = 16;
 
-/// An `.npz` recording, open, on a clock, and cut into stretches.
+/// An `.npz` recording, open, on a clock, and cut into chunks.
 pub struct File {
-    stretches: Stretches,
+    chunks: Stretches,
     options: AlignOptions,
     outline: Outline,
     cuts: Vec<i64>,
 }
 
 impl File {
-    /// Cuts a recording so that a stretch at work takes about `memory` bytes at most. The cuts depend on nothing else,
+    /// Cuts a recording so that a chunk at work takes about `memory` bytes at most. The cuts depend on nothing else,
     /// so that the same file and the same `memory` give the same bits anywhere.
     ///
     /// # Errors
     /// As [`Stretches::cut_steps`].
-    pub fn new(mut stretches: Stretches, options: AlignOptions, memory: u64) -> Result<Self> {
-        let steps = stretches.steps(&options)?;
-        let whole = stretches.outline();
+    pub fn new(mut chunks: Stretches, options: AlignOptions, memory: u64) -> Result<Self> {
+        let steps = chunks.steps(&options)?;
+        let whole = chunks.outline();
         let outputs = whole
             .behavior
             .as_ref()
             .map_or(&[][..], |b| &b.outputs)
             .to_vec();
         let a_step = BYTES_A_STEP + 8 * outputs.len() as u64;
-        // A third for spikes, a third for behaviour, the last for what lies before a stretch.
+        // A third for spikes, a third for behaviour, the last for what lies before a chunk.
         let entries = (memory / 3 / BYTES_AN_ENTRY).max(1);
         let most = i64::try_from(memory / 3 / a_step)
             .unwrap_or(i64::MAX)
@@ -48,16 +48,16 @@ impl File {
             channel_names: whole.channel_names.clone(),
             outputs,
         };
-        let cuts = stretches.cut_steps(&options, entries, most)?;
+        let cuts = chunks.cut_steps(&options, entries, most)?;
         Ok(Self {
-            stretches,
+            chunks,
             options,
             outline,
             cuts,
         })
     }
 
-    /// What is known of it.
+    /// Outline of the recording.
     pub fn outline(&self) -> &Outline {
         &self.outline
     }
@@ -69,17 +69,17 @@ impl File {
 
     /// How its spikes are stored.
     pub fn form(&self) -> SpikeForm {
-        self.stretches.outline().form
+        self.chunks.outline().form
     }
 
     /// Whole steps of each segment that is used, wherever there is behaviour.
     pub fn whole_steps(&self) -> Vec<Segment> {
-        self.stretches.whole_steps(&self.options)
+        self.chunks.whole_steps(&self.options)
     }
 }
 
 impl Read for File {
     fn read(&mut self, steps: Range<i64>) -> Result<Dataset> {
-        self.stretches.dataset(&self.options, steps)
+        self.chunks.dataset(&self.options, steps)
     }
 }

@@ -1,4 +1,4 @@
-//! One training in stretches: what it is told, which steps are summed together, and what of it is summed at once.
+//! One training in chunks: what it is told, which steps are summed together, and what of it is summed at once.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ pub(super) enum Groups {
     Whole,
 }
 
-/// A training in stretches, after its survey.
+/// A training in chunks, after its survey.
 pub(super) struct Job {
     pub(super) placement: Placement,
     pub(super) paths: Vec<Paths>,
@@ -56,18 +56,18 @@ pub(super) struct Job {
     pub(super) found: Option<BestBank>,
 }
 
-/// What is summed in one pass over the recording.
+/// The sums of one pass over the recording.
 pub(super) struct Pass {
     pub(super) bank: usize,
     /// The steps of each group, of those whose sums are held at once.
     pub(super) parts: Vec<Vec<Part>>,
-    /// The stretches in which any of them lie.
-    pub(super) stretches: Vec<Stretch>,
+    /// The chunks in which any of them lie.
+    pub(super) chunks: Vec<Chunk>,
 }
 
 /// Some steps of the recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct Chunk {
     pub(super) steps: Range<i64>,
     /// It is this pass that counts what is in them beside sums.
     pub(super) counted: bool,
@@ -211,7 +211,7 @@ impl Job {
         }
     }
 
-    /// Steps before a stretch that its first responses and pairs depend on, with any bank.
+    /// Steps before a chunk that its first responses and pairs depend on, with any bank.
     pub(super) fn lead(&self) -> i64 {
         lead(&self.banks, &self.options, self.outline.step_seconds)
     }
@@ -234,10 +234,10 @@ impl Job {
         let parts = self.parts(groups);
         let at_once = u128::from(memory) / self.group_bytes(bank).max(1);
         let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).max(1);
-        // Of each stretch, the groups from the first to the last that has steps in it.
+        // Of each chunk, the groups from the first to the last that has steps in it.
         let mut counted = vec![false; cuts.len()];
         let in_pass = |parts: &[Vec<Part>]| {
-            let stretch = |(number, ends): (usize, &[i64])| {
+            let chunk = |(number, ends): (usize, &[i64])| {
                 let steps = ends[0]..ends[1];
                 let has = |parts: &Vec<Part>| {
                     let first = parts.partition_point(|p| p.segment.stop <= steps.start);
@@ -247,18 +247,18 @@ impl Job {
                 };
                 parts.iter().any(has).then_some((number, steps))
             };
-            cuts.windows(2).enumerate().filter_map(stretch).collect()
+            cuts.windows(2).enumerate().filter_map(chunk).collect()
         };
         let mut passes: Vec<Pass> = Vec::new();
         for parts in parts.chunks(at_once) {
-            let stretches: Vec<(usize, Range<i64>)> = in_pass(parts);
-            let stretches = stretches.into_iter().map(|(number, steps)| Stretch {
+            let chunks: Vec<(usize, Range<i64>)> = in_pass(parts);
+            let chunks = chunks.into_iter().map(|(number, steps)| Chunk {
                 steps,
                 counted: !std::mem::replace(&mut counted[number], true),
             });
             passes.push(Pass {
                 bank,
-                stretches: stretches.collect(),
+                chunks: chunks.collect(),
                 parts: parts.to_vec(),
             });
         }
@@ -268,16 +268,16 @@ impl Job {
                 .windows(2)
                 .zip(&counted)
                 .filter(|(_, counted)| !**counted);
-            first.stretches.extend(left.map(|(ends, _)| Stretch {
+            first.chunks.extend(left.map(|(ends, _)| Chunk {
                 steps: ends[0]..ends[1],
                 counted: true,
             }));
-            first.stretches.sort_by_key(|s| s.steps.start);
+            first.chunks.sort_by_key(|s| s.steps.start);
         }
         passes
     }
 
-    /// Refuses what does not fit into this machine: `at_once` groups' sums and a stretch's, and for the process that
+    /// Refuses what does not fit into this machine: `at_once` groups' sums and a chunk's, and for the process that
     /// solves those of all `groups`, systems and factors.
     ///
     /// # Errors
@@ -291,12 +291,12 @@ impl Job {
         )
     }
 
-    /// What is known of no stretch.
+    /// Facts before the first chunk.
     pub(super) fn no_facts(&self, bank: usize) -> Facts {
         Facts::nothing(bank, self.shape(bank), self.names.len())
     }
 
-    /// Sums over no stretch of `pass`, to which those of stretches are added.
+    /// Sums over no chunk of `pass`, to which those of chunks are added.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -324,7 +324,7 @@ impl Job {
     }
 }
 
-/// Steps before a stretch that its first responses and pairs depend on, with any of `banks`.
+/// Steps before a chunk that its first responses and pairs depend on, with any of `banks`.
 pub(super) fn lead(banks: &[FilterBank], options: &TrainOptions, step_seconds: f64) -> i64 {
     let decayed =
         |tau: f64, order: u32| tau * PER_ORDER.mul_add(f64::from(order), DECAYED) / step_seconds;
@@ -344,7 +344,7 @@ fn slowest(low_pass: LowPass) -> f64 {
     1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * angle.sin())
 }
 
-/// Tells `progress` of a stretch of `total` before it is at work.
+/// Tells `progress` of a chunk of `total` before it is at work.
 ///
 /// # Errors
 /// [`ErrorKind::Interrupted`] when it is to stop.

@@ -1,27 +1,27 @@
-//! Training on recordings that are larger than memory, a stretch of time after the other.
+//! Training on recordings that are larger than memory, a chunk of time after the other.
 //!
-//! Everything that training needs of a recording is a sum over its steps, so a stretch can be summed and forgotten.
+//! Everything that training needs of a recording is a sum over its steps, so a chunk can be summed and forgotten.
 //! Three things reach across a seam, and are made whole again:
 //!
-//! - A filter remembers. A stretch is summed from a *lead* before it on, long enough for what came earlier to have
+//! - A filter remembers. A chunk is summed from a *lead* before it on, long enough for what came earlier to have
 //!   decayed below rounding, and the sums over the lead are taken away again.
-//! - A step is paired with one that lies a delay away. The lead covers that, too: pairs that end in a stretch are
-//!   its own, those that end in its lead were the stretch's before.
-//! - What an artefact is follows from all steps. So a first pass, a survey, counts, and later ones know.
+//! - A step is paired with one that lies a delay away. The lead covers that, too: pairs that end in a chunk are
+//!   its own, those that end in its lead were the chunk's before.
+//! - The limit for artefacts follows from all steps. So a first pass, the survey, counts spikes; later passes use its result.
 //!
 //! So the sums are those of the whole to rounding, f32's, in which both paths to Γ work for a while.
 //!
-//! Sums are added as whole numbers (see [`sums`](crate::sums)): stretches can be summed in any order, anywhere, and
+//! Sums are added as whole numbers (see [`sums`](crate::sums)): chunks can be summed in any order, anywhere, and
 //! give the same bits. So several processes can share them out ([`Team`]): each sums its own, and all know the sums.
 
 mod ahead;
 mod chosen;
+mod chunk;
 mod evaluate;
 #[cfg(feature = "npz")]
 mod file;
 mod job;
 mod partial;
-mod stretch;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -45,16 +45,16 @@ use chosen::{FoldDecision, GroupSums};
 pub use evaluate::{Decoded, evaluate};
 #[cfg(feature = "npz")]
 pub use file::File;
-use job::{Groups, Job, Pass, Stretch, tell};
+use job::{Chunk, Groups, Job, Pass, tell};
 use partial::Facts;
 use survey::Survey;
 
-/// A recording on its clock that is read a stretch at a time, the next on a thread of its own while one is at work.
+/// A recording on its clock that is read a chunk at a time, the next on a thread of its own while one is at work.
 pub trait Read: Send {
     /// The `steps` of the recording, the first of them as step 0; segments that reach beyond are cut there.
     ///
     /// # Errors
-    /// What reading says.
+    /// Those of reading.
     fn read(&mut self, steps: Range<i64>) -> Result<Dataset>;
 }
 
@@ -64,7 +64,7 @@ impl<F: FnMut(Range<i64>) -> Result<Dataset> + Send> Read for F {
     }
 }
 
-/// What is known of a recording before anything of it is read.
+/// Outline of a recording, known before any of it is read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outline {
     /// Length of one step in seconds.
@@ -79,18 +79,18 @@ pub struct Outline {
 
 /// A recording as a team trains on it.
 pub struct Work<'a> {
-    /// Who trains: [`Alone`](betz_base::team::Alone), or several processes that read the same recording.
+    /// The team: [`Alone`](betz_base::team::Alone), or several processes that read the same recording.
     pub team: &'a dyn Team,
     /// Where sums are computed.
     pub device: &'a Device,
-    /// What is known of the recording.
+    /// Outline of the recording.
     pub outline: &'a Outline,
     /// Where it is cut: steps, ascending, from 0 to its end. Other cuts, other roundings.
     pub cuts: &'a [i64],
     /// Bytes of sums that a process holds while it sums: those of so many folds at once, and of one at least. Fewer
     /// folds at once, more passes over what lies at their seams; the same bits.
     pub memory: u64,
-    /// Told of the stretches.
+    /// Told of the chunks.
     pub progress: &'a dyn Progress,
 }
 
@@ -100,8 +100,8 @@ impl Work<'_> {
     /// rounding; the same bits whatever the team. The first process has the decoder, the others none.
     ///
     /// Memory of Γ = features² × 8 bytes: in every process the sums of the folds that are at work (see
-    /// [`memory`](Self::memory)), Γ each, and two Γ for a stretch's; in the first one, which solves, those of all folds
-    /// and ten more. Beside that one stretch with its lead. The recording is read once to survey it, once for each
+    /// [`memory`](Self::memory)), Γ each, and two Γ for a chunk's; in the first one, which solves, those of all folds
+    /// and ten more. Beside that one chunk with its lead. The recording is read once to survey it, once for each
     /// bank, and once for the scores.
     ///
     /// # Errors
@@ -123,10 +123,10 @@ impl Work<'_> {
         let words = self.scored(&job, read, &decided.decoders)?;
         let mut scores = vec![ScoreSums::default(); self.outline.outputs.len()];
         let all = self.team.collect(&words)?.concat();
-        // Stretch after stretch, in their order.
+        // Chunk after chunk, in their order.
         let each = all.as_chunks::<6>().0.chunks(scores.len().max(1));
-        for stretch in each {
-            for (all, here) in scores.iter_mut().zip(stretch) {
+        for chunk in each {
+            for (all, here) in scores.iter_mut().zip(chunk) {
                 all.join(&ScoreSums::from_array(here.map(f64::from_bits)));
             }
         }
@@ -158,23 +158,23 @@ impl Work<'_> {
         Ok(sums)
     }
 
-    /// This process' stretches.
+    /// This process' chunks.
     fn own(&self) -> Vec<Range<i64>> {
         let own = self.team.share(self.cuts.len().saturating_sub(1));
         own.map(|i| self.cuts[i]..self.cuts[i + 1]).collect()
     }
 
-    /// What the decoders of the folds leave unexplained of this process' stretches, in their order; nothing without folds.
+    /// What the decoders of the folds leave unexplained of this process' chunks, in their order; nothing without folds.
     fn scored(&self, job: &Job, read: &mut dyn Read, decoders: &[Decoder]) -> Result<Vec<u64>> {
         let (own, parts) = (self.own(), job.parts(Groups::Wanted));
         let mut words = Vec::new();
         if decoders.is_empty() {
             return Ok(words);
         }
-        let reach = |stretch: &Range<i64>| job.reach(&parts, stretch);
-        ahead::each(read, &own, reach, |done, stretch, data| {
+        let reach = |chunk: &Range<i64>| job.reach(&parts, chunk);
+        ahead::each(read, &own, reach, |done, chunk, data| {
             tell(self.progress, "score", done, own.len())?;
-            let sums = job.score(decoders, data, stretch, &parts)?;
+            let sums = job.score(decoders, data, chunk, &parts)?;
             words.extend(sums.iter().flat_map(|s| s.to_array()).map(f64::to_bits));
             Ok(())
         })?;
@@ -183,9 +183,9 @@ impl Work<'_> {
 
     fn surveyed(&self, read: &mut dyn Read, plan: &TrainingPlan) -> Result<Job> {
         let (own, mut known) = (self.own(), None);
-        ahead::each(read, &own, Survey::reach, |done, stretch, data| {
+        ahead::each(read, &own, Survey::reach, |done, chunk, data| {
             tell(self.progress, "survey", done, own.len())?;
-            let next = Survey::new(&data, stretch.clone());
+            let next = Survey::new(&data, chunk.clone());
             match &mut known {
                 None => known = Some(next),
                 Some(known) => Survey::append(known, &next)?,
@@ -221,7 +221,7 @@ impl Work<'_> {
         groups: Groups,
     ) -> Result<(Facts, GroupSums)> {
         let passes = job.passes(bank, groups, self.cuts, self.memory);
-        let own = |pass: &Pass| self.team.share(pass.stretches.len());
+        let own = |pass: &Pass| self.team.share(pass.chunks.len());
         let total = passes.iter().map(|pass| own(pass).len()).sum();
         let at_once = passes.first().map_or(0, |pass| pass.parts.len());
         let folds = passes.iter().map(|pass| pass.parts.len()).sum();
@@ -230,17 +230,12 @@ impl Work<'_> {
         let mut gathered = job.gathered(bank, groups);
         for pass in &passes {
             let mut sums = job.nothing(pass)?;
-            let reach = |stretch: &Stretch| job.reach(&pass.parts, &stretch.steps);
-            ahead::each(
-                read,
-                &pass.stretches[own(pass)],
-                reach,
-                |_, stretch, data| {
-                    tell(self.progress, "sum", done, total)?;
-                    done += 1;
-                    job.add(&mut facts, &mut sums, data, stretch, pass)
-                },
-            )?;
+            let reach = |chunk: &Chunk| job.reach(&pass.parts, &chunk.steps);
+            ahead::each(read, &pass.chunks[own(pass)], reach, |_, chunk, data| {
+                tell(self.progress, "sum", done, total)?;
+                done += 1;
+                job.add(&mut facts, &mut sums, data, chunk, pass)
+            })?;
             for mut sums in sums {
                 let steps = self.team.collect(&[sums.steps])?;
                 self.team.reduce(&mut sums.values)?;

@@ -9,14 +9,14 @@ use crate::limits::{Extremes, NO_LABEL, widen};
 use crate::sums::fixed;
 use betz_gram::gram::{GramPath, NormalEquations};
 
-/// What is known of stretches beside their sums.
+/// Facts of chunks besides their sums.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Facts {
     /// With which bank.
     pub(super) bank: usize,
     /// Features and outputs.
     pub(super) shape: (usize, usize),
-    /// Of the stretches' own steps, without artefacts.
+    /// Of the chunks' own steps, without artefacts.
     pub(super) usual: UsualCounts,
     pub(super) extremes: Vec<Extremes>,
     /// The largest response, where it is asked for.
@@ -72,7 +72,7 @@ impl Group {
 }
 
 impl Facts {
-    /// Of no stretch.
+    /// Of no chunk.
     pub(super) fn nothing(bank: usize, shape: (usize, usize), channels: usize) -> Self {
         Self {
             bank,
@@ -99,7 +99,7 @@ impl Facts {
         to
     }
 
-    /// Takes in those of other stretches.
+    /// Takes in those of other chunks.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for those of another bank or other channels, and for words
@@ -133,7 +133,7 @@ pub(super) const fn code(path: GramPath) -> u64 {
     }
 }
 
-/// What [`code`] says.
+/// The inverse of [`code`].
 pub(super) const fn path(code: u64) -> Option<GramPath> {
     match code {
         1 => Some(GramPath::Dense),

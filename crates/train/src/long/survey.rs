@@ -10,7 +10,7 @@ use super::words::{Words, put_extremes, put_usual};
 use crate::blank::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, extremes, widen};
 
-/// What a recording holds between two of its steps, of which nothing need stay in memory.
+/// Counts of a recording between two of its steps; the recording need not stay in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Survey {
     /// The steps.
@@ -20,7 +20,7 @@ pub(super) struct Survey {
     /// The first segment began before the first step.
     goes_on: bool,
     pub(super) usual: UsualCounts,
-    /// Whether a channel has an entry in a segment, one a channel.
+    /// One flag per channel: true if it has an entry in a segment.
     pub(super) fires: Vec<bool>,
     pub(super) extremes: Vec<Extremes>,
     /// What entries inside segments count for, together, and how many there are.
@@ -48,15 +48,15 @@ impl Survey {
         }
     }
 
-    /// The steps that are read to survey `stretch`: one more, before them, to see whether a segment goes on.
-    pub(super) fn reach(stretch: &Range<i64>) -> Range<i64> {
-        (stretch.start - 1).max(0)..stretch.end
+    /// The steps that are read to survey `chunk`: one more, before them, to see whether a segment goes on.
+    pub(super) fn reach(chunk: &Range<i64>) -> Range<i64> {
+        (chunk.start - 1).max(0)..chunk.end
     }
 
-    /// Of the steps `stretch`, from `data`, its [`reach`](Self::reach).
-    pub(super) fn new(data: &Dataset, stretch: Range<i64>) -> Self {
-        let first = Self::reach(&stretch).start;
-        let lead = stretch.start - first;
+    /// Of the steps `chunk`, from `data`, its [`reach`](Self::reach).
+    pub(super) fn new(data: &Dataset, chunk: Range<i64>) -> Self {
+        let first = Self::reach(&chunk).start;
+        let lead = chunk.start - first;
         let own = |s: &Segment| Segment {
             start: s.start.max(lead),
             stop: s.stop,
@@ -90,7 +90,7 @@ impl Survey {
             entries: view.events_in_segments() as u64,
             weighted: view.spikes.is_weighted(),
             segments: segments.iter().map(global).collect(),
-            steps: stretch,
+            steps: chunk,
         }
     }
 
@@ -145,7 +145,7 @@ impl Survey {
         to
     }
 
-    /// What [`to_words`](Self::to_words) gave.
+    /// The inverse of [`to_words`](Self::to_words).
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for words that are no survey.

@@ -41,8 +41,8 @@ fn cut(whole: &Dataset, steps: Range<i64>) -> Dataset {
     }
 }
 
-fn surveyed(whole: &Dataset, stretch: Range<i64>) -> Survey {
-    Survey::new(&cut(whole, Survey::reach(&stretch)), stretch)
+fn surveyed(whole: &Dataset, chunk: Range<i64>) -> Survey {
+    Survey::new(&cut(whole, Survey::reach(&chunk)), chunk)
 }
 
 fn outline(data: &Dataset) -> Outline {
@@ -115,7 +115,7 @@ const F32: f64 = 1e-6;
 const TRIALS: &[(i64, i64)] = &[(3, 700), (700, 1900), (2000, 2001), (2100, 6000)];
 
 #[test]
-fn sums_in_stretches_are_those_of_the_whole() {
+fn sums_in_chunks_are_those_of_the_whole() {
     for (case, (delay, low_pass, weighted)) in [
         (0, None, false),
         (7, None, false),
@@ -174,7 +174,7 @@ fn sums_in_stretches_are_those_of_the_whole() {
 }
 
 #[test]
-fn training_in_stretches_is_training_on_the_whole() {
+fn training_in_chunks_is_training_on_the_whole() {
     let one: &[(i64, i64)] = &[(0, 6000)];
     for (segments, folds) in [(TRIALS, Some(4)), (one, Some(5)), (TRIALS, None)] {
         let whole = data(7, segments, false);
@@ -227,7 +227,7 @@ fn training_in_stretches_is_training_on_the_whole() {
 }
 
 #[test]
-fn evaluating_in_stretches_is_evaluating_the_whole() {
+fn evaluating_in_chunks_is_evaluating_the_whole() {
     for (delay, weighted) in [(0, false), (6, true), (-4, false)] {
         let whole = data(3, TRIALS, weighted);
         let mut train = options(&[(0.05, 0), (0.3, 1)]);
@@ -306,11 +306,11 @@ proptest! {
             trained.map(|trained| trained.decoder.to_bytes().unwrap())
         };
         let alone = train(&Alone, u64::MAX).unwrap();
-        // 6 features and 2 outputs: 21 + 6 + 12 + 2 + 2 numbers of 16 bytes a fold. One, two, three folds at once.
+        // 6 features and 2 outputs: 21 + 6 + 12 + 2 + 2 numbers of 16 bytes per fold. One, two, three folds at once.
         for memory in [0, 2 * 43 * 16, 4 * 43 * 16 - 1] {
             prop_assert!(train(&Alone, memory).unwrap() == alone);
         }
-        // More processes than stretches, too.
+        // More processes than chunks, too.
         for size in [2, 3, 7] {
             let memory = if size == 3 { 43 * 16 } else { u64::MAX };
             let of_team = run_team(size, |team| train(team, memory));
@@ -368,9 +368,9 @@ fn what_does_not_belong_together_is_refused() {
     }
 }
 
-/// Everything is counted once, whatever is summed at once, and a pass has the stretches that its folds lie in alone.
+/// Everything is counted once, whatever is summed at once, and a pass has the chunks that its folds lie in alone.
 #[test]
-fn passes_share_out_folds_and_count_each_stretch_once() {
+fn passes_share_out_folds_and_count_each_chunk_once() {
     let whole = data(1, &[(0, 6000)], false);
     let outline = outline(&whole);
     let survey = surveyed(&whole, 0..6000);
@@ -395,14 +395,14 @@ fn passes_share_out_folds_and_count_each_stretch_once() {
             passes.iter().map(|p| p.parts.len()).collect::<Vec<_>>(),
             at_once
         );
-        let stretches = || passes.iter().flat_map(|p| &p.stretches);
-        let mut counted: Vec<i64> = stretches()
+        let chunks = || passes.iter().flat_map(|p| &p.chunks);
+        let mut counted: Vec<i64> = chunks()
             .filter(|s| s.counted)
             .map(|s| s.steps.start)
             .collect();
         counted.sort_unstable();
         assert_eq!(counted, cuts[..20]);
-        // 1,200 steps a fold are four stretches of 300.
-        assert_eq!(stretches().count(), 20, "{at_once:?}");
+        // 1,200 steps per fold are four chunks of 300.
+        assert_eq!(chunks().count(), 20, "{at_once:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What goes between machines beside sums: a list of 64-bit words.
+//! Messages between processes, besides sums: lists of 64-bit words.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! From what the rings carried to whole trials, or none.
+//! Whole trials from the records of the rings.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -74,7 +74,7 @@ pub(super) struct Assembler {
     pub(super) late: u64,
 }
 
-/// What trials are made to look like.
+/// Shape of trials.
 pub(super) struct Shape {
     pub(super) step_seconds: f64,
     pub(super) channel_names: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a trainer is opened with, and what it can keep up with.
+//! Configuration of an online trainer, and its limits.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use betz_base::error::{Error, Result};
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 
-/// Multiply-adds a second that one core is trusted with, half of what it makes in matrices of some size.
+/// Multiply-adds per second that one core is trusted with, half of what it makes in matrices of some size.
 const ONE_CORE: f64 = 2e9;
 
 /// A trial is taken to last at least so long, for what solving costs.
 const SHORT_TRIAL_SECONDS: f64 = 1.0;
 
-/// What a trainer is opened with.
+/// Configuration of an online trainer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainerConfig {
     /// After so many seconds *with labels*, what was learned counts half, in one of the memories that compete;
@@ -30,7 +30,7 @@ pub struct TrainerConfig {
     /// Steps and spikes that the ring between the loop and the worker holds at least (8 bytes each; a step counts
     /// twice), and values of labels (16 bytes each).
     pub capacity: usize,
-    /// How long the worker sleeps when there is nothing to do.
+    /// Time that the worker sleeps when it is idle.
     pub idle: Duration,
 }
 
@@ -91,7 +91,7 @@ impl TrainerConfig {
     }
 
     /// Refuses models whose sums and solutions one core cannot keep up with: Γ from the spikes (spikes ×
-    /// features × filters × states a second) or from the steps (features² / 2 each), whichever is less, and
+    /// features × filters × states per second) or from the steps (features² / 2 each), whichever is less, and
     /// features³ / 3 for each candidate.
     pub(super) fn check_cost(&self, decoder: &Decoder) -> Result<()> {
         let features = decoder.features() as f64;
@@ -110,7 +110,7 @@ impl TrainerConfig {
         let solving = features.powi(3) / 3.0 / (self.batch as f64 * SHORT_TRIAL_SECONDS);
         if gram + solving > ONE_CORE {
             return Err(Error::argument(format!(
-                "trainer: expected at most {ONE_CORE:.0e} multiply-adds a second, what one core keeps up with, got {:.0e} for {features} features ({:.0e} to sum, {:.0e} to solve every {} trials); use fewer filters, or larger batches",
+                "trainer: expected at most {ONE_CORE:.0e} multiply-adds per second, what one core keeps up with, got {:.0e} for {features} features ({:.0e} to sum, {:.0e} to solve every {} trials); use fewer filters, or larger batches",
                 gram + solving,
                 gram,
                 solving,

@@ -10,7 +10,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::ring::ring;
 use betz_runtime::stream::{Step, StepReader, StepWriter, Tap, step_ring};
 
-/// What the ring of labels carries: a label's value or a trial's end.
+/// Item of the ring of labels: a label's value or a trial's end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Item {
     pub(super) tick: i64,
@@ -27,7 +27,7 @@ pub(super) const END: u32 = u32::MAX - 1;
 /// two, a step four more.
 const WORDS: usize = 2;
 
-/// What both ends know.
+/// Counters that both ends share.
 #[derive(Debug, Default)]
 pub(super) struct FeedCounters {
     /// The last step's tick.

@@ -1,4 +1,4 @@
-//! What is learned from each trial, and which model follows from it.
+//! Learning from each trial, and the choice of the next model.
 
 mod saved;
 
@@ -32,13 +32,13 @@ const FEWEST: usize = 5;
 /// Sums of fewer steps are not solved.
 const FEWEST_STEPS: u64 = 100;
 
-/// What is left of the sums behind a model that was rolled back.
+/// Remaining share of the sums behind a model that was rolled back.
 const AFTER_ROLL_BACK: f64 = 0.25;
 
 /// Trials that say which steps are artefacts.
 const RECENT: usize = 60;
 
-/// What became of a trial.
+/// Result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -63,7 +63,7 @@ pub enum Verdict {
     /// Channels died, screamed or are well again: the model is, from here on, the one in use solved anew
     /// without those that are not well.
     Channels {
-        /// How many are left out now.
+        /// Number of channels that are left out now.
         left_out: usize,
     },
 }
@@ -98,7 +98,7 @@ struct PreviousModel {
     worse: Vec<f64>,
 }
 
-/// The worker's mind: deterministic, on one thread.
+/// The learning part of the worker: deterministic, on one thread.
 pub(super) struct Learner {
     refit: Refit,
     config: TrainerConfig,

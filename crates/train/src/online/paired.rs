@@ -1,4 +1,4 @@
-//! Whether one model is better than another, by errors on the same trials.
+//! Comparison of two models by their errors on the same trials.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ impl Errors {
     }
 }
 
-/// Whether the errors of `this` are lower than those of `other` by more than `gain` of them and by more than
+/// True if the errors of `this` are lower than those of `other` by more than `gain` of them and by more than
 /// chance, over the newest `batch` trials, or twice, four times as many: soon after a change the
 /// newest say it, while little changes it takes more.
 pub(super) fn is_better(this: &Errors, other: &Errors, batch: usize, gain: f64) -> bool {
@@ -49,7 +49,7 @@ pub(super) fn is_better(this: &Errors, other: &Errors, batch: usize, gain: f64) 
     })
 }
 
-/// Whether the mean is above 0 by more than chance: by Student's t, with 95 % in the middle
+/// True if the mean is above 0 by more than chance: by Student's t, with 95 % in the middle
 /// (t ≈ 2 + 4/n, 2.8 of five values, 2.2 of twenty).
 pub(super) fn is_positive(values: &[f64]) -> bool {
     let (mean, error) = mean_and_error(values);

@@ -8,7 +8,7 @@ use betz_gram::gram::{GramPath, normal_equations};
 use betz_recording::{DatasetView, Segment, SpikesView};
 use betz_runtime::psc::{FilterBank, LowPass};
 
-/// Sums whose steps count in part.
+/// Sums in which older steps count less.
 #[derive(Clone)]
 pub(super) struct FadingSums {
     sums: NormalEquations,
@@ -16,7 +16,7 @@ pub(super) struct FadingSums {
     pub(super) steps: f64,
 }
 
-/// What a trial's sums are over.
+/// The data of a trial's sums.
 pub(super) struct TrialSource<'a> {
     pub(super) bank: &'a FilterBank,
     pub(super) low_pass: Option<LowPass>,
@@ -43,7 +43,7 @@ impl FadingSums {
         (&self.sums, self.steps)
     }
 
-    /// What was added before counts `share` of what it did.
+    /// Multiplies the weight of everything added before by `share`.
     pub(super) fn forget(&mut self, share: f64) {
         self.steps *= share;
         let sums = &mut self.sums;

@@ -18,7 +18,7 @@ pub struct Trainer {
     thread: WorkerThread,
 }
 
-/// What the thread shares with its handle.
+/// State that the thread shares with its handle.
 struct SharedState {
     /// Held by the thread while it is at a trial.
     worker: Mutex<Worker>,
@@ -27,7 +27,7 @@ struct SharedState {
     asked: AtomicBool,
 }
 
-/// What the thread shows.
+/// Report of the thread to its handle.
 struct WorkerReport {
     state: TrainerState,
     offer: Option<Offer>,
@@ -127,7 +127,7 @@ impl Trainer {
         lock(&self.shared.shown).state.clone()
     }
 
-    /// Whether its thread runs: it ends with this handle, or by a panic.
+    /// True while its thread runs: it ends with this handle, or by a panic.
     pub fn is_running(&self) -> bool {
         self.thread.is_running()
     }

@@ -158,7 +158,7 @@ impl Entrant {
         })
     }
 
-    /// What was chosen, in words.
+    /// The configuration that was chosen, in words.
     pub(crate) fn configuration(&self) -> String {
         let Config {
             smoothing,
@@ -249,7 +249,7 @@ fn fields_of(
     Fields::fit(data, options.delay_steps, &|step| trains[step], shape)
 }
 
-/// How far the estimates of `parts` are off.
+/// Errors of the estimates of `parts`.
 fn off(
     data: &DatasetView<'_>,
     options: &TrainOptions,

@@ -20,19 +20,19 @@ const VISITED: f64 = 0.05;
 /// Most cells that a walk reaches.
 const MOST_REACH: usize = 64;
 
-/// What channels do where, of one training set.
+/// Firing fields of all channels, from one training set.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fields {
     pub(super) grid: Grid,
     /// Places of the grid that are cells, ascending.
     pub(super) cells: Vec<usize>,
-    /// Share of the time, one a cell.
+    /// Share of the time, one per cell.
     start: Vec<f64>,
     /// Outputs in each cell, (cell, output).
     values: Vec<f64>,
     /// log λ, counts a step, (channel, cell).
     log_rates: Vec<f64>,
-    /// Σ λ over channels, one a cell.
+    /// Σ λ over channels, one per cell.
     total: Vec<f64>,
     /// Root of the mean square movement from step to step along an axis, in cells.
     movement: f64,

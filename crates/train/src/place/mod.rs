@@ -17,7 +17,7 @@ use betz_base::error::{Error, Result};
 use betz_gram::movement::coordinates;
 use betz_recording::OutputInfo;
 
-/// What of a field is chosen by cross-validation.
+/// Parameters of fields that cross-validation chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Config {
     /// Cells along the longest axis.
@@ -28,7 +28,7 @@ pub(crate) struct Config {
     pub(crate) pace: f64,
     /// Jumps anywhere, a second.
     pub(crate) jumps_hz: f64,
-    /// What the log-likelihood counts for: below 1 where channels fire together, and more than Poisson.
+    /// Weight of the log-likelihood: below 1 if channels fire together, and more than Poisson.
     pub(crate) trust: f64,
 }
 

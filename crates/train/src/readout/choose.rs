@@ -16,13 +16,13 @@ pub(crate) struct Weights {
     pub(crate) intercept: Vec<f64>,
 }
 
-/// What one way to read out leaves unexplained.
+/// Residual of one readout.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidate {
     /// Number of the subset of features.
     pub(crate) subset: usize,
     pub(crate) kappa: f64,
-    /// Σ(x − x̂)² of what was held out, one an output.
+    /// Σ(x − x̂)² of what was held out, one per output.
     pub(crate) residual: Vec<f64>,
 }
 

@@ -28,7 +28,7 @@ pub(crate) trait Basis: Sync {
     fn fill(&self, z: &[f32], filtered: &[f32], n: usize, out: &mut [f32]);
 }
 
-/// What a first-order filter of `tau_seconds` keeps from one step to the next.
+/// Share that a first-order filter of `tau_seconds` keeps from one step to the next.
 pub(crate) fn decay(tau_seconds: f64, step_seconds: f64) -> f64 {
     (-step_seconds / tau_seconds).exp()
 }

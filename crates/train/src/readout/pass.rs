@@ -40,7 +40,7 @@ pub(crate) struct Walk<'a> {
 pub(crate) struct Pass<'a> {
     walk: Walk<'a>,
     basis: &'a dyn Basis,
-    /// ḡ, one a feature; empty: 0.
+    /// ḡ, one per feature; empty: 0.
     mean: &'a [f64],
     /// Time constants of the low-passes behind the features, each giving all of them once more.
     filters: Vec<f64>,

@@ -28,7 +28,7 @@ use betz_runtime::psc::{FilterBank, LowPass};
 pub use bytes::MAGIC;
 pub use solve::{RidgeScore, SolveOptions};
 
-/// What sums are over. Sums of another form cannot be added.
+/// Form of the sums: channels, filters and outputs. Sums of another form cannot be added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
     /// Length of one step in seconds.
@@ -113,7 +113,7 @@ impl Form {
     }
 }
 
-/// What is known of a recording beside its sums.
+/// Facts of a recording besides its sums.
 pub(crate) struct RecordingFacts {
     pub(crate) segments: u64,
     pub(crate) spikes: u64,
@@ -160,7 +160,7 @@ pub struct Sums {
     /// Γ's lower triangle row by row, Σa, Υ, Σx, Σx², in units of 2⁻⁶⁴.
     values: Vec<i128>,
     usual: UsualCounts,
-    /// Of the labels, one an output; ±∞ where they are not known.
+    /// Of the labels, one per output; ±∞ where they are not known.
     extremes: Vec<Extremes>,
     /// `event`, `dense`, or `both` of sums that were computed differently.
     path: String,
@@ -300,12 +300,12 @@ impl Sums {
         Ok(())
     }
 
-    /// Whether a recording's sums are in both.
+    /// True if both contain a recording's sums.
     pub fn shares(&self, other: &Self) -> bool {
         other.parts.iter().any(|p| self.parts.contains(p))
     }
 
-    /// What they are over.
+    /// Form of the sums.
     pub fn form(&self) -> &Form {
         &self.form
     }

@@ -16,9 +16,9 @@ use betz_runtime::model::{Decoder, DecoderParts, Limits, OutputScore, TrainingRe
 pub struct SolveOptions {
     /// The ridge.
     pub ridge: RidgeChoice,
-    /// How the system is solved.
+    /// Solver of the linear system.
     pub solver: Solver,
-    /// What happens to dead and duplicated channels.
+    /// Treatment of dead and duplicated channels.
     pub mask: MaskPolicy,
     /// Keep the sums in the decoder, of at most so many bytes.
     pub retain: Option<usize>,
@@ -37,7 +37,7 @@ impl SolveOptions {
     }
 }
 
-/// What a decoder scores on sums that were held back.
+/// Scores of a decoder on sums that were held back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RidgeScore {
     /// λ.

@@ -1,4 +1,4 @@
-//! What is taken from responses before they are multiplied, and put back behind.
+//! A constant is subtracted from responses before they are multiplied, and added again in f64.
 //!
 //! Tensor cores round their sums toward zero: what they lose is in proportion to the sum. Where every
 //! response has its mean taken off, sums of products nearly cancel off Γ's diagonal, and what is lost is
@@ -25,7 +25,7 @@ pub(super) struct Centre {
     outputs: usize,
 }
 
-/// What was summed, and how the kernels that did it were compiled.
+/// The steps that were summed, and the compile-time options of the kernels.
 #[derive(Clone, Copy)]
 pub(super) struct SumSource<'a> {
     pub(super) context: &'a Context,

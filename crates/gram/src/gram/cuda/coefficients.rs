@@ -1,4 +1,4 @@
-//! What the event kernel multiplies states with, computed here in f64.
+//! Coefficients by which the event kernel multiplies states, computed in f64.
 //!
 //! For filters h_a of a later spike and h_b of an earlier one, l steps before,
 //! Σ_{m<w} h_a[m]·h_b[m+l] = Σ_i K_abi(w) · x^i e^(−x) with x = l/τ_b, where w counts the steps that
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 pub(super) use crate::psc::cuda::{Shape, shapes};
 
-/// What may be missing from K's limit, relative to it.
+/// Largest part of K's limit that may be cut off.
 const TAIL: f64 = 1e-10;
 
 /// K for every pair of filters of a bank.

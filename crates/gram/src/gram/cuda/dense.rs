@@ -31,7 +31,7 @@ use betz_recording::Segment;
 /// Features of the sample that a lower precision is measured on, at most.
 const SAMPLE_FEATURES: usize = 128;
 
-/// What is summed, whatever the responses come from.
+/// The steps and behaviour to sum, for any source of responses.
 pub(super) struct Task<'a> {
     pub(super) segments: &'a [Segment],
     /// Steps of the recording.
@@ -47,7 +47,7 @@ pub(super) struct Task<'a> {
 pub(super) type MakeSource<'a> =
     dyn Fn(&'a Context) -> Result<Box<dyn ResponseSource + 'a>> + Sync + 'a;
 
-/// What one device is to do.
+/// The share of one device.
 struct Share {
     chunks: Range<usize>,
     /// Bytes it may use.
@@ -56,7 +56,7 @@ struct Share {
     sample: bool,
 }
 
-/// What one device has summed.
+/// The sums of one device.
 struct Partial {
     gram: Gram,
     /// Υ and Σa: n × (m + 1).

@@ -21,7 +21,7 @@ use betz_kernels::{Block, Pair};
 use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
-/// Columns of one tile of Γ: one a lane.
+/// Columns of one tile of Γ: one per lane.
 const TILE_COLUMNS: usize = 32;
 
 /// Blocks a chunk may have; each is a compiled variant.

@@ -46,7 +46,7 @@ pub struct DeviceSums {
     pub(crate) totals: Buffer<f64>,
     /// x̄.
     pub(crate) output_mean: Buffer<f64>,
-    /// How far Γ is from full precision, where a lower one was asked for.
+    /// Error of Γ against full precision, if a lower one was asked for.
     pub sampled: Option<SampledError>,
 }
 
@@ -131,7 +131,7 @@ pub fn normal_equations<'d>(
     }
 }
 
-/// What sums are asked for.
+/// The sums to compute, and how.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// Filters of every channel.
@@ -163,7 +163,7 @@ impl<'a> Request<'a> {
             low_pass,
             delay_steps,
             path: match either {
-                true => cost::cheaper(data, bank, low_pass, cost::Place::Cuda),
+                true => cost::cheaper(data, bank, low_pass, cost::Processor::Cuda),
                 false => path,
             },
             either,

@@ -36,7 +36,7 @@ const ROUND_BYTES: usize = 256 << 20;
 /// Bytes of one piece of host memory that a round is copied from, at most where one chunk takes less.
 const HOST_PIECE_BYTES: u64 = 64 << 20;
 
-/// What buffers are rounded up to and tables take, together.
+/// Bytes for rounding of buffers and for tables, together.
 const FIXED_BYTES: u64 = 256 << 10;
 
 /// Bytes that a source of responses takes on the device while it serves a round.
@@ -54,7 +54,7 @@ pub(crate) struct SourceCosts {
     pub(crate) host_chunk: u64,
 }
 
-/// What is to be computed.
+/// Size of the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DenseDemand {
     pub(super) features: usize,

@@ -26,7 +26,7 @@ pub struct DeviceResponses<'a> {
     pub length: usize,
     /// Number of steps.
     pub steps: usize,
-    /// What is summed, in steps `[start, stop)`.
+    /// Segments to sum over, in steps `[start, stop)`.
     pub segments: &'a [Segment],
     /// Steps × outputs, row-major, in host memory.
     pub behavior: &'a [f32],

@@ -4,7 +4,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Context, PinnedBuffer, Value};
 use betz_kernels::Block;
 
-/// What the last call left, by type; a context keeps one.
+/// Buffers of the last call, by type; a context keeps one set.
 #[derive(Default)]
 pub(crate) struct GramStaging {
     pub(super) u8s: Vec<PinnedBuffer<u8>>,

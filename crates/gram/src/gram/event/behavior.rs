@@ -14,7 +14,7 @@ use betz_runtime::psc::{Filter, FilterBank, MAX_ORDER};
 const SILENCE: f64 = 1e-280;
 
 /// For each filter, Σ a·(1, x), row-major (channels, 1 + outputs). One pass over the steps and the
-/// spikes a filter; filters run in parallel.
+/// spikes per filter; filters run in parallel.
 pub(super) fn sums(data: &DatasetView<'_>, bank: &FilterBank, delay_steps: i64) -> Vec<Vec<f64>> {
     (bank.filters().par_iter())
         .map(|&filter| of_filter(data, filter, delay_steps))

@@ -35,7 +35,7 @@
 //! M[k, ·] += Σ_p w_p·S_p[·],           w_p = rᵐ · Σ_{i≥p} T_i(H)·C(i, p)·(m/τ)^(i−p)
 //! ```
 //!
-//! and all spikes of a step share that sum: n_b + 1 fused multiply-adds a step and channel, then one
+//! and all spikes of a step share that sum: n_b + 1 fused multiply-adds per step and channel, then one
 //! addition a spike and channel, where the dense path does one multiply-add a *step* and pair of
 //! channels. Spikes of one step see each other half: half of their weight enters S before they are
 //! taken up as rows, half after. Γ = M + Mᵀ then counts every pair once, a spike with itself
@@ -89,7 +89,7 @@ pub(super) const WIDEST_TILE: usize = 128;
 /// Tiles are a multiple of this wide: one register of the widest SIMD there is.
 const LANES: usize = 16;
 
-/// How the columns of M are cut.
+/// Tiles of the columns of M.
 #[derive(Debug, Clone, Copy)]
 struct Tiling {
     channels: usize,

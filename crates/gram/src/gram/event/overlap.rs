@@ -39,7 +39,7 @@ impl SteppedFilter {
         self.decay.powf(m) * BINOMIAL[i][p] * (m / self.tau_steps).powi((i - p) as i32)
     }
 
-    /// How many steps the base may lie behind.
+    /// Largest distance of the base, in steps.
     pub(super) fn span(&self) -> usize {
         ((self.tau_steps / 2.0) as usize).min(LONGEST_SPAN[self.order])
     }

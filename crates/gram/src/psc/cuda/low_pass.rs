@@ -14,7 +14,7 @@ pub(crate) struct LowPassScan<'a> {
     rows: usize,
     sections: Buffer<kernels::Section>,
     section_count: usize,
-    /// What silence does to the delays; see `Cascade` in `kernels/low_pass.cu`.
+    /// Effect of silent steps on the delays; see `Cascade` in `kernels/low_pass.cu`.
     powers: Buffer<f64>,
     /// 2 × sections × rows.
     carry: Buffer<f64>,

@@ -14,7 +14,7 @@ use betz_runtime::psc::FilterBank;
 /// A filter that decays faster a step wants the kernels' variant for brief filters.
 const BRIEF_RATE: f64 = 0.4;
 
-/// What kernels know of a bank.
+/// A bank as kernels take it.
 pub(crate) struct DeviceBank {
     /// Every filter.
     pub(crate) filter: Buffer<Filter>,

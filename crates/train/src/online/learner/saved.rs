@@ -1,4 +1,4 @@
-//! What a trainer has learned, as bytes.
+//! State of an online trainer, as bytes.
 //!
 //! ```text
 //! first model, model in use        length u64, model file each; the second 0 where it is the first

@@ -1,4 +1,4 @@
-//! One stretch of a training: read with what lies around it, and summed or scored.
+//! One chunk of a training: read with what lies around it, and summed or scored.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use betz_base::error::Result;
 use betz_recording::{Dataset, DatasetView, Segment};
 use betz_runtime::model::Decoder;
 
-use super::job::{Job, Pass, Stretch};
+use super::job::{Chunk, Job, Pass};
 use super::partial::{Facts, Group};
 use crate::blank::{CleanData, UsualCounts};
 use crate::device::normal_equations;
@@ -17,10 +17,10 @@ use betz_gram::gram::{NormalEquations, paired_steps};
 use betz_gram::largest_response;
 use betz_gram::score::ScoreSums;
 
-/// Steps behind a stretch in which an artefact's nearest usual step is looked for.
+/// Steps behind a chunk in which an artefact's nearest usual step is looked for.
 const BEHIND: i64 = 1_000;
 
-/// A stretch in memory, with what lies around it.
+/// A chunk in memory, with what lies around it.
 struct ChunkWithMargins {
     data: Dataset,
     /// The recording's number of its first step.
@@ -28,7 +28,7 @@ struct ChunkWithMargins {
     artefacts: u64,
 }
 
-/// A piece of a group inside a stretch: its steps, where its filters start from rest, and the segment or part that
+/// A piece of a group inside a chunk: its steps, where its filters start from rest, and the segment or part that
 /// it is of.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
@@ -39,7 +39,7 @@ struct Piece {
 }
 
 impl Job {
-    /// Adds what a stretch is worth to the sums `to` of a pass' groups, and to the facts; `data` is its
+    /// Adds what a chunk is worth to the sums `to` of a pass' groups, and to the facts; `data` is its
     /// [`reach`](Self::reach).
     ///
     /// # Errors
@@ -49,15 +49,15 @@ impl Job {
         facts: &mut Facts,
         to: &mut [Group],
         data: Dataset,
-        stretch: &Stretch,
+        chunk: &Chunk,
         pass: &Pass,
     ) -> Result<()> {
-        let pieces = self.pieces(&pass.parts, &stretch.steps);
-        let around = self.around(data, &stretch.steps, &pieces)?;
+        let pieces = self.pieces(&pass.parts, &chunk.steps);
+        let around = self.around(data, &chunk.steps, &pieces)?;
         let bank = &self.banks[pass.bank];
         let view = around.data.view();
-        if stretch.counted {
-            let own = around.own(&self.survey.segments, &stretch.steps);
+        if chunk.counted {
+            let own = around.own(&self.survey.segments, &chunk.steps);
             let own = view.with_segments(&own);
             facts.usual.add(&UsualCounts::new(&own));
             crate::limits::widen(&mut facts.extremes, extremes(&own).into_iter());
@@ -136,19 +136,19 @@ impl Job {
         Ok(sums)
     }
 
-    /// The pieces of `groups` inside `stretch`.
-    fn pieces(&self, groups: &[Vec<Part>], stretch: &Range<i64>) -> Vec<Piece> {
+    /// The pieces of `groups` inside `chunk`.
+    fn pieces(&self, groups: &[Vec<Part>], chunk: &Range<i64>) -> Vec<Piece> {
         let lead = self.lead();
         let mut pieces = Vec::new();
         for (group, parts) in groups.iter().enumerate() {
-            let first = parts.partition_point(|p| p.segment.stop <= stretch.start);
+            let first = parts.partition_point(|p| p.segment.stop <= chunk.start);
             let here = parts[first..]
                 .iter()
-                .take_while(|p| p.segment.start < stretch.end);
+                .take_while(|p| p.segment.start < chunk.end);
             pieces.extend(here.map(|part| {
                 let own = Segment {
-                    start: part.segment.start.max(stretch.start),
-                    stop: part.segment.stop.min(stretch.end),
+                    start: part.segment.start.max(chunk.start),
+                    stop: part.segment.stop.min(chunk.end),
                 };
                 let from = match own.start == part.segment.start {
                     true => part.from,
@@ -165,30 +165,30 @@ impl Job {
         pieces
     }
 
-    /// The steps that are read for `stretch`: itself, and what the pieces of `groups` in it need before and behind it.
-    pub(super) fn reach(&self, groups: &[Vec<Part>], stretch: &Range<i64>) -> Range<i64> {
-        self.reach_of(stretch, &self.pieces(groups, stretch))
+    /// The steps that are read for `chunk`: itself, and what the pieces of `groups` in it need before and behind it.
+    pub(super) fn reach(&self, groups: &[Vec<Part>], chunk: &Range<i64>) -> Range<i64> {
+        self.reach_of(chunk, &self.pieces(groups, chunk))
     }
 
-    fn reach_of(&self, stretch: &Range<i64>, pieces: &[Piece]) -> Range<i64> {
+    fn reach_of(&self, chunk: &Range<i64>, pieces: &[Piece]) -> Range<i64> {
         let delay = self.options.delay_steps.abs();
-        let from = pieces.iter().map(|p| p.from).min().unwrap_or(stretch.start);
-        let first = (from.min(stretch.start - delay)).max(0);
-        let stop = stretch
+        let from = pieces.iter().map(|p| p.from).min().unwrap_or(chunk.start);
+        let first = (from.min(chunk.start - delay)).max(0);
+        let stop = chunk
             .end
             .saturating_add(BEHIND.max(delay))
             .min(self.outline.steps);
         first..stop
     }
 
-    /// `data`, the reach of `stretch`, without artefacts and silent channels.
+    /// `data`, the reach of `chunk`, without artefacts and silent channels.
     fn around(
         &self,
         mut data: Dataset,
-        stretch: &Range<i64>,
+        chunk: &Range<i64>,
         pieces: &[Piece],
     ) -> Result<ChunkWithMargins> {
-        let first = self.reach_of(stretch, pieces).start;
+        let first = self.reach_of(chunk, pieces).start;
         if let Some(active) = &self.active {
             let mut number = vec![u32::MAX; self.outline.channel_names.len()];
             for (new, &channel) in active.iter().enumerate() {
@@ -199,8 +199,7 @@ impl Job {
         }
         let (mut artefacts, view) = (0, data.view());
         if let Some(most) = self.most {
-            let found =
-                CleanData::beyond(&view, most, (stretch.start - first)..(stretch.end - first))?;
+            let found = CleanData::beyond(&view, most, (chunk.start - first)..(chunk.end - first))?;
             artefacts = found.artefacts as u64;
             if let Some(spikes) = found.into_spikes() {
                 data.spikes = spikes;
@@ -213,8 +212,8 @@ impl Job {
         })
     }
 
-    /// What the decoders of the folds leave unexplained of what they did not see, in the steps `stretch`: one an
-    /// output. `parts` are the steps of each fold, `data` is the stretch's [`reach`](Self::reach).
+    /// What the decoders of the folds leave unexplained of what they did not see, in the steps `chunk`: one an
+    /// output. `parts` are the steps of each fold, `data` is the chunk's [`reach`](Self::reach).
     ///
     /// # Errors
     /// Those of decoding.
@@ -222,12 +221,12 @@ impl Job {
         &self,
         decoders: &[Decoder],
         data: Dataset,
-        stretch: &Range<i64>,
+        chunk: &Range<i64>,
         parts: &[Vec<Part>],
     ) -> Result<Vec<ScoreSums>> {
         let outputs = self.outline.outputs.len();
-        let pieces = self.pieces(parts, stretch);
-        let around = self.around(data, stretch, &pieces)?;
+        let pieces = self.pieces(parts, chunk);
+        let around = self.around(data, chunk, &pieces)?;
         let mut sums = vec![ScoreSums::default(); outputs];
         let delay = self.options.delay_steps;
         for piece in &pieces {
@@ -255,7 +254,7 @@ impl Job {
 }
 
 impl ChunkWithMargins {
-    /// A stretch of the recording in the steps at hand.
+    /// A chunk of the recording in the steps at hand.
     fn local(&self, start: i64, stop: i64) -> Segment {
         Segment {
             start: start - self.first,
@@ -263,13 +262,11 @@ impl ChunkWithMargins {
         }
     }
 
-    /// The segments inside `stretch`, in the steps at hand.
-    fn own(&self, segments: &[Segment], stretch: &Range<i64>) -> Vec<Segment> {
-        let first = segments.partition_point(|s| s.stop <= stretch.start);
-        let here = segments[first..]
-            .iter()
-            .take_while(|s| s.start < stretch.end);
-        here.map(|s| self.local(s.start.max(stretch.start), s.stop.min(stretch.end)))
+    /// The segments inside `chunk`, in the steps at hand.
+    fn own(&self, segments: &[Segment], chunk: &Range<i64>) -> Vec<Segment> {
+        let first = segments.partition_point(|s| s.stop <= chunk.start);
+        let here = segments[first..].iter().take_while(|s| s.start < chunk.end);
+        here.map(|s| self.local(s.start.max(chunk.start), s.stop.min(chunk.end)))
             .collect()
     }
 }
