@@ -14,7 +14,7 @@ mod support;
 use betz::device::Device;
 use betz::device::cost::Calibration;
 use betz::psc::{Block, Responses};
-use betz::train::gram::cost::{Place, Work};
+use betz::train::gram::cost::{Processor, Work};
 use betz::train::{
     self, GramPath, NormalEquations, RidgeChoice, TrainOptions, gram, solve, train, train_on,
 };
@@ -133,11 +133,11 @@ fn crossover(device: &Device) {
         for channels in [1, 3, 10, 25, 50, 100, 150, 200, 400, 1000] {
             let data = dataset(channels, steps);
             let work = Work::new(&data, &bank(1));
-            for (place, at) in [(Place::Cpu, &Device::cpu()), (Place::Cuda, device)] {
+            for (place, at) in [(Processor::Cpu, &Device::cpu()), (Processor::Cuda, device)] {
                 let ways =
                     train::alternatives(&work, &calibration, GramPath::Auto, false, &[place]);
                 for path in [GramPath::Event, GramPath::Dense] {
-                    if place == Place::Cpu && path == GramPath::Dense && channels > 200 {
+                    if place == Processor::Cpu && path == GramPath::Dense && channels > 200 {
                         continue;
                     }
                     let options = options(1, path);

@@ -56,7 +56,8 @@ fn what_is_too_large_for_the_system_is_refused() {
     let pattern = Pattern::uniform(vec![0, 1], Interval::new(0, 5).unwrap()).unwrap();
     let mut config = MinerConfig::new(2, vec![pattern]);
     config.capacity = CAPACITY;
-    refused(16 * CAPACITY, || open(config.clone()));
+    // Five words per spike: the ring of steps.
+    refused(20 * CAPACITY, || open(config.clone()));
     open(config.clone()).unwrap();
 
     let counts = vec![1_u16; CAPACITY];

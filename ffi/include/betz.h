@@ -24,6 +24,13 @@
  * - After fork() the child may step, swap, train on the CPU and close; what needs a thread of the parent's
  *   is refused (BETZ_ERROR_FORKED). The thread that forks must not be in a call, and no other thread may
  *   be in one that opens, swaps or trains.
+ * - pthread_cancel: opening, loading, saving, training, waiting and closing are not cancelled; the request
+ *   acts afterwards. Steps contain no cancellation point. Asynchronous cancellation is not supported.
+ * - Signals: a handler may step a session that no other code is using, and a refused call in it is safe; its
+ *   message may mix with that of the call it interrupted. Threads of Betz block all signals.
+ * - Floating point: threads of Betz run in the default environment (no traps, rounding to nearest), whatever
+ *   the calling thread has set. A step runs in the caller's environment: keep the default there.
+ * - A step's order: clamp, slew limit, hold, slew limit, clamp. The clamp is hard.
  * - Arrays of more than one dimension are row-major, without padding.
  * - Each function says: Thread-safe (whether several threads may call it on one handle at once),
  *   Realtime-safe (bounded time, no lock, no system call), Allocates (memory from the heap). What

@@ -24,6 +24,7 @@ pub(crate) trait Handle {
 
 /// Runs a call that has no handle yet.
 pub(crate) fn run(call: impl FnOnce() -> Result<()>) -> betz_status {
+    let _uncancelled = Uncancelled::begin();
     Shortage::begin();
     // Unwind-safe: without a handle nothing outlives the call but what it has written out, and
     // that is written last.
@@ -61,6 +62,61 @@ pub(crate) unsafe fn run_on<H: Handle>(
     }
 }
 
+/// As [`run_on`], of a call that waits for a file or a thread.
+///
+/// # Safety
+/// As [`run_on`].
+pub(crate) unsafe fn wait_on<H: Handle>(
+    handle: *const H,
+    call: impl FnOnce(&H) -> Result<()>,
+) -> betz_status {
+    let _uncancelled = Uncancelled::begin();
+    // SAFETY: the caller's promise.
+    unsafe { run_on(handle, call) }
+}
+
+/// While it lives, the calling thread is not cancelled: unwinding by `pthread_cancel` through Rust would end the
+/// process. A request made meanwhile acts at the thread's next cancellation point.
+struct Uncancelled(#[cfg(target_os = "linux")] std::ffi::c_int);
+
+#[cfg(target_os = "linux")]
+mod cancellation {
+    use std::ffi::c_int;
+
+    pub(super) const DISABLE: c_int = 1;
+
+    unsafe extern "C" {
+        pub(super) fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+}
+
+impl Uncancelled {
+    fn begin() -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            let mut before = 0;
+            // SAFETY: a place for the state before; nothing else is touched.
+            unsafe {
+                cancellation::pthread_setcancelstate(cancellation::DISABLE, &mut before);
+            }
+            Self(before)
+        }
+        #[cfg(not(target_os = "linux"))]
+        Self()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut within = 0;
+        // SAFETY: as above, and the state is one that the call above gave.
+        unsafe {
+            cancellation::pthread_setcancelstate(self.0, &mut within);
+        }
+    }
+}
+
 /// A second handle that a call uses: NULL and poisoned are refused, and a panic while the guard
 /// lives poisons it.
 ///
@@ -88,6 +144,7 @@ impl Drop for PoisonGuard<'_> {
 
 /// Runs a destructor, whose panic can only be swallowed.
 pub(crate) fn run_free(free: impl FnOnce()) {
+    let _uncancelled = Uncancelled::begin();
     if let Err(panic) = catch_unwind(AssertUnwindSafe(free)) {
         panicked(panic);
     }
@@ -133,4 +190,27 @@ fn panicked(panic: Box<dyn Any + Send>) -> betz_status {
     // A payload whose destructor panics must not unwind from here.
     std::mem::forget(panic);
     betz_status::BETZ_ERROR_PANIC
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn may_be_cancelled() -> bool {
+        let within = Uncancelled::begin();
+        within.0 != cancellation::DISABLE
+    }
+
+    #[test]
+    fn a_thread_is_not_cancelled_within_a_call_that_waits_and_may_be_behind_it() {
+        assert!(may_be_cancelled());
+        let mut within = true;
+        run(|| {
+            within = may_be_cancelled();
+            Ok(())
+        });
+        assert!(!within);
+        run_free(|| within = may_be_cancelled());
+        assert!(!within && may_be_cancelled());
+    }
 }

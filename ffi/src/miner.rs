@@ -204,7 +204,7 @@ pub unsafe extern "C" fn betz_miner_push_seconds(
 pub unsafe extern "C" fn betz_miner_flush(miner: *const betz_miner) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(miner, |miner| {
+        barrier::wait_on(miner, |miner| {
             miner.here()?;
             Ok(miner.miner.flush()?)
         })
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn betz_miner_counts(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(miner, |miner| {
+        barrier::wait_on(miner, |miner| {
             let len = cast::out(len, "len")?;
             miner.here()?;
             miner.miner.read(|miner| {
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn betz_miner_get_stats(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(miner, |miner| {
+        barrier::wait_on(miner, |miner| {
             grow::check_place(out, size, "out")?;
             miner.here()?;
             let now = miner.miner.summary();

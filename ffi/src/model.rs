@@ -121,7 +121,7 @@ pub unsafe extern "C" fn betz_model_save(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(model, |model| {
+        barrier::wait_on(model, |model| {
             let path = cast::path(path, "path")?;
             only_regular(path)?;
             Ok(model.decoder.save(path)?)

@@ -216,7 +216,7 @@ pub unsafe extern "C" fn betz_network_push_counts(
 pub unsafe extern "C" fn betz_network_flush(network: *const betz_network) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(network, |network| {
+        barrier::wait_on(network, |network| {
             network.here()?;
             Ok(network.live.flush()?)
         })
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn betz_network_snapshot(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(network, |network| {
+        barrier::wait_on(network, |network| {
             let room = cast::slice_mut(edges, cap, "edges")?;
             let n = cast::out(n, "n")?;
             grow::check_place(info, size, "info")?;
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn betz_network_degrees(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(network, |network| {
+        barrier::wait_on(network, |network| {
             network.one_per_channel(channels)?;
             let out = cast::slice_mut(out, channels, "out")?;
             network.here()?;
@@ -332,7 +332,7 @@ pub unsafe extern "C" fn betz_network_communities(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(network, |network| {
+        barrier::wait_on(network, |network| {
             network.one_per_channel(channels)?;
             let out = cast::slice_mut(out, channels, "out")?;
             if !network.communities {
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn betz_network_get_stats(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(network, |network| {
+        barrier::wait_on(network, |network| {
             grow::check_place(out, size, "out")?;
             network.here()?;
             let now = network.live.stats();

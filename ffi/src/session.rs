@@ -299,7 +299,7 @@ pub unsafe extern "C" fn betz_session_open(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(model, |model| {
+        barrier::wait_on(model, |model| {
             Shortage::begin();
             expect_room(
                 4 * model.decoder().weights().len() * size_of::<f64>(),

@@ -293,7 +293,7 @@ pub unsafe extern "C" fn betz_trainer_open(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(session, |handle| {
+        barrier::wait_on(session, |handle| {
             let (model, _guard) = barrier::second(model)?;
             let given = grow::read(config, "config")?;
             let workers = Workers::read(
@@ -406,7 +406,7 @@ pub unsafe extern "C" fn betz_trainer_take(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             let out = cast::out(out, "out")?;
             out.write(match trainer.here()?.take() {
                 Some(decoder) => cast::into_handle(betz_model::new(decoder))?,
@@ -436,7 +436,7 @@ pub unsafe extern "C" fn betz_trainer_apply(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             let (session, _guard) = barrier::second(session.cast_const())?;
             let given = trainer.here()?.apply(&mut swap::swapper(session))?;
             if !applied.is_null() {
@@ -459,7 +459,7 @@ pub unsafe extern "C" fn betz_trainer_apply(
 pub unsafe extern "C" fn betz_trainer_request(trainer: *const betz_trainer) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             trainer.here()?.request();
             Ok(())
         })
@@ -481,7 +481,7 @@ pub unsafe extern "C" fn betz_trainer_set_half_life(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             Ok(trainer.here()?.set_half_life(seconds)?)
         })
     }
@@ -503,7 +503,7 @@ pub unsafe extern "C" fn betz_trainer_save(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             let path = cast::path(path, "path")?;
             only_regular(path)?;
             Ok(trainer.here()?.save(path)?)
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn betz_trainer_load(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             let path = cast::path(path, "path")?;
             if let Ok(file) = std::fs::metadata(path) {
                 expect_room_for_file(file.len())?;
@@ -551,7 +551,7 @@ pub unsafe extern "C" fn betz_trainer_get_state(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             grow::check_place(out, size, "out")?;
             let state = trainer.here()?.state().into();
             grow::write(out, size, "out", state)
@@ -578,7 +578,7 @@ pub unsafe extern "C" fn betz_trainer_ill_channels(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::run_on(trainer, |trainer| {
+        barrier::wait_on(trainer, |trainer| {
             let len = cast::out(len, "len")?;
             let ill = trainer.here()?.state().ill_channels;
             cast::copy_out("channels", channels, cap, ill.len(), len, |room| {

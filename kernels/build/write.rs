@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::read::{Field, File, Kernel, Mistake, Parameter, Result, Role, Struct, Text, Type};
 
 /// The structs that kernels take, by name.
-type Shared = BTreeMap<String, Definition>;
+type SharedStructs = BTreeMap<String, Definition>;
 
 /// A struct that kernels take.
 #[derive(Debug, Clone)]
@@ -62,8 +62,8 @@ fn size_of_field(field: &Field, tick: usize) -> usize {
 ///
 /// # Errors
 /// A [`Mistake`] for a struct that no file or several files define.
-pub(crate) fn find_structs(files: &[File], headers: &[Text]) -> Result<Shared> {
-    let mut found = Shared::new();
+pub(crate) fn find_structs(files: &[File], headers: &[Text]) -> Result<SharedStructs> {
+    let mut found = SharedStructs::new();
     for file in files {
         for kernel in &file.kernels {
             for parameter in &kernel.parameters {
@@ -102,7 +102,7 @@ pub(crate) fn find_structs(files: &[File], headers: &[Text]) -> Result<Shared> {
 }
 
 /// The code of `text`, with assertions about the shared structs that it defines.
-pub(crate) fn asserted_code(text: &Text, shared: &Shared) -> String {
+pub(crate) fn asserted_code(text: &Text, shared: &SharedStructs) -> String {
     let mut behind = BTreeMap::new();
     for definition in shared.values().filter(|d| d.file == text.name) {
         let name = &definition.read.name;
@@ -179,7 +179,7 @@ pub(crate) fn write_sources(files: &[File], headers: &[Text]) -> String {
 }
 
 /// The structs that host and kernels share.
-pub(crate) fn write_structs(shared: &Shared) -> String {
+pub(crate) fn write_structs(shared: &SharedStructs) -> String {
     let mut rust = String::new();
     for (name, definition) in shared {
         if !definition.has_addresses() {
@@ -224,7 +224,7 @@ fn write_struct(rust: &mut String, name: &str, definition: &Definition) {
     for field in &definition.read.fields {
         let kind = match &field.kind {
             Type::Tick if !definition.ticks => "i64".to_owned(),
-            kind => rust_type(kind, &Shared::new()),
+            kind => rust_type(kind, &SharedStructs::new()),
         };
         let kind = match field.array {
             None => kind,
@@ -241,7 +241,10 @@ fn write_struct(rust: &mut String, name: &str, definition: &Definition) {
 }
 
 /// The arguments of the kernels of `files`, which share a module.
-pub(crate) fn write_module<'a>(files: impl Iterator<Item = &'a File>, shared: &Shared) -> String {
+pub(crate) fn write_module<'a>(
+    files: impl Iterator<Item = &'a File>,
+    shared: &SharedStructs,
+) -> String {
     let mut rust = String::new();
     for file in files {
         for kernel in &file.kernels {
@@ -251,7 +254,7 @@ pub(crate) fn write_module<'a>(files: impl Iterator<Item = &'a File>, shared: &S
     rust
 }
 
-fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &Shared) {
+fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &SharedStructs) {
     let mut generics = vec!["'a".to_owned()];
     let mut bounds = vec!["'a".to_owned()];
     let mut options = Vec::new();
@@ -368,7 +371,7 @@ fn describe(parameter: &Parameter) -> String {
     }
 }
 
-fn field_type(parameter: &Parameter, shared: &Shared) -> String {
+fn field_type(parameter: &Parameter, shared: &SharedStructs) -> String {
     let kind = rust_type(&parameter.kind, shared);
     let wrapper = match parameter.role {
         Role::Value => return kind,
@@ -381,7 +384,7 @@ fn field_type(parameter: &Parameter, shared: &Shared) -> String {
     format!("crate::{wrapper}<'a, {kind}>")
 }
 
-fn rust_type(kind: &Type, shared: &Shared) -> String {
+fn rust_type(kind: &Type, shared: &SharedStructs) -> String {
     match kind {
         Type::Number(name) => (*name).to_owned(),
         Type::Tick => generic_name("WIDE"),

@@ -24,7 +24,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    kind : {"linear", "lift", "experts", "kalman", "refit", "place", "auto"}
+    kind : {"linear", "lift", "experts", "kalman", "refit", "place", "recurrent", "auto"}
         The kind of decoder; "auto" takes the one that decodes best what it was not trained on.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
@@ -44,10 +44,18 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Folds of cross-validation; 0: none, and the ridge follows from `noise`.
     latents, units, experts : int or None
         Sizes of the nonlinear kinds; None: cross-validated.
+    layers : sequence of int or None
+        Units of each layer of a recurrent decoder, multiples of 16. None: 64, 64 for trials, 64 for continuous
+        recordings.
+    members : int or None
+        Number of networks that a recurrent decoder averages. None: one.
+    epochs : int or None
+        Passes over the recording that train a recurrent decoder. None: 140 over trials, 150 over continuous
+        recordings.
     device : str
         "cpu", "auto", "cuda", "cuda:1", "cuda:all".
     seed : int
-        Of random projections and clusters.
+        Of random projections, clusters and networks.
     progress : callable or None
         Called as progress(stage, done, total), at most twenty times per second. Ctrl-C stops training either way.
 
@@ -95,6 +103,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         latents=None,
         units=None,
         experts=None,
+        layers=None,
+        members=None,
+        epochs=None,
         device="cpu",
         seed=0,
         progress=None,
@@ -110,6 +121,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.latents = latents
         self.units = units
         self.experts = experts
+        self.layers = layers
+        self.members = members
+        self.epochs = epochs
         self.device = device
         self.seed = seed
         self.progress = progress
@@ -243,6 +257,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "latents": self.latents,
             "units": self.units,
             "experts": self.experts,
+            "layers": self.layers,
+            "members": self.members,
+            "epochs": self.epochs,
             "seed": self.seed,
             "device": self.device,
         }

@@ -62,6 +62,9 @@ pub(crate) struct Options {
     latents: Option<usize>,
     units: Option<usize>,
     experts: Option<usize>,
+    layers: Option<Vec<usize>>,
+    members: Option<usize>,
+    epochs: Option<usize>,
     seed: u64,
     device: String,
 }
@@ -144,6 +147,9 @@ impl Options {
             latents: self.latents,
             units: self.units,
             experts: self.experts,
+            layers: self.layers.clone(),
+            members: self.members,
+            epochs: self.epochs,
             seed: self.seed,
             ..kinds
         })

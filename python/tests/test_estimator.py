@@ -110,6 +110,19 @@ def test_nonlinear_kinds_are_compared():
         decoder.partial_fit(X, y)
 
 
+def test_a_recurrent_decoder_remembers():
+    rng = np.random.default_rng(6)
+    X = rng.poisson(1.0, (2000, 4)).astype(np.uint8)
+    y = np.zeros(2000)
+    for t in range(1, 2000):
+        y[t] = 0.9 * y[t - 1] + np.tanh(X[t, 0] - X[t, 1])
+    decoder = betz.Decoder("recurrent", step_seconds=0.1, folds=2, layers=(16,), members=2, epochs=20).fit(X, y)
+    assert decoder.model_.kind == "recurrent"
+    assert decoder.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="multiple of 16"):
+        betz.Decoder("recurrent", step_seconds=0.1, layers=(10,)).fit(X, y)
+
+
 @pytest.mark.parametrize(
     "parameters, message",
     [

@@ -28,6 +28,7 @@ CASES = {
     "delayed and smoothed": dict(delay_seconds=0.06, low_pass=(5.0, 2)),
     "lift": dict(kind="lift", latents=5, units=40),
     "kalman": dict(kind="kalman"),
+    "recurrent": dict(kind="recurrent", layers=(16, 16), members=2, epochs=3, folds=2),
 }
 
 

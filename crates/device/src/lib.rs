@@ -118,12 +118,12 @@ enum Kind {
     Cpu,
     Cuda(Vec<Arc<cuda::Context>>),
     /// Opened when first needed: starting CUDA takes longer than much of the work there is.
-    Auto(Arc<OnceLock<Found>>),
+    Auto(Arc<OnceLock<AutoDevices>>),
 }
 
 /// Result of the search of [`Device::auto`].
 #[derive(Debug)]
-struct Found {
+struct AutoDevices {
     contexts: Vec<Arc<cuda::Context>>,
     fallback: Option<String>,
 }
@@ -182,7 +182,7 @@ impl Device {
     /// Why [`Device::auto`] stays on the CPU; `None` when it need not. Opens what `auto` left closed.
     pub fn fallback(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Auto(auto) => found(auto).fallback.as_deref(),
+            Kind::Auto(auto) => open_auto(auto).fallback.as_deref(),
             _ => None,
         }
     }
@@ -232,7 +232,7 @@ impl Device {
         match &self.kind {
             Kind::Cpu => true,
             Kind::Cuda(contexts) => contexts.is_empty(),
-            Kind::Auto(auto) => found(auto).fallback.is_some(),
+            Kind::Auto(auto) => open_auto(auto).fallback.is_some(),
         }
     }
 
@@ -279,20 +279,20 @@ impl Device {
         match &self.kind {
             Kind::Cpu => &[],
             Kind::Cuda(contexts) => contexts,
-            Kind::Auto(auto) => &found(auto).contexts,
+            Kind::Auto(auto) => &open_auto(auto).contexts,
         }
     }
 }
 
 /// The devices of `auto`, looked for on the first call.
-fn found(auto: &OnceLock<Found>) -> &Found {
+fn open_auto(auto: &OnceLock<AutoDevices>) -> &AutoDevices {
     auto.get_or_init(
         || match first_that_works(cuda::device_count(), cuda::Context::open) {
-            Ok(context) => Found {
+            Ok(context) => AutoDevices {
                 contexts: vec![context],
                 fallback: None,
             },
-            Err(reasons) => Found {
+            Err(reasons) => AutoDevices {
                 contexts: Vec::new(),
                 fallback: Some(reasons),
             },

@@ -34,7 +34,7 @@ pub(crate) fn collect(
     rows: &std::ops::Range<u64>,
     most_spikes: usize,
     known: &Sorter,
-    grouped: &groups::Grouped,
+    grouped: &groups::ChannelGroups,
     progress: &dyn Progress,
 ) -> Result<Collection> {
     let mut groups: Vec<Spikes> = grouped.ranges.iter().map(|_| Spikes::default()).collect();

@@ -6,7 +6,7 @@
 //! any of them.
 
 /// A unit's spikes in training.
-pub(crate) struct Fired {
+pub(crate) struct UnitTrain {
     /// Samples, ascending.
     pub(crate) samples: Vec<i64>,
     /// Mean minimum in standard deviations of the noise.
@@ -26,7 +26,7 @@ const LEAST_PART: f64 = 0.1;
 const REACH_UM: f32 = 400.0;
 
 /// Which units are echoes of a larger one.
-pub(crate) fn echoes(units: &[Fired], rate_hz: f64) -> Vec<bool> {
+pub(crate) fn echoes(units: &[UnitTrain], rate_hz: f64) -> Vec<bool> {
     let reach = (REACH_MS * 1e-3 * rate_hz) as i64;
     let width = ((LAG_MS * 1e-3 * rate_hz) as usize).max(1);
     let echo = |b: usize| {
@@ -72,14 +72,14 @@ mod tests {
         let mut fired = |size: f32| {
             let mut samples: Vec<i64> = (0..500).map(|_| random.below(3_000_000) as i64).collect();
             samples.sort_unstable();
-            Fired {
+            UnitTrain {
                 samples,
                 size,
                 place: [0.0; 2],
             }
         };
         let (first, second) = (fired(20.0), fired(8.0));
-        let late = Fired {
+        let late = UnitTrain {
             samples: first
                 .samples
                 .iter()
@@ -89,7 +89,7 @@ mod tests {
             size: 6.0,
             place: [100.0, 0.0],
         };
-        let far = Fired {
+        let far = UnitTrain {
             samples: late.samples.clone(),
             size: 5.0,
             place: [9000.0, 0.0],
@@ -99,7 +99,7 @@ mod tests {
             .chain(second.samples.iter().map(|s| s + 31))
             .collect();
         of_both.sort_unstable();
-        let both = Fired {
+        let both = UnitTrain {
             samples: of_both,
             size: 4.0,
             place: [20.0, 0.0],
@@ -113,12 +113,12 @@ mod tests {
     #[test]
     fn chance_among_many_busy_units_makes_no_echo() {
         let mut random = Random::new(3);
-        let units: Vec<Fired> = (0..40)
+        let units: Vec<UnitTrain> = (0..40)
             .map(|u| {
                 let mut samples: Vec<i64> =
                     (0..3000).map(|_| random.below(1_800_000) as i64).collect();
                 samples.sort_unstable();
-                Fired {
+                UnitTrain {
                     samples,
                     size: 50.0 - u as f32,
                     place: [0.0; 2],

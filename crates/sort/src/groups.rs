@@ -6,7 +6,7 @@ const MOST: usize = 40;
 const BESIDE_UM: f32 = 60.0;
 
 /// An order of channels in which those of a group, and those beside it, follow each other.
-pub(crate) struct Grouped {
+pub(crate) struct ChannelGroups {
     /// Channels, as they came, in the new order.
     pub(crate) order: Vec<usize>,
     /// Group of each, in the new order.
@@ -16,7 +16,7 @@ pub(crate) struct Grouped {
 }
 
 /// Channels within `near` of each other are of one group, transitively; long groups are cut across.
-pub(crate) fn group(places: &[[f32; 2]], near: f32) -> Grouped {
+pub(crate) fn group(places: &[[f32; 2]], near: f32) -> ChannelGroups {
     let apart = |a: usize, b: usize| {
         let ([ax, ay], [bx, by]) = (places[a], places[b]);
         (ax - bx).hypot(ay - by)
@@ -74,7 +74,7 @@ pub(crate) fn group(places: &[[f32; 2]], near: f32) -> Grouped {
         }
         order.extend(channels);
     }
-    Grouped {
+    ChannelGroups {
         order,
         group_of,
         ranges,

@@ -136,7 +136,7 @@ pub(crate) fn from_voltage(
 }
 
 /// Spikes of units at their subtraction.
-pub(crate) struct Found {
+pub(crate) struct UnitSpikes {
     /// Samples of each unit's spikes.
     pub(crate) fired: Vec<Vec<i64>>,
     /// Standard deviation of their sizes, by that of what is usual.
@@ -163,7 +163,7 @@ pub(crate) fn refine(
     rows: &std::ops::Range<u64>,
     sorter: &mut Sorter,
     progress: &dyn Progress,
-) -> Result<Found> {
+) -> Result<UnitSpikes> {
     let mut sums = Sums::new(sorter)?;
     let units = sorter.units.len();
     let mut scores = vec![Vec::new(); units];
@@ -223,7 +223,7 @@ pub(crate) fn refine(
         unit.template = template;
     }
     describe(sorter);
-    Ok(Found {
+    Ok(UnitSpikes {
         fired,
         spread: (sizes.iter_mut().map(|sizes| spread(sizes))).collect(),
     })
@@ -257,7 +257,12 @@ fn until(rows: &std::ops::Range<u64>, sorter: &Sorter) -> u64 {
 
 /// Units that are none: with fewer than `spikes`, whose template's largest sample is not its minimum, or whose template another,
 /// with more spikes, has as well, now or later.
-pub(crate) fn none(sorter: &Sorter, spikes: u64, found: Option<&Found>, last: bool) -> Vec<bool> {
+pub(crate) fn find_false_units(
+    sorter: &Sorter,
+    spikes: u64,
+    found: Option<&UnitSpikes>,
+    last: bool,
+) -> Vec<bool> {
     let span = Span::from_settings(&sorter.settings);
     let late = sorter.settings.samples(LATE_MS);
     let beside = sorter.settings.samples(BESIDE_MS) as i64;

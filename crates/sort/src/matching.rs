@@ -40,7 +40,7 @@ const MOST_AT_ONCE: usize = 64;
 
 /// A spike that was taken away.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct FoundSpike {
     pub(crate) sample: i64,
     /// Place of its unit, and of its template.
     pub(crate) unit: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Matching {
     rest: Vec<f32>,
     rows: usize,
     next: i64,
-    taken: Vec<Taken>,
+    taken: Vec<FoundSpike>,
     samples_per_constant: f64,
     rate_hz: f64,
 }
@@ -102,14 +102,14 @@ struct Unit {
     floor: f32,
     last: i64,
     /// Units that share channels with it, itself too.
-    touching: Vec<Touching>,
+    touching: Vec<Overlap>,
     /// Forgetting count of spikes.
     mass: f64,
     trained_hz: f64,
 }
 
 #[derive(Debug, Clone)]
-struct Touching {
+struct Overlap {
     unit: usize,
     /// (RANK of the other, RANK, lags): Σ_i other's shape (i) · shape (i + lag), for lags −ahead to ahead.
     shapes: Vec<f32>,
@@ -194,7 +194,7 @@ impl Matching {
             for j in 0..units.len() {
                 if units[j].from < units[k].until && units[k].from < units[j].until {
                     let shapes = products(&units[j].shapes, &units[k].shapes, length, ahead)?;
-                    touching.push(Touching { unit: j, shapes });
+                    touching.push(Overlap { unit: j, shapes });
                 }
             }
             units[k].touching = touching;
@@ -374,7 +374,7 @@ impl Matching {
         if blanked {
             return;
         }
-        let taken = Taken {
+        let taken = FoundSpike {
             sample: at,
             unit: self.units[k].unit,
             template: k,
@@ -416,7 +416,7 @@ impl Matching {
 
     /// The next spike, in the order of samples, where no other can come before it any more, with its unit if what is left around
     /// it is little.
-    pub(crate) fn take(&mut self) -> Option<(Taken, bool)> {
+    pub(crate) fn take(&mut self) -> Option<(FoundSpike, bool)> {
         let decided = self.next - 1 - self.behind() - self.exclusive;
         let first = self.taken.first()?;
         if first.sample > decided {
@@ -428,7 +428,7 @@ impl Matching {
 
     /// True if a spike's template is most of the signal around it: of the channels by what they see of it, and of the time around its
     /// minimum, with all other spikes taken away.
-    fn explains(&self, taken: Taken) -> bool {
+    fn explains(&self, taken: FoundSpike) -> bool {
         let unit = &self.units[taken.template];
         let length = self.span.len().next_multiple_of(LANES);
         let width = unit.until - unit.from;

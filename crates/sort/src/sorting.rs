@@ -3,7 +3,7 @@
 use betz_base::{Error, Result};
 
 use crate::front::{Blanked, FrontEnd};
-use crate::matching::{Matching, Taken};
+use crate::matching::{FoundSpike, Matching};
 use crate::sorter::{Moved, Sorter};
 
 /// A spike with its label.
@@ -109,7 +109,7 @@ impl Sorting {
         })
     }
 
-    fn spike(&self, taken: Taken, known: bool) -> Spike {
+    fn spike(&self, taken: FoundSpike, known: bool) -> Spike {
         Spike {
             sample: taken.sample,
             unit: known.then_some(taken.unit),

@@ -9,7 +9,7 @@ use betz_linear::{Mat, eigen};
 use crate::border;
 use crate::cluster::{self, Apart};
 use crate::collect::{Spikes, collect};
-use crate::echo::{self, Fired};
+use crate::echo::{self, UnitTrain};
 use crate::feature::{Axes, MOST_DIMS};
 use crate::front::{Layout, MAX_CHANNELS};
 use crate::groups;
@@ -134,11 +134,11 @@ pub fn train(
         let fired = round(voltage, &rows, options, &grouped, &mut trained, progress)?;
         let sorter = &mut trained.sorter;
         learn::from_voltage(voltage, &rows, sorter, &fired)?;
-        drop_none(sorter, options, None, false);
+        drop_false_units(sorter, options, None, false);
         for time in 1..=REFINED {
             let found = learn::refine(voltage, &rows, sorter, progress)?;
             let last = (this, time) == (ROUNDS, REFINED);
-            drop_none(sorter, options, Some(&found), last);
+            drop_false_units(sorter, options, Some(&found), last);
         }
     }
     trained.sorter.set_forget_seconds(options.forget_seconds)?;
@@ -182,7 +182,7 @@ fn lay_out(
     rows: &Range<u64>,
     options: &TrainOptions,
     (silent, clipped): &(Vec<u32>, Vec<u32>),
-) -> Result<(Layout, groups::Grouped)> {
+) -> Result<(Layout, groups::ChannelGroups)> {
     let (settings, channels) = (&options.settings, voltage.channels());
     let good: Vec<usize> = (0..channels)
         .filter(|c| options.places[*c].is_some())
@@ -221,7 +221,7 @@ fn round(
     voltage: &mut dyn Voltage,
     rows: &Range<u64>,
     options: &TrainOptions,
-    grouped: &groups::Grouped,
+    grouped: &groups::ChannelGroups,
     trained: &mut Trained,
     progress: &dyn Progress,
 ) -> Result<Vec<Vec<i64>>> {
@@ -278,24 +278,24 @@ fn round(
     Ok(samples)
 }
 
-/// Takes units away that are none by their templates, and numbers what stays.
-fn drop_none(
+/// Removes units whose templates are no unit's, and numbers what stays.
+fn drop_false_units(
     sorter: &mut Sorter,
     options: &TrainOptions,
-    found: Option<&learn::Found>,
+    found: Option<&learn::UnitSpikes>,
     last: bool,
 ) {
-    let mut gone = learn::none(sorter, options.apart.spikes as u64, found, last);
+    let mut gone = learn::find_false_units(sorter, options.apart.spikes as u64, found, last);
     if let Some(found) = found {
         let fired = |(unit, samples): (&Unit, &Vec<i64>)| {
             let used = sorter.layout.used.iter().position(|c| *c == unit.channel);
-            Fired {
+            UnitTrain {
                 samples: samples.clone(),
                 size: unit.template.energy().sqrt(),
                 place: used.map_or([0.0; 2], |c| sorter.layout.places[c]),
             }
         };
-        let fired: Vec<Fired> = sorter.units.iter().zip(&found.fired).map(fired).collect();
+        let fired: Vec<UnitTrain> = sorter.units.iter().zip(&found.fired).map(fired).collect();
         let echoes = echo::echoes(&fired, sorter.settings.rate_hz);
         gone.iter_mut()
             .zip(echoes)
@@ -308,7 +308,7 @@ fn drop_none(
 /// Axes, map and units of a group.
 fn one_group(
     trained: &mut Trained,
-    fired: &mut Vec<Fired>,
+    fired: &mut Vec<UnitTrain>,
     members: &mut Vec<Vec<u32>>,
     spikes: &Spikes,
     range: Range<usize>,
@@ -407,7 +407,7 @@ struct Members<'a> {
 
 impl Members<'_> {
     /// The unit, and its spikes in time order.
-    fn make_unit(&self, sorter: &Sorter, group: u32, seconds: f64) -> (Unit, Fired) {
+    fn make_unit(&self, sorter: &Sorter, group: u32, seconds: f64) -> (Unit, UnitTrain) {
         let own = self.own;
         let mut far: Vec<f32> = own.iter().map(|s| self.distances[*s]).collect();
         let at = ((far.len() - 1) as f64 * GATE_PART) as usize;
@@ -436,7 +436,7 @@ impl Members<'_> {
         // Those that lay under others came after them.
         let mut samples_of: Vec<i64> = own.iter().map(|s| self.spikes.samples[*s]).collect();
         samples_of.sort_unstable();
-        let fired = Fired {
+        let fired = UnitTrain {
             samples: samples_of,
             size: (-sum / on_it as f64) as f32 / sorter.layout.noise[used],
             place: sorter.layout.places[used],

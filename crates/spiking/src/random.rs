@@ -185,6 +185,12 @@ pub struct Normal {
 /// No draw of [`Normal`] is farther from zero.
 pub(crate) const NORMAL_LIMIT: f64 = 6.5;
 
+impl Default for Normal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Normal {
     pub fn new() -> Self {
         let edge = |octave: usize, segment: usize| {

@@ -13,7 +13,7 @@ use betz_device::{Device, Placement};
 use betz_gram::decode::cost;
 use betz_gram::decode::decode_on;
 use betz_gram::gram::cost::DOWNLOAD_CUDA;
-use betz_gram::gram::cost::{Place, Work};
+use betz_gram::gram::cost::{Processor, Work};
 use betz_gram::gram::cuda::DeviceSums;
 use betz_gram::gram::{GramPath, NormalEquations};
 use betz_gram::solve::{self, FeatureNames, MaskPolicy, Solver};
@@ -108,15 +108,21 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
     }
     time_gram(
         &Device::cpu(),
-        Place::Cpu,
+        Processor::Cpu,
         CPU_PROBLEMS,
         &mut runs,
         progress,
     )?;
-    time_solve(&Device::cpu(), Place::Cpu, CPU_ORDERS, &mut runs, progress)?;
+    time_solve(
+        &Device::cpu(),
+        Processor::Cpu,
+        CPU_ORDERS,
+        &mut runs,
+        progress,
+    )?;
     time_decoding(
         &Device::cpu(),
-        Place::Cpu,
+        Processor::Cpu,
         CPU_DECODING,
         &mut runs,
         progress,
@@ -134,9 +140,9 @@ pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibratio
 /// The timed runs of one CUDA device.
 fn time_cuda(device: &Device, progress: &dyn Progress) -> Result<Runs> {
     let mut runs = Runs::default();
-    time_gram(device, Place::Cuda, CUDA_PROBLEMS, &mut runs, progress)?;
-    time_solve(device, Place::Cuda, CUDA_ORDERS, &mut runs, progress)?;
-    time_decoding(device, Place::Cuda, CUDA_DECODING, &mut runs, progress)?;
+    time_gram(device, Processor::Cuda, CUDA_PROBLEMS, &mut runs, progress)?;
+    time_solve(device, Processor::Cuda, CUDA_ORDERS, &mut runs, progress)?;
+    time_decoding(device, Processor::Cuda, CUDA_DECODING, &mut runs, progress)?;
     Ok(runs)
 }
 
@@ -187,7 +193,7 @@ fn least(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
 
 fn time_gram(
     device: &Device,
-    place: Place,
+    place: Processor,
     problems: &[(usize, usize, usize, f64)],
     runs: &mut Runs,
     progress: &dyn Progress,
@@ -213,7 +219,7 @@ fn time_gram(
 
 fn time_solve(
     device: &Device,
-    place: Place,
+    place: Processor,
     orders: &[usize],
     runs: &mut Runs,
     progress: &dyn Progress,
@@ -267,7 +273,7 @@ fn solve_seconds(sums: &NormalEquations) -> Result<f64> {
 /// Times decoding on `device`, which the caller named.
 fn time_decoding(
     device: &Device,
-    place: Place,
+    place: Processor,
     problems: &[(usize, usize, usize, u32)],
     runs: &mut Runs,
     progress: &dyn Progress,
@@ -279,8 +285,8 @@ fn time_decoding(
         let seconds = least(|| decode_on(device, &decoder, &data).map(|_| ()))?;
         let (cpu, cuda) = cost::terms(&decoder, &data.view());
         let (model, terms) = match place {
-            Place::Cpu => (&cost::DECODE_CPU, cpu),
-            Place::Cuda => (&cost::DECODE_CUDA, cuda),
+            Processor::Cpu => (&cost::DECODE_CPU, cpu),
+            Processor::Cuda => (&cost::DECODE_CUDA, cuda),
         };
         let problem =
             format!("{channels} channels, {filters} filters, {steps} steps, low-pass {order}");
@@ -336,7 +342,10 @@ mod tests {
 
     #[test]
     fn the_problems_tell_the_terms_of_every_model_apart() {
-        for (place, problems) in [(Place::Cpu, CPU_PROBLEMS), (Place::Cuda, CUDA_PROBLEMS)] {
+        for (place, problems) in [
+            (Processor::Cpu, CPU_PROBLEMS),
+            (Processor::Cuda, CUDA_PROBLEMS),
+        ] {
             for path in [GramPath::Event, GramPath::Dense] {
                 let runs: Vec<(Vec<f64>, f64)> = problems
                     .iter()

@@ -5,7 +5,7 @@ use super::search::Search;
 use betz_device::cost::{Calibration, CostModel};
 use betz_device::{Device, Placement, Work as PlacedWork};
 use betz_gram::gram::GramPath;
-use betz_gram::gram::cost::{DOWNLOAD_CUDA, Place, Work};
+use betz_gram::gram::cost::{DOWNLOAD_CUDA, Processor, Work};
 use betz_recording::DatasetView;
 
 /// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
@@ -26,7 +26,7 @@ pub(super) const SOLVE_CUDA: CostModel = CostModel {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alternative {
     /// Processor.
-    pub place: Place,
+    pub place: Processor,
     /// How Γ is computed.
     pub gram: GramPath,
     /// Seconds for Γ, Υ and the solution (when cross-validated: those of every fold) of every bank, once
@@ -70,11 +70,11 @@ impl Paths {
 }
 
 /// CostModel and terms of one solution for `work` at `place`.
-pub(super) fn solve_terms(work: &Work, place: Place) -> (&'static CostModel, Vec<f64>) {
+pub(super) fn solve_terms(work: &Work, place: Processor) -> (&'static CostModel, Vec<f64>) {
     let n = work.features();
     match place {
-        Place::Cpu => (&SOLVE_CPU, vec![1.0, n * n, n * n * n / work.threads]),
-        Place::Cuda => (&SOLVE_CUDA, vec![1.0, n, n * n * n]),
+        Processor::Cpu => (&SOLVE_CPU, vec![1.0, n * n, n * n * n / work.threads]),
+        Processor::Cuda => (&SOLVE_CUDA, vec![1.0, n, n * n * n]),
     }
 }
 
@@ -95,7 +95,7 @@ const GRAM_TRANSFERS: f64 = 7.0;
 fn seconds(
     work: &Work,
     calibration: &Calibration,
-    (place, gram): (Place, GramPath),
+    (place, gram): (Processor, GramPath),
     folding: Option<FoldCost>,
 ) -> f64 {
     let (solve, terms) = solve_terms(work, place);
@@ -104,8 +104,10 @@ fn seconds(
         return work.gram_seconds(calibration, place, gram) + solution;
     };
     let transfers = match place {
-        Place::Cpu => 0.0,
-        Place::Cuda => GRAM_TRANSFERS * calibration.seconds(&DOWNLOAD_CUDA, &download_terms(work)),
+        Processor::Cpu => 0.0,
+        Processor::Cuda => {
+            GRAM_TRANSFERS * calibration.seconds(&DOWNLOAD_CUDA, &download_terms(work))
+        }
     };
     let sums = work.fold(folds).gram_seconds(calibration, place, gram);
     folds as f64 * (sums + transfers + solutions as f64 * solution)
@@ -133,7 +135,7 @@ pub fn alternatives(
     calibration: &Calibration,
     gram: GramPath,
     low_pass: bool,
-    places: &[Place],
+    places: &[Processor],
 ) -> Vec<Alternative> {
     let problem = Problem {
         works: vec![*work],
@@ -156,15 +158,15 @@ struct Problem {
 
 impl Problem {
     /// Seconds before work begins at `place`.
-    fn start(&self, place: Place) -> f64 {
+    fn start(&self, place: Processor) -> f64 {
         match place {
-            Place::Cuda => self.start,
-            Place::Cpu => 0.0,
+            Processor::Cuda => self.start,
+            Processor::Cpu => 0.0,
         }
     }
 
     /// The ways by one path for all banks, the quickest first.
-    fn ways(&self, calibration: &Calibration, places: &[Place]) -> Vec<Alternative> {
+    fn ways(&self, calibration: &Calibration, places: &[Processor]) -> Vec<Alternative> {
         let ways = places
             .iter()
             .flat_map(|&place| self.paths.iter().map(move |&gram| (place, gram)));
@@ -184,7 +186,7 @@ impl Problem {
 
     /// The path of `gram` that takes less time at each place, for each bank.
     fn quickest_paths(&self, calibration: &Calibration, gram: GramPath) -> Vec<Paths> {
-        let at = |work: &Work, place: Place| {
+        let at = |work: &Work, place: Processor| {
             let seconds = |path| seconds(work, calibration, (place, path), self.folding);
             let paths = self.paths.iter().copied();
             paths
@@ -192,16 +194,16 @@ impl Problem {
                 .unwrap_or(gram)
         };
         let of_bank = |work: &Work| Paths {
-            cpu: at(work, Place::Cpu),
-            cuda: at(work, Place::Cuda),
+            cpu: at(work, Processor::Cpu),
+            cuda: at(work, Processor::Cuda),
             either: gram == GramPath::Auto,
         };
         self.works.iter().map(of_bank).collect()
     }
 
     /// The place of `places` that takes less time, every bank by the path that suits it there.
-    fn quickest(&self, calibration: &Calibration, places: &[Place]) -> Option<Place> {
-        let in_all = |place: Place| {
+    fn quickest(&self, calibration: &Calibration, places: &[Processor]) -> Option<Processor> {
+        let in_all = |place: Processor| {
             let of_bank = |work: &Work| {
                 let paths = self.paths.iter();
                 let ways =
@@ -253,18 +255,18 @@ pub(super) fn choose_for(
     };
     let named = device.is_explicit();
     let mut places = match (named, named && device.is_cpu()) {
-        (true, true) => &[Place::Cpu][..],
-        (true, false) => &[Place::Cuda],
-        _ => &[Place::Cpu, Place::Cuda],
+        (true, true) => &[Processor::Cpu][..],
+        (true, false) => &[Processor::Cuda],
+        _ => &[Processor::Cpu, Processor::Cuda],
     };
     let quickest = problem.quickest(&calibration, places);
-    let placement = Placement::decide(device, PlacedWork::Gains(quickest == Some(Place::Cuda)));
+    let placement = Placement::decide(device, PlacedWork::Gains(quickest == Some(Processor::Cuda)));
     let place = match placement.is_cpu() {
-        true => Place::Cpu,
-        false => Place::Cuda,
+        true => Processor::Cpu,
+        false => Processor::Cuda,
     };
     if quickest != Some(place) {
-        places = &[Place::Cpu];
+        places = &[Processor::Cpu];
     }
     let alternatives = problem.ways(&calibration, places);
     let taken = alternatives.iter().find(|way| way.place == place);
@@ -288,7 +290,7 @@ pub fn crossover(
     seconds: f64,
     step_seconds: f64,
 ) -> Option<u32> {
-    let places = &[Place::Cpu, Place::Cuda];
+    let places = &[Processor::Cpu, Processor::Cuda];
     last_change(MOST_CHANNELS, |channels| {
         let work = Work {
             channels: f64::from(channels),
@@ -301,7 +303,7 @@ pub fn crossover(
         };
         alternatives(&work, calibration, GramPath::Auto, false, places)
             .first()
-            .is_some_and(|way| way.place == Place::Cuda)
+            .is_some_and(|way| way.place == Processor::Cuda)
     })
 }
 
@@ -354,11 +356,11 @@ mod tests {
     #[test]
     fn small_problems_stay_on_the_cpu_and_large_ones_leave_it() {
         let none = Calibration::default();
-        let both = &[Place::Cpu, Place::Cuda];
+        let both = &[Processor::Cpu, Processor::Cuda];
         let first = |work: &Work| alternatives(work, &none, GramPath::Auto, false, both)[0];
         let small = first(&work(4.0, 1.0));
-        assert_eq!((small.place, small.gram), (Place::Cpu, GramPath::Event));
-        assert_eq!(first(&work(1000.0, 100.0)).place, Place::Cuda);
+        assert_eq!((small.place, small.gram), (Processor::Cpu, GramPath::Event));
+        assert_eq!(first(&work(1000.0, 100.0)).place, Processor::Cuda);
         let least = crossover(&none, 20.0, 100.0, 0.00025).unwrap();
         assert!((1..1000).contains(&least), "{least}");
     }
@@ -369,7 +371,12 @@ mod tests {
         let mut options = TrainOptions::new(case.bank.clone());
         let choice = choose(&Device::cpu(), &case.data, &options, None);
         assert!(choice.placement.is_cpu() && choice.placement.fallback().is_none());
-        assert!(choice.alternatives.iter().all(|w| w.place == Place::Cpu));
+        assert!(
+            choice
+                .alternatives
+                .iter()
+                .all(|w| w.place == Processor::Cpu)
+        );
         options.gram = GramPath::Dense;
         let auto = Device::auto();
         let choice = choose(&auto, &case.data, &options, None);
@@ -397,7 +404,7 @@ mod tests {
                 }),
                 start: 0.0,
             };
-            problem.ways(&none, &[Place::Cuda])[0].seconds
+            problem.ways(&none, &[Processor::Cuda])[0].seconds
         };
         let (one, nine) = (seconds(vec![of(1.0)]), seconds(vec![of(9.0)]));
         assert!((seconds(vec![of(1.0), of(9.0)]) - one - nine).abs() < 1e-12);
@@ -410,7 +417,7 @@ mod tests {
         let none = Calibration::default();
         let work = work(300.0, 100.0);
         let n = work.features();
-        for place in [Place::Cpu, Place::Cuda] {
+        for place in [Processor::Cpu, Processor::Cuda] {
             let way = (place, GramPath::Event);
             let gram = work.gram_seconds(&none, place, GramPath::Event);
             let (solve, terms) = solve_terms(&work, place);
@@ -418,8 +425,8 @@ mod tests {
             let once = seconds(&work, &none, way, None);
             assert!((once - gram - solution).abs() < 1e-12);
             let transfer = match place {
-                Place::Cpu => 0.0,
-                Place::Cuda => none.seconds(&DOWNLOAD_CUDA, &[1.0, n * n]),
+                Processor::Cpu => 0.0,
+                Processor::Cuda => none.seconds(&DOWNLOAD_CUDA, &[1.0, n * n]),
             };
             let folded = |folds, solutions| {
                 let folding = FoldCost { folds, solutions };
@@ -457,21 +464,21 @@ mod tests {
             folding: None,
             start: 0.0,
         };
-        let best = |work: Work| problem(vec![work]).ways(&none, &[Place::Cpu])[0];
+        let best = |work: Work| problem(vec![work]).ways(&none, &[Processor::Cpu])[0];
         assert_eq!(best(sparse).gram, GramPath::Event);
         assert_eq!(best(busy).gram, GramPath::Dense);
         let both = problem(vec![sparse, busy]);
         let mixed = best(sparse).seconds + best(busy).seconds;
-        let uniform = both.ways(&none, &[Place::Cpu])[0].seconds;
+        let uniform = both.ways(&none, &[Processor::Cpu])[0].seconds;
         assert!(mixed < uniform);
         // A start between the two tells which of them was compared.
-        let cuda = |work: Work| problem(vec![work]).ways(&none, &[Place::Cuda])[0].seconds;
+        let cuda = |work: Work| problem(vec![work]).ways(&none, &[Processor::Cuda])[0].seconds;
         let late = Problem {
             start: (mixed + uniform) / 2.0 - cuda(sparse) - cuda(busy),
             ..problem(vec![sparse, busy])
         };
-        let both = &[Place::Cpu, Place::Cuda];
-        assert_eq!(late.quickest(&none, both), Some(Place::Cpu));
+        let both = &[Processor::Cpu, Processor::Cuda];
+        assert_eq!(late.quickest(&none, both), Some(Processor::Cpu));
     }
 
     #[test]

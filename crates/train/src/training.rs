@@ -119,7 +119,7 @@ impl Training {
     /// ([`choose`](super::choose)).
     ///
     /// # Errors
-    /// As [`train_on`], [`train_validated_on`], [`train_kinds_on`] and [`with_variance`];
+    /// As [`train_on`], [`train_validated_on`] and [`train_kinds_on`];
     /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
     pub fn run(
         &self,

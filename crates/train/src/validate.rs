@@ -71,7 +71,8 @@ pub fn train_validated<'d>(
 /// far.
 ///
 /// # Errors
-/// As [`train_on`](super::train_on) and [`folds`].
+/// As [`train_on`](super::train_on); [`ErrorKind::InvalidArgument`] for a number of folds that is out of
+/// range, and [`ErrorKind::InsufficientData`] for too few steps to make folds of.
 pub fn train_validated_on<'d>(
     device: &Device,
     data: impl Into<DatasetView<'d>>,

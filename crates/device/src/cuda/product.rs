@@ -162,13 +162,13 @@ mod tests {
             eprintln!("product: skipped: no CUDA device");
             return;
         };
-        struct Uncapped<'a>(&'a Context);
-        impl Drop for Uncapped<'_> {
+        struct CapLifted<'a>(&'a Context);
+        impl Drop for CapLifted<'_> {
             fn drop(&mut self) {
                 self.0.set_memory_cap(None);
             }
         }
-        let _uncapped = Uncapped(&context);
+        let _uncapped = CapLifted(&context);
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
         for (m, n, k) in [
             (1, 1, 1),

@@ -91,7 +91,7 @@ pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result
 /// True if estimates of `data` are a linear map of its filtered spikes: the decoder has no head, and holds
 /// no step for an artefact. Channels are matched by name; where that fails, yes.
 pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> bool {
-    if *decoder.head() != Head::Linear {
+    if *decoder.head() != Head::Linear || !decoder.limits().count_caps.is_empty() {
         return false;
     }
     let Some(blanking) = &decoder.limits().blanking else {

@@ -8,14 +8,14 @@ use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Kind of processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Processor {
     /// The CPU's threads.
     Cpu,
     /// A CUDA device.
     Cuda,
 }
 
-impl Place {
+impl Processor {
     /// `cpu` or `cuda`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -121,13 +121,13 @@ impl Work {
     }
 
     /// CostModel and terms of computing Γ and Υ by `path` ([`GramPath::Auto`]: dense) at `place`.
-    pub fn gram(&self, place: Place, path: GramPath) -> (&'static CostModel, Vec<f64>) {
+    pub fn gram(&self, place: Processor, path: GramPath) -> (&'static CostModel, Vec<f64>) {
         let (n, steps, threads) = (self.features(), self.steps, self.threads.max(1.0));
         let additions = self.spikes * self.filters * n;
         let (responses, products) = (steps * n, steps * n * n / 2.0);
         let behavior = steps * (self.outputs + 1.0);
         match (place, path) {
-            (Place::Cpu, GramPath::Event) => {
+            (Processor::Cpu, GramPath::Event) => {
                 // Tiles are what threads share: few channels are one tile, and one thread's.
                 let tiles =
                     self.filters * self.filters * (self.channels / WIDEST_TILE as f64).ceil();
@@ -142,15 +142,15 @@ impl Work {
                 ];
                 (&EVENT_CPU, terms.into())
             }
-            (Place::Cpu, _) => {
+            (Processor::Cpu, _) => {
                 let terms = [1.0, responses / threads, products / threads];
                 (&DENSE_CPU, terms.into())
             }
-            (Place::Cuda, GramPath::Event) => {
+            (Processor::Cuda, GramPath::Event) => {
                 let terms = [1.0, self.spikes, behavior, additions, n * n];
                 (&EVENT_CUDA, terms.into())
             }
-            (Place::Cuda, _) => {
+            (Processor::Cuda, _) => {
                 let terms = [1.0, self.spikes, behavior, responses, products, n * n];
                 (&DENSE_CUDA, terms.into())
             }
@@ -158,7 +158,7 @@ impl Work {
     }
 
     /// Seconds expected for Γ and Υ by `path` at `place`.
-    pub fn gram_seconds(&self, calibration: &Calibration, place: Place, path: GramPath) -> f64 {
+    pub fn gram_seconds(&self, calibration: &Calibration, place: Processor, path: GramPath) -> f64 {
         let (model, terms) = self.gram(place, path);
         calibration.seconds(model, &terms)
     }
@@ -168,11 +168,11 @@ impl Work {
     pub fn cheaper(
         &self,
         calibration: &Calibration,
-        place: Place,
+        place: Processor,
         low_pass: Option<LowPass>,
     ) -> GramPath {
         let seconds = |path| self.gram_seconds(calibration, place, path);
-        let event = low_pass.is_none() && !(self.weighted && place == Place::Cuda);
+        let event = low_pass.is_none() && !(self.weighted && place == Processor::Cuda);
         if event && seconds(GramPath::Event) < seconds(GramPath::Dense) {
             GramPath::Event
         } else {
@@ -187,7 +187,7 @@ pub fn cheaper<'d>(
     data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
     low_pass: Option<LowPass>,
-    place: Place,
+    place: Processor,
 ) -> GramPath {
     let data = &data.into();
     Work::new(data, bank).cheaper(&Calibration::current(), place, low_pass)

@@ -274,7 +274,7 @@ pub fn normal_equations<'d>(
     let data = &data.into();
     check(data)?;
     let path = match path {
-        GramPath::Auto => cost::cheaper(data, bank, low_pass, cost::Place::Cpu),
+        GramPath::Auto => cost::cheaper(data, bank, low_pass, cost::Processor::Cpu),
         GramPath::Event if low_pass.is_some() => {
             return Err(Error::argument(
                 "gram: expected the dense path (or auto) where there is a low-pass, got event: its responses are no PSC filter's",

@@ -1,14 +1,15 @@
 //! Decoders as ONNX: one step, its state in and out.
 //!
-//! Inputs `counts` (1, channels) float32, `state` (states, latents) float64 and, behind a head with a memory,
-//! `head_state` (1, outputs) float64; outputs `estimates` (1, outputs) float32, `state_out` and `head_state_out`. States
-//! are 0 at rest; each step's come out and go into the next. Metadata hold `step_seconds`, `delay_steps`, `channels` and
-//! `outputs` (names as JSON).
+//! Inputs are `counts` (1, channels) float32, `state` (states, latents) float64 and, behind a head with a memory,
+//! `head_state` float64: (1, outputs) or, of a recurrent decoder, (1, states). Outputs are `estimates` (1, outputs)
+//! float32, `state_out` and `head_state_out`. States are 0 at rest; each step's come out and go into the next. Metadata
+//! hold `step_seconds`, `delay_steps`, `channels` and `outputs` (names as JSON).
 //!
 //! PSC filters and low-pass are linear: with the drive d = counts · φ, a row a filter, the states s of one latent go to
 //! T·[s; d], and the latent is a row of the same matrix. The matrix is found by asking the filters themselves.
 
 mod proto;
+mod recurrent;
 
 use std::io::Write;
 use std::path::Path;
@@ -20,8 +21,8 @@ use betz_runtime::psc::{BINOMIAL, LowPassFilter};
 
 use self::proto::{DOUBLE, FLOAT, Graph};
 
-/// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift or a Kalman filter, with its blanking and the
-/// ranges of its outputs. Estimated variances, channel watches and sums that travel with it are left out.
+/// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift, a Kalman filter or a recurrent decoder, with its
+/// blanking, its caps of counts and the ranges of its outputs. Estimated variances, channel watches and sums that travel with it are left out.
 ///
 /// # Errors
 /// `InvalidArgument` for a decoder of another kind; those of its low-pass.
@@ -101,12 +102,22 @@ fn linear_engine(graph: &mut Graph, decoder: &Decoder) -> Result<String> {
     Ok(graph.node("Add", &[&sums, &intercept]))
 }
 
-/// Mean counts in place of an artefact's.
+/// Mean counts in place of an artefact's; others no larger than their caps.
 fn blanked(graph: &mut Graph, decoder: &Decoder, counts: String) -> String {
-    let Some(blanking) = &decoder.limits().blanking else {
-        return counts;
-    };
     let channels = decoder.channels();
+    let caps: Vec<f64> = (decoder.limits().count_caps.iter())
+        .map(|&cap| f64::from(cap))
+        .collect();
+    let capped = match caps.is_empty() {
+        true => counts.clone(),
+        false => {
+            let caps = graph.doubles(&[1, channels], &caps);
+            graph.node("Min", &[&counts, &caps])
+        }
+    };
+    let Some(blanking) = &decoder.limits().blanking else {
+        return capped;
+    };
     let mask: Vec<f64> = decoder
         .channel_mask()
         .iter()
@@ -120,7 +131,7 @@ fn blanked(graph: &mut Graph, decoder: &Decoder, counts: String) -> String {
     let many = graph.node("Greater", &[&total, &most]);
     let artefact = graph.node("Or", &[&few, &many]);
     let mean = graph.doubles(&[1, channels], &blanking.mean_counts);
-    graph.node("Where", &[&artefact, &mean, &counts])
+    graph.node("Where", &[&artefact, &mean, &capped])
 }
 
 /// From latents to outputs (1, outputs); its name.
@@ -163,10 +174,11 @@ fn head(graph: &mut Graph, decoder: &Decoder, latents: String) -> Result<String>
                 decoder.step_seconds(),
             ))
         }
+        Head::Recurrent(network) => Ok(recurrent::outputs(graph, network, &latents)),
         _ => Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
-                "ONNX: expected a decoder of the kind linear, lift or kalman, got {}",
+                "ONNX: expected a decoder of the kind linear, lift, kalman or recurrent, got {}",
                 decoder.kind()
             ),
         )),

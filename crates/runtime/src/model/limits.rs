@@ -99,7 +99,11 @@ impl Limits {
                 self.count_caps.len()
             ));
         }
-        match self.count_caps.iter().position(|&cap| !(cap > 0.0)) {
+        match self
+            .count_caps
+            .iter()
+            .position(|&cap| cap.is_nan() || cap <= 0.0)
+        {
             Some(channel) => refuse(format!(
                 "count_caps[{channel}]: expected a count above 0, got {}",
                 self.count_caps[channel]

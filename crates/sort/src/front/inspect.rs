@@ -53,7 +53,7 @@ pub(super) struct Inspect<'a> {
 }
 
 /// Result of the inspection.
-pub(super) struct Seen {
+pub(super) struct Inspection {
     /// A minimum below the threshold on some channel.
     pub(super) crossing: bool,
     /// The largest |voltage| of the newest row.
@@ -66,11 +66,11 @@ pub(super) const LOWEST: f32 = 0.3;
 pub(super) const HIGHEST: f32 = 10.0;
 
 impl WithSimd for Inspect<'_> {
-    type Output = Seen;
+    type Output = Inspection;
 
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
-    fn with_simd<S: Simd>(self, _: S) -> Seen {
+    fn with_simd<S: Simd>(self, _: S) -> Inspection {
         let mut hits = [0_u32; LANES];
         let mut largest = [0.0_f32; LANES];
         let chunks = self.row.len() / LANES;
@@ -99,7 +99,7 @@ impl WithSimd for Inspect<'_> {
                 }
             }
         }
-        Seen {
+        Inspection {
             crossing: hits.iter().any(|h| *h != 0),
             largest: largest.iter().fold(0.0, |most, l| l.max(most)),
         }

@@ -3,7 +3,7 @@
 use betz_base::{Result, memory};
 
 use super::Grid;
-use super::search::{Found, Nodes, Search, error_bound};
+use super::search::{NearestNodes, Nodes, Search, error_bound};
 use super::smooth::Smoother;
 use super::trainer::{NO_MASS, PassSums, Trainer};
 
@@ -13,7 +13,7 @@ pub(super) struct Winners {
     dims: usize,
     search: Search,
     nodes: Nodes,
-    found: Found,
+    found: NearestNodes,
     exact: bool,
 }
 
@@ -25,7 +25,7 @@ impl Winners {
             samples,
             dims,
             nodes: Nodes::new(),
-            found: Found::default(),
+            found: NearestNodes::default(),
             exact,
         })
     }

@@ -48,7 +48,7 @@ pub(super) struct Nodes {
 
 /// Result of a search for each sample.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct NearestNodes {
     /// The nearest node.
     pub(super) winners: Vec<u32>,
     /// Its x·w − ½‖w‖².
@@ -113,7 +113,7 @@ impl Search {
     }
 
     /// Finds every sample's winner on rayon's current pool.
-    pub(super) fn find(&self, nodes: &Nodes, found: &mut Found) {
+    pub(super) fn find(&self, nodes: &Nodes, found: &mut NearestNodes) {
         let rows = self.shape.rows;
         found.winners.resize(self.samples, 0);
         found.scores.resize(self.samples, 0.0);
@@ -330,7 +330,7 @@ mod tests {
                 };
                 let (x, w) = (draw(samples * dims), draw(nodes * dims));
                 let search = Search::with_arch(&x, dims, arch).unwrap();
-                let (mut packed, mut found) = (Nodes::new(), Found::default());
+                let (mut packed, mut found) = (Nodes::new(), NearestNodes::default());
                 search.pack(&w, &mut packed);
                 search.find(&packed, &mut found);
                 for (s, x) in x.chunks(dims).enumerate() {

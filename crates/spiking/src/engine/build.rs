@@ -14,7 +14,7 @@ const SOURCES: usize = 128;
 
 /// Facts about the build, besides the parts.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Built {
+pub(super) struct BuildReport {
     pub(crate) synapses: u64,
     pub(super) hash: u64,
     /// Largest sum of a target's weights, in units.
@@ -46,7 +46,7 @@ pub(super) fn synapses(
     parts: &mut [Part],
     normal: &Normal,
     listener: &dyn Progress,
-) -> Result<Built> {
+) -> Result<BuildReport> {
     let wirings = (0..network.projections.len())
         .into_par_iter()
         .map(|i| Wiring::new(network, i, plan.weight_unit))
@@ -65,7 +65,7 @@ pub(super) fn synapses(
     reserve(network, plan, &wirings, &maker.matrix, parts)?;
     let neurons = network.neurons() as usize;
     let stage = "building synapses";
-    let mut built = Built::default();
+    let mut built = BuildReport::default();
     let at_once = SOURCES * 4 * rayon::current_num_threads().max(1);
     for begin in (0..neurons).step_by(at_once) {
         progress::check(listener, stage)?;

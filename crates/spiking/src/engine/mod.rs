@@ -23,7 +23,7 @@ use betz_device::{Device, Placement, Ran, Work};
 use crate::neuron::Constants;
 use crate::plan::Plan;
 use crate::spec::{Network, Neuron};
-use build::Built;
+use build::BuildReport;
 use device::OnDevice;
 use threads::Threads;
 
@@ -90,7 +90,7 @@ pub struct Engine {
 /// A machine that steps a network: threads, or a device.
 trait Machine: fmt::Debug + Send {
     /// The synapses it has.
-    fn built(&self) -> Built;
+    fn built(&self) -> BuildReport;
     /// Threads it uses.
     fn threads(&self) -> usize;
     /// Runs the steps of `span`, or fewer when `listener` cancels; the step it ended at.

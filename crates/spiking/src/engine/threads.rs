@@ -10,7 +10,7 @@ use pulp::Arch;
 use rayon::prelude::*;
 
 use super::barrier::Barrier;
-use super::build::{self, Built};
+use super::build::{self, BuildReport};
 use super::deliver::Deliver;
 use super::part::{Part, Trace};
 use super::update::Update;
@@ -44,7 +44,7 @@ pub(super) struct Threads {
     /// Spikes by (step modulo their number, thread).
     lists: Vec<Vec<RwLock<Vec<u32>>>>,
     block: u64,
-    built: Built,
+    built: BuildReport,
     recorded: usize,
     timed: bool,
     neurons: usize,
@@ -98,7 +98,7 @@ impl Threads {
 }
 
 impl Machine for Threads {
-    fn built(&self) -> Built {
+    fn built(&self) -> BuildReport {
         self.built
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::pass::Packing;
 use super::random::Random;
-use super::samples::{LARGEST_INPUT, Samples, Scaling};
+use super::samples::{Samples, Scaling};
 
 /// How the steps of a recording are shown to a network in training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -203,7 +203,7 @@ impl Batch {
         let rows = self.inputs.chunks_exact_mut(channels.max(1));
         for (row, &step) in rows.zip(&self.steps) {
             for (channel, count) in samples.counts(step) {
-                row[channel] = (count * scaling.factors[channel]).min(LARGEST_INPUT);
+                row[channel] = scaling.input(channel, count);
             }
         }
     }
@@ -245,7 +245,7 @@ impl Batch {
                     continue;
                 }
                 let count = thin(count, thinned[sequence], random);
-                row[channel] = (count * scaling.factors[channel]).min(LARGEST_INPUT);
+                row[channel] = scaling.input(channel, count);
             }
             if recipe.noise > 0.0 {
                 row.iter_mut()

@@ -33,7 +33,7 @@ use pass::{Pass, Work};
 use pulp::Arch;
 use random::Random;
 use rayon::prelude::*;
-use samples::{LARGEST_INPUT, Samples, Scaling};
+use samples::{Samples, Scaling};
 use shape::{GATES, Layer, Shape};
 
 /// Units of a layer are multiples of this: whole vectors.
@@ -300,12 +300,7 @@ impl Trained {
         record.steps = steps.filter(|&step| samples.labels(step).is_some()).count() as u64;
         let mask: Vec<bool> = self.scaling.factors.iter().map(|&f| f > 0.0).collect();
         let mut limits = limits(data, &mask);
-        limits.count_caps = (self.scaling.factors.iter())
-            .map(|&factor| match factor {
-                0.0 => f32::INFINITY,
-                _ => LARGEST_INPUT / factor,
-            })
-            .collect();
+        limits.count_caps.clone_from(&self.scaling.caps);
         let bank = FilterBank::new(vec![Filter {
             tau_seconds: data.step_seconds / PARTS,
             order: 0,

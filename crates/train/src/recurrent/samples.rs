@@ -8,8 +8,11 @@ use betz_recording::{DatasetView, Segment};
 /// Added to a channel's standard deviation, in counts per step: a channel that hardly fires is not blown up.
 const LEAST_DEVIATION: f64 = 0.05;
 
-/// A channel's scaled count is cut here: in standard deviations of training.
-pub(super) const LARGEST_INPUT: f32 = 5.0;
+/// Largest input of a channel, in its standard deviations, unless its mean is near it.
+const LARGEST_INPUT: f64 = 5.0;
+
+/// A channel's largest input lies at least so many standard deviations above its mean.
+const ABOVE_MEAN: f64 = 3.0;
 
 /// Counts of each step, those of one channel added up, and the labels that belong to the steps.
 pub(super) struct Samples<'a> {
@@ -105,17 +108,23 @@ impl<'a> Samples<'a> {
                     .for_each(|(m, &label)| m.add(label));
             }
         }
-        let factors = inputs.iter().map(|channel| match channel.deviation(steps) {
-            0.0 => 0.0,
-            deviation => (1.0 / (deviation + LEAST_DEVIATION)) as f32,
-        });
+        let (mut factors, mut caps) = (Vec::new(), Vec::new());
+        for channel in &inputs {
+            let deviation = channel.deviation(steps);
+            let unit = deviation + LEAST_DEVIATION;
+            let cap = (LARGEST_INPUT * unit).max(channel.sum / steps + ABOVE_MEAN * unit);
+            let changes = deviation > 0.0;
+            factors.push(if changes { (1.0 / unit) as f32 } else { 0.0 });
+            caps.push(if changes { cap as f32 } else { f32::INFINITY });
+        }
         // An output that does not change keeps its units: it is learned as its mean.
         let label_deviations = labels.iter().map(|m| match m.deviation(labelled) {
             0.0 => 1.0,
             deviation => deviation,
         });
         Scaling {
-            factors: factors.collect(),
+            factors,
+            caps,
             label_deviations: label_deviations.collect(),
             label_means: labels
                 .iter()
@@ -130,6 +139,8 @@ impl<'a> Samples<'a> {
 pub(super) struct Scaling {
     /// s_c, one per channel; 0 for one that never changes.
     pub(super) factors: Vec<f32>,
+    /// Largest count of each channel that is told from larger ones; infinity for one that never changes.
+    pub(super) caps: Vec<f32>,
     pub(super) label_means: Vec<f64>,
     pub(super) label_deviations: Vec<f64>,
 }
@@ -155,6 +166,14 @@ impl Moments {
         } else {
             0.0
         }
+    }
+}
+
+impl Scaling {
+    /// The input of `channel` for `count`.
+    #[inline]
+    pub(super) fn input(&self, channel: usize, count: f32) -> f32 {
+        count.min(self.caps[channel]) * self.factors[channel]
     }
 }
 

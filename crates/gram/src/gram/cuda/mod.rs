@@ -163,7 +163,7 @@ impl<'a> Request<'a> {
             low_pass,
             delay_steps,
             path: match either {
-                true => cost::cheaper(data, bank, low_pass, cost::Place::Cuda),
+                true => cost::cheaper(data, bank, low_pass, cost::Processor::Cuda),
                 false => path,
             },
             either,

@@ -26,7 +26,7 @@ use betz_device::Placement;
 use betz_device::cuda::Context;
 use betz_kernels::spiking;
 
-use super::build::Built;
+use super::build::BuildReport;
 use super::part::Group;
 use super::{Machine, Options, Phases};
 use crate::plan::Plan;
@@ -40,7 +40,7 @@ use share::{Share, introduce, longest_filter};
 #[derive(Debug)]
 pub(super) struct OnDevice {
     shares: Vec<Share>,
-    built: Built,
+    built: BuildReport,
     /// Synapses of each neuron.
     degrees: Vec<u32>,
     seed: u64,
@@ -134,7 +134,7 @@ impl OnDevice {
             shares.push(Share::build(context, job, plan, design, part)?);
         }
         introduce(&mut shares, plan)?;
-        let mut built = Built::default();
+        let mut built = BuildReport::default();
         let mut degrees = vec![0; plan.neurons as usize];
         for share in &shares {
             let own = share.wired.built;
@@ -198,7 +198,7 @@ fn groups(network: &Network, plan: &Plan) -> Result<Vec<Group>> {
 }
 
 impl Machine for OnDevice {
-    fn built(&self) -> Built {
+    fn built(&self) -> BuildReport {
         self.built
     }
 

@@ -9,7 +9,7 @@ use betz_kernels::{Cells, spiking};
 use super::super::part::{Group, Start};
 use super::design::{Design, Shape};
 use super::job::{Job, Part};
-use super::wire::Wired;
+use super::wire::DeviceSynapses;
 use crate::plan::Plan;
 use crate::spec::Population;
 
@@ -22,7 +22,7 @@ pub(super) struct Share {
     pub(super) part: Part,
     pub(super) neurons: usize,
     pub(super) state: State,
-    pub(super) wired: Wired,
+    pub(super) wired: DeviceSynapses,
     /// Blocks that have arrived at the barrier.
     pub(super) arrived: u32,
 }
@@ -57,7 +57,7 @@ impl Share {
         mut design: Design,
         part: Part,
     ) -> Result<Self> {
-        let wired = Wired::make(context, job, plan, &mut design, part)?;
+        let wired = DeviceSynapses::make(context, job, plan, &mut design, part)?;
         let kernel = design.load(context, job.groups, job.options)?;
         let state = State::new(context, job, &design, part)?;
         Ok(Self {

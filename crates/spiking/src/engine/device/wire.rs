@@ -9,7 +9,7 @@ use betz_kernels::spiking::{
 use betz_kernels::{Blocks, Wires};
 use rayon::prelude::*;
 
-use super::super::build::{Built, check_sum};
+use super::super::build::{BuildReport, check_sum};
 use super::super::part::Group;
 use super::design::Design;
 use super::job::{Job, Part};
@@ -26,18 +26,18 @@ const STAGE: &str = "building synapses";
 
 /// A network's synapses on a device.
 #[derive(Debug)]
-pub(super) struct Wired {
+pub(super) struct DeviceSynapses {
     /// Where the rows begin, by source and block.
     pub(super) offsets: Buffer<u32>,
     /// Quads and rows, or pairs of words.
     pub(super) words: Buffer<u32>,
-    pub(super) built: Built,
+    pub(super) built: BuildReport,
     /// Synapses of each neuron, with targets on this device.
     pub(super) degrees: Vec<u32>,
 }
 
 /// A projection as the device gets it.
-enum Projected {
+enum DeviceProjection {
     Drawn {
         wires: Buffer<Wires>,
         degrees: Buffer<u32>,
@@ -65,7 +65,7 @@ impl RowTables {
         &mut self,
         context: &Context,
         job: &Job<'_>,
-        projections: &[Projected],
+        projections: &[DeviceProjection],
         table: &Buffer<f32>,
         sums: &mut Buffer<u64>,
         found: &mut Buffer<u64>,
@@ -75,7 +75,7 @@ impl RowTables {
         for (p, projection) in projections.iter().enumerate() {
             job.listener.update(STAGE, p as u64, passes(job.network));
             match projection {
-                Projected::Drawn {
+                DeviceProjection::Drawn {
                     wires,
                     degrees,
                     sources,
@@ -97,7 +97,7 @@ impl RowTables {
                         found: found.update(),
                     },
                 )?,
-                Projected::Listed {
+                DeviceProjection::Listed {
                     ends,
                     strengths,
                     many,
@@ -128,7 +128,7 @@ impl RowTables {
         &mut self,
         context: &Context,
         job: &Job<'_>,
-        projections: &[Projected],
+        projections: &[DeviceProjection],
         table: &Buffer<f32>,
         (deep, words): (u32, &mut Buffer<u32>),
     ) -> Result<()> {
@@ -139,7 +139,7 @@ impl RowTables {
             job.listener
                 .update(STAGE, (projections.len() + p) as u64, passes(job.network));
             match projection {
-                Projected::Drawn {
+                DeviceProjection::Drawn {
                     wires,
                     degrees,
                     sources,
@@ -161,7 +161,7 @@ impl RowTables {
                         words: words.update(),
                     },
                 )?,
-                Projected::Listed {
+                DeviceProjection::Listed {
                     ends,
                     strengths,
                     many,
@@ -193,7 +193,7 @@ fn passes(network: &Network) -> u64 {
     2 * network.projections.len() as u64
 }
 
-impl Wired {
+impl DeviceSynapses {
     pub(super) fn make(
         context: &Context,
         job: Job<'_>,
@@ -285,7 +285,7 @@ impl Wired {
             degrees: context.download(&degrees, neurons)?,
             offsets: tables.offsets,
             words,
-            built: Built {
+            built: BuildReport {
                 synapses,
                 hash: found[spiking::WIRE_HASH],
                 largest_sum,
@@ -307,7 +307,7 @@ fn projected(
     index: usize,
     unit: f64,
     normal: &Normal,
-) -> Result<Projected> {
+) -> Result<DeviceProjection> {
     let Some((wires, total)) = Wiring::drawn(network, index, unit)? else {
         let wiring = Wiring::new(network, index, unit)?;
         return listed(context, &wiring, normal);
@@ -326,7 +326,7 @@ fn projected(
             },
         )?;
     }
-    Ok(Projected::Drawn {
+    Ok(DeviceProjection::Drawn {
         wires: context.upload(&[wires])?,
         degrees,
         sources: wires.sources,
@@ -334,7 +334,7 @@ fn projected(
 }
 
 /// Rows made on the host.
-fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<Projected> {
+fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<DeviceProjection> {
     let starts: Vec<u32> = (0..wiring.sources).step_by(SOURCES as usize).collect();
     let batches: Vec<(Vec<u32>, Vec<u32>)> = (starts.into_par_iter())
         .map(|start| {
@@ -363,7 +363,7 @@ fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<Project
         context.upload_into(own_strengths, &mut strengths, at)?;
         at += own_strengths.len();
     }
-    Ok(Projected::Listed {
+    Ok(DeviceProjection::Listed {
         ends,
         strengths,
         many: many as u64,
