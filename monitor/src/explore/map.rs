@@ -74,7 +74,7 @@ pub struct MapUnit {
 /// A map that is shown. Copies are the same map: whoever trains it keeps one, and [`show`](Self::show)s its stages.
 ///
 /// ```
-/// use betz_monitor::{MapErrors, MapShape, MapStage, Mapped};
+/// use betz_monitor::{MapErrors, MapShape, MapStage, MapView};
 ///
 /// let shape = MapShape { rows: 2, columns: 3, hexagonal: true, torus: false, dims: 1 };
 /// let map = MapView::new("six nodes", shape)?;
