@@ -1,11 +1,15 @@
 //! Sequences of an epoch, and what training does to their counts: a network that has met thinned, lost and noisy
 //! channels goes on when they come.
 
+use std::iter::once;
 use std::ops::Range;
 
 use super::pass::Packing;
 use super::random::Random;
 use super::samples::{Samples, Scaling};
+
+/// Runs of steps that are gone through without a reset between them.
+pub(super) type Sequence = Vec<Range<usize>>;
 
 /// How the steps of a recording are shown to a network in training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,11 +83,7 @@ impl Recipe {
 
 impl Sequences {
     /// The sequences of one epoch over `runs`, each a list of steps in a row, cut into batches.
-    pub(super) fn epoch(
-        self,
-        runs: &[Range<usize>],
-        random: &mut Random,
-    ) -> Vec<Vec<Vec<Range<usize>>>> {
+    pub(super) fn epoch(self, runs: &[Range<usize>], random: &mut Random) -> Vec<Vec<Sequence>> {
         let steps: usize = runs.iter().map(Range::len).sum();
         match self {
             Self::Joined {
@@ -93,7 +93,7 @@ impl Sequences {
             } => {
                 let mut order: Vec<usize> = (0..runs.len()).collect();
                 random.shuffle(&mut order);
-                let mut sequences: Vec<Vec<Range<usize>>> = Vec::new();
+                let mut sequences: Vec<Sequence> = Vec::new();
                 let mut goes_on = false;
                 for run in order {
                     match sequences.last_mut() {
@@ -124,7 +124,7 @@ impl Sequences {
                     let run = run.cloned().unwrap_or_default();
                     let length = window.min(run.len());
                     let start = run.start + at.min(run.len() - length);
-                    vec![start..start + length]
+                    once(start..start + length).collect()
                 });
                 let sequences: Vec<_> = sequences.collect();
                 sequences.chunks(batch).map(<[_]>::to_vec).collect()
@@ -147,7 +147,7 @@ impl Sequences {
 }
 
 /// `sequences` in order, as many to a batch as reach `most_steps`.
-fn in_batches(sequences: Vec<Vec<Range<usize>>>, most_steps: usize) -> Vec<Vec<Vec<Range<usize>>>> {
+fn in_batches(sequences: Vec<Sequence>, most_steps: usize) -> Vec<Vec<Sequence>> {
     let mut batches = vec![Vec::new()];
     let mut steps = 0;
     for sequence in sequences {
@@ -178,7 +178,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Packs `sequences`, the longest first; those of one length stay in order.
-    pub(super) fn pack(&mut self, sequences: &[Vec<Range<usize>>]) {
+    pub(super) fn pack(&mut self, sequences: &[Sequence]) {
         let mut flat: Vec<Vec<usize>> = sequences
             .iter()
             .map(|runs| runs.iter().cloned().flatten().collect())

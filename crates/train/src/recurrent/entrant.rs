@@ -1,9 +1,9 @@
 //! The recurrent decoder in cross-validation.
 
-use std::ops::Range;
+use std::iter::once;
 use std::sync::atomic::AtomicU64;
 
-use super::batch::Recipe;
+use super::batch::{Recipe, Sequence};
 use super::samples::{Samples, runs};
 use super::{Epochs, Sizes, has_trials, train};
 use crate::folds::Part;
@@ -66,13 +66,15 @@ impl Entrant {
             done: AtomicU64::new(0),
             total: (folds.len() * sizes.members * recipe.epochs) as u64,
         };
-        let of_folds: Result<Vec<Vec<(usize, Vec<f32>)>>> = (0..folds.len())
+        // Steps that a fold holds out, and their estimates.
+        type Rows = Vec<(usize, Vec<f32>)>;
+        let of_folds: Result<Vec<Rows>> = (0..folds.len())
             .into_par_iter()
             .map(|k| {
                 let others = folds.iter().enumerate().filter(|(other, _)| *other != k);
                 let training = runs(others.flat_map(|(_, parts)| parts).map(|part| part.segment));
                 let trained = train(&samples, &training, (&sizes, &recipe), &epochs)?;
-                let held: Vec<Vec<Range<usize>>> = folds[k].iter().map(sequence).collect();
+                let held: Vec<Sequence> = folds[k].iter().map(sequence).collect();
                 let mut rows = Vec::new();
                 trained.estimate(&samples, &held, |step, row| {
                     rows.push((step, row.iter().map(|&v| v as f32).collect()));
@@ -138,6 +140,6 @@ impl Entrant {
 }
 
 /// The steps of a part that is held out, with the history before it.
-fn sequence(part: &Part) -> Vec<Range<usize>> {
-    vec![part.from as usize..part.segment.stop as usize]
+fn sequence(part: &Part) -> Sequence {
+    once(part.from as usize..part.segment.stop as usize).collect()
 }

@@ -171,8 +171,7 @@ impl Optimiser {
     fn step(&mut self, arch: Arch, gradient: &[f32]) -> bool {
         let square: f64 = gradient.iter().map(|&g| f64::from(g) * f64::from(g)).sum();
         self.step += 1;
-        // Neither an infinite norm nor one that is no number.
-        if !(square < OVERFLOW) {
+        if square.is_nan() || square >= OVERFLOW {
             return false;
         }
         let shorten = (LONGEST_GRADIENT / (square.sqrt() + 1e-6)).min(1.0) as f32;

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fit::checked;
 use crate::limits::limits;
-use batch::{Batch, Recipe};
+use batch::{Batch, Recipe, Sequence};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_recording::DatasetView;
@@ -172,7 +172,7 @@ impl Trained {
     fn estimate(
         &self,
         samples: &Samples<'_>,
-        sequences: &[Vec<Range<usize>>],
+        sequences: &[Sequence],
         mut each: impl FnMut(usize, &[f64]),
     ) {
         let (mut batch, mut work) = (Batch::default(), Work::default());
@@ -215,7 +215,7 @@ impl Trained {
     /// Steps after which estimates no longer tell how the states began, over the first steps of `runs`.
     fn memory_steps(&self, samples: &Samples<'_>, runs: &[Range<usize>]) -> u64 {
         let steps = runs.iter().cloned().flatten().take(MOST_MEMORY);
-        let sequence: Vec<Range<usize>> = steps.map(|step| step..step + 1).collect();
+        let sequence: Sequence = steps.map(|step| step..step + 1).collect();
         let mut batch = Batch::default();
         batch.pack(&[sequence]);
         batch.fill(samples, &self.scaling);
@@ -229,12 +229,11 @@ impl Trained {
                 .collect();
             pass.forward(&mut other, None, Some(&start));
             let pairs = rest.estimates.iter().zip(&other.estimates);
-            let last = pairs
-                .enumerate()
-                .filter(|(_, (a, b))| (**a - **b).abs() > FORGOTTEN)
-                .map(|(i, _)| i / self.shape.columns + 1)
-                .last();
-            longest = longest.max(last.unwrap_or(0));
+            let apart = pairs
+                .map(|(a, b)| (a - b).abs() > FORGOTTEN)
+                .collect::<Vec<bool>>();
+            let last = apart.iter().rposition(|&apart| apart);
+            longest = longest.max(last.map_or(0, |i| i / self.shape.columns + 1));
         }
         longest as u64 + 1
     }

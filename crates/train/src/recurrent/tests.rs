@@ -82,7 +82,7 @@ fn trained_by(
 }
 
 /// R² of both outputs over `sequences`, each from rest.
-fn r2(trained: &Trained, samples: &Samples<'_>, sequences: &[Vec<Range<usize>>]) -> [f64; 2] {
+fn r2(trained: &Trained, samples: &Samples<'_>, sequences: &[Sequence]) -> [f64; 2] {
     let mut pairs = Vec::new();
     trained.estimate(samples, sequences, |step, row| {
         let labels = samples.labels(step).unwrap();
@@ -107,7 +107,7 @@ fn a_network_learns_and_is_not_lost_without_resets() {
         ..Recipe::TRIALS
     };
     let trained = trained_by(&recipe, &samples, training, &sizes(&[32], 1));
-    let apart: Vec<Vec<Range<usize>>> = held.iter().map(|run| vec![run.clone()]).collect();
+    let apart: Vec<Sequence> = held.iter().map(|run| vec![run.clone()]).collect();
     let scores = r2(&trained, &samples, &apart);
     assert!(scores[0] > 0.9 && scores[1] > 0.8, "{scores:?}");
     let joined = r2(&trained, &samples, &[held.to_vec()]);
@@ -154,7 +154,7 @@ fn the_decoder_steps_as_its_networks_estimate() {
             );
             let mut session = Session::open(&decoder, SessionConfig::default()).unwrap();
             let mut out = [0.0; 2];
-            let apart: Vec<Vec<Range<usize>>> = all.iter().map(|run| vec![run.clone()]).collect();
+            let apart: Vec<Sequence> = all.iter().map(|run| vec![run.clone()]).collect();
             let mut expected = vec![[0.0; 2]; data.steps];
             trained.estimate(&samples, &apart, |step, row| {
                 expected[step].copy_from_slice(row)
