@@ -9,7 +9,7 @@ use crate::report;
 
 pub use crate::commands::mine::args::Mine;
 pub use crate::commands::network::args::Compute as Network;
-use crate::commands::train::args::Train;
+pub use crate::commands::train::args::Train;
 
 /// Starts the clock and the threads: as many as the system or `RAYON_NUM_THREADS` gives.
 pub fn begin() {
@@ -26,11 +26,11 @@ pub fn exit_code(error: &Error) -> u8 {
     crate::exit_code(error)
 }
 
-/// Bytes of a stretch at work where nothing is said.
+/// Bytes of a chunk at work if `--memory` is not given.
 const MEMORY: u64 = 1 << 30;
 
-/// `betz train`, in stretches that the team shares out; the first process writes the model. The same bits whatever the
-/// team, for the same `--memory`, by which the recording is cut.
+/// `betz train`, in chunks that the team shares out; the first process writes the model. Its bits are the same for any
+/// team with the same `--memory`, which decides where the recording is cut.
 ///
 /// # Errors
 /// As the command's, and the team's.

@@ -28,16 +28,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train a linear decoder, as `betz train --memory` does: each rank sums its stretches of the recording. The model
+    /// Train a linear decoder, as `betz train --memory` does: each rank sums its chunks of the recording. The model
     /// is the same, to the last bit, for any number of ranks
     Train(Box<cluster::Train>),
     /// Mine frequent episodes, as `betz mine` does: each rank holds all events, and counts its share of the candidates
-    /// and of the surrogates; with --memory each rank reads its part of the recording's time, in stretches. The list is
+    /// and of the surrogates; with --memory each rank reads its part of the recording's time, in chunks. The list is
     /// the same for any number of ranks
     Mine(Box<cluster::Mine>),
     /// Compute a correlation network, as `betz network compute` does: each rank computes its share of the windows, and
-    /// of the pairs of a window that is shared. The
-    /// network is the same, to the last bit, for any number of ranks
+    /// of the pairs of a window that is shared. The network is the same, to the last bit, for any number of ranks
     Network(Box<cluster::Network>),
 }
 

@@ -258,7 +258,8 @@ fn counts_above_their_caps_are_taken_for_the_caps() {
 fn networks_that_make_no_sense_are_refused() {
     let good = recurrent(&mut rng(95), Cell::Gru, &[8, 4], 2);
     let parts = with_head(96, good.clone()).into_parts();
-    let cases: [(&str, fn(&mut Recurrent)); 12] = [
+    type Spoil = fn(&mut Recurrent);
+    let cases: [(&str, Spoil); 12] = [
         ("layers: expected 1 to 8, got 0", |r| r.units.clear()),
         ("units of layer 1: expected 1 to 1024", |r| r.units[1] = 0),
         ("units of layer 0", |r| r.units[0] = 2000),

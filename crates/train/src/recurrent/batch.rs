@@ -319,7 +319,8 @@ mod tests {
     #[test]
     fn packing_keeps_every_step_in_its_order() {
         let mut batch = Batch::default();
-        batch.pack(&[vec![0..2], vec![10..13, 20..22], vec![30..33]]);
+        let whole = |run| once(run).collect::<Sequence>();
+        batch.pack(&[whole(0..2), vec![10..13, 20..22], whole(30..33)]);
         assert_eq!(batch.packing.count, [3, 3, 2, 1, 1]);
         assert_eq!(batch.steps, [10, 30, 0, 11, 31, 1, 12, 32, 20, 21]);
     }
