@@ -24,7 +24,7 @@ pub(crate) trait Handle {
 
 /// Runs a call that has no handle yet.
 pub(crate) fn run(call: impl FnOnce() -> Result<()>) -> betz_status {
-    let _uncancelled = Uncancelled::begin();
+    let _guard = CancellationGuard::begin();
     Shortage::begin();
     // Unwind-safe: without a handle nothing outlives the call but what it has written out, and
     // that is written last.
@@ -70,14 +70,14 @@ pub(crate) unsafe fn wait_on<H: Handle>(
     handle: *const H,
     call: impl FnOnce(&H) -> Result<()>,
 ) -> betz_status {
-    let _uncancelled = Uncancelled::begin();
+    let _guard = CancellationGuard::begin();
     // SAFETY: the caller's promise.
     unsafe { run_on(handle, call) }
 }
 
 /// While it lives, the calling thread is not cancelled: unwinding by `pthread_cancel` through Rust would end the
 /// process. A request made meanwhile acts at the thread's next cancellation point.
-struct Uncancelled(#[cfg(target_os = "linux")] std::ffi::c_int);
+struct CancellationGuard(#[cfg(target_os = "linux")] std::ffi::c_int);
 
 #[cfg(target_os = "linux")]
 mod cancellation {
@@ -90,7 +90,7 @@ mod cancellation {
     }
 }
 
-impl Uncancelled {
+impl CancellationGuard {
     fn begin() -> Self {
         #[cfg(target_os = "linux")]
         {
@@ -107,7 +107,7 @@ impl Uncancelled {
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Uncancelled {
+impl Drop for CancellationGuard {
     fn drop(&mut self) {
         let mut within = 0;
         // SAFETY: as above, and the state is one that the call above gave.
@@ -144,7 +144,7 @@ impl Drop for PoisonGuard<'_> {
 
 /// Runs a destructor, whose panic can only be swallowed.
 pub(crate) fn run_free(free: impl FnOnce()) {
-    let _uncancelled = Uncancelled::begin();
+    let _guard = CancellationGuard::begin();
     if let Err(panic) = catch_unwind(AssertUnwindSafe(free)) {
         panicked(panic);
     }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn may_be_cancelled() -> bool {
-        let within = Uncancelled::begin();
+        let within = CancellationGuard::begin();
         within.0 != cancellation::DISABLE
     }
 

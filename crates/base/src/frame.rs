@@ -15,7 +15,7 @@
 use std::ops::RangeInclusive;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::Reader;
+use crate::wire::{Reader, Writer};
 
 /// Bytes before the payload.
 pub const HEADER: usize = 20;
@@ -126,10 +126,25 @@ fn word<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..offset + N)?.try_into().ok()
 }
 
+impl Writer {
+    /// A writer of a frame's payload, to be finished with [`seal`](Self::seal).
+    pub fn framed() -> Self {
+        Self {
+            bytes: vec![0; HEADER],
+        }
+    }
+
+    /// The whole frame around the payload written so far.
+    pub fn seal(mut self, content: Content, version: u32) -> Vec<u8> {
+        self.bytes.extend_from_slice(&[0; OVERHEAD - HEADER]);
+        seal(content, version, &mut self.bytes);
+        self.bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Writer;
 
     const CONTENT: Content = Content {
         magic: *b"BETZTEST",

@@ -6,7 +6,6 @@
 use std::fmt::{Display, Write};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::frame::{Content, HEADER, OVERHEAD, seal};
 
 /// Appends to a list of bytes.
 #[derive(Debug, Default)]
@@ -16,20 +15,6 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer of a frame's payload, to be finished with [`seal`](Self::seal).
-    pub fn framed() -> Self {
-        Self {
-            bytes: vec![0; HEADER],
-        }
-    }
-
-    /// The whole frame around the payload written so far.
-    pub fn seal(mut self, content: Content, version: u32) -> Vec<u8> {
-        self.bytes.extend_from_slice(&[0; OVERHEAD - HEADER]);
-        seal(content, version, &mut self.bytes);
-        self.bytes
-    }
-
     /// One byte: 1 for true.
     pub fn flag(&mut self, value: bool) {
         self.bytes.push(u8::from(value));
