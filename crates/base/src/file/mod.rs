@@ -5,10 +5,9 @@
 //! write_atomically, create_atomically   after it: beside the old file, then in its place; into a pipe as it is
 //! ```
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::Path;
-use std::time::Duration;
 
 mod plan;
 mod target;
@@ -163,6 +162,9 @@ fn pour(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
