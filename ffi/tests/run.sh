@@ -201,6 +201,11 @@ examples() {
         ./train model.betz 2>/dev/null
         ./decode model.betz 1000 | tail -1
         diff <(./decode model.betz 50 2>/dev/null) <(./decode_static model.betz 50 2>/dev/null)
+        # The linker leaves out what a program does not call.
+        local size
+        size=$(stat -Lc %s decode_static)
+        [ "$profile" != release ] || [ "$size" -le 4000000 ] ||
+            { echo "decode_static: expected at most 4000000 bytes, got $size"; return 1; }
         ./mine
         ./sort "$data/array.sorter" 40
         ./controller model.betz --seconds 1
