@@ -333,7 +333,7 @@ unsafe fn fit(
         };
         // However small the work is, the function is asked before it and after it.
         progress.ask("begun", 0)?;
-        let trained = training.run(&data, &device, &progress)?;
+        let trained = training.run_linear(&data, &device, &progress)?;
         progress.ask("done", 1)?;
         Ok(trained.decoder)
     })?;

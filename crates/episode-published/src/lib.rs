@@ -1,7 +1,7 @@
 //! The published ways to count frequent episodes of spikes, each made exact.
 //!
 //! They are here so that the papers' tables can be made again and compared with
-//! [`LatestStart`](betz_episode::count::LatestStart), which is faster on every input measured. Where the printed
+//! [`LatestStart`], which is faster on every input measured. Where the printed
 //! algorithm is not exact it is mended; each file's source says where. All are tested against the
 //! [oracle](betz_episode::oracle).
 //!

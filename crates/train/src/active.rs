@@ -97,6 +97,13 @@ pub(crate) fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Resu
         }
         blanking.mean_counts = mean_counts;
     }
+    if !parts.limits.count_caps.is_empty() {
+        let mut count_caps = vec![f32::INFINITY; names.len()];
+        for (&cap, &c) in parts.limits.count_caps.iter().zip(channels) {
+            count_caps[c as usize] = cap;
+        }
+        parts.limits.count_caps = count_caps;
+    }
     let mut weights = memory::filled("weights", 0.0, names.len() * width)?;
     let mut channel_mask = vec![false; names.len()];
     for (new, &c) in channels.iter().enumerate() {

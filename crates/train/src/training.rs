@@ -4,7 +4,7 @@
 mod chunks;
 
 use super::active::{active, spread};
-use super::device::train_on;
+use super::device::{Trained, train_on};
 use super::kinds::{Comparison, Kind, KindOptions, train_kinds_on};
 use super::options::{RidgeChoice, TrainOptions, TrainingPlan};
 use super::presets::PRESETS;
@@ -127,29 +127,51 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
+        self.run_by(data, progress, |used, plan| {
+            if !self.compares() {
+                return Ok((train_linear(used, &plan, device, progress)?, None));
+            }
+            let search = plan.search.unwrap_or(Search::scores_only(0));
+            let options = &plan.options;
+            let (mut trained, comparison) =
+                train_kinds_on(device, used, options, &search, &self.kinds, progress)?;
+            if self.variance && matches!(trained.decoder.kind(), "lift" | "experts") {
+                trained.decoder = with_variance(&trained.decoder, used, progress)?;
+            }
+            Ok((trained, Some(comparison)))
+        })
+    }
+
+    /// As [`run`](Self::run) for the linear kind alone, whatever `kinds` says. A program that calls nothing else
+    /// does not link what trains the other kinds, half a megabyte and more.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_linear(
+        &self,
+        data: &Dataset,
+        device: &Device,
+        progress: &dyn Progress,
+    ) -> Result<TrainingOutcome> {
+        self.run_by(data, progress, |used, plan| {
+            Ok((train_linear(used, &plan, device, progress)?, None))
+        })
+    }
+
+    /// Trains by `train` on the channels that take part, and spreads the decoder over all of them.
+    fn run_by(
+        &self,
+        data: &Dataset,
+        progress: &dyn Progress,
+        train: impl FnOnce(&Dataset, TrainingPlan) -> Result<(Trained, Option<Comparison>)>,
+    ) -> Result<TrainingOutcome> {
         let firing = match self.leave_out_silent {
             true => active(data)?,
             false => None,
         };
         let used = firing.as_ref().map_or(data, |firing| &firing.data);
-        let plan = self.plan(&used.view(), progress)?;
-        let options = &plan.options;
-        let (trained, comparison) = match &plan.search {
-            _ if self.compares() => {
-                let search = plan.search.unwrap_or(Search::scores_only(0));
-                let both = train_kinds_on(device, used, options, &search, &self.kinds, progress)?;
-                (both.0, Some(both.1))
-            }
-            Some(search) => (
-                train_validated_on(device, used, options, search, progress)?,
-                None,
-            ),
-            None => (train_on(device, used, options, progress)?, None),
-        };
+        let (trained, comparison) = train(used, self.plan(&used.view(), progress)?)?;
         let mut decoder = trained.decoder;
-        if self.variance && matches!(decoder.kind(), "lift" | "experts") {
-            decoder = with_variance(&decoder, used, progress)?;
-        }
         if let Some(firing) = &firing {
             decoder = spread(decoder, &data.channel_names, &firing.channels)?;
         }
@@ -201,6 +223,19 @@ impl Training {
             search: (self.folds > 0).then_some(search),
             leave_out_silent: self.leave_out_silent,
         })
+    }
+}
+
+/// The linear decoder of `plan`, cross-validated if the plan says so.
+fn train_linear(
+    data: &Dataset,
+    plan: &TrainingPlan,
+    device: &Device,
+    progress: &dyn Progress,
+) -> Result<Trained> {
+    match &plan.search {
+        Some(search) => train_validated_on(device, data, &plan.options, search, progress),
+        None => train_on(device, data, &plan.options, progress),
     }
 }
 
