@@ -63,7 +63,8 @@ library() {
     size=$(stat -Lc %s "$so")
     echo "libbetz.so: $size bytes stripped"
     [ "$profile" = release ] || return 0
-    [ "$size" -le 4000000 ] || { echo "libbetz.so: expected at most 4,000,000 bytes"; return 1; }
+    # 4,000,000 bytes, and 60,000 for stepping recurrent decoders.
+    [ "$size" -le 4060000 ] || { echo "libbetz.so: expected at most 4,060,000 bytes"; return 1; }
     scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" full --check
     vectors
 }

@@ -11,7 +11,7 @@ use super::presets::PRESETS;
 use super::search::Search;
 use super::validate::train_validated_on;
 use super::variance::with_variance;
-use betz_base::error::Result;
+use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::{Device, Precision, Ran};
 use betz_gram::estimate_delay;
@@ -127,7 +127,12 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
-        self.run_by(data, progress, |used, plan| {
+        let delay = |data: &DatasetView<'_>, options: &TrainOptions, within_seconds: f64| {
+            let most = (within_seconds / data.step_seconds).round() as usize;
+            let estimate = estimate_delay(data, &options.bank, options.low_pass, most, progress)?;
+            Ok(estimate.delay_steps)
+        };
+        self.run_by(data, delay, |used, plan| {
             if !self.compares() {
                 return Ok((train_linear(used, &plan, device, progress)?, None));
             }
@@ -142,27 +147,29 @@ impl Training {
         })
     }
 
-    /// As [`run`](Self::run) for the linear kind alone, whatever `kinds` says. A program that calls nothing else
-    /// does not link what trains the other kinds, half a megabyte and more.
+    /// As [`run`](Self::run) for the linear kind alone, whatever `kinds` says, at a given delay. A program that calls
+    /// nothing else does not link the training of the other kinds, nor the transforms that estimate a delay: 1.5 MB.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// As [`run`](Self::run); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a delay that is
+    /// to be estimated.
     pub fn run_linear(
         &self,
         data: &Dataset,
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
-        self.run_by(data, progress, |used, plan| {
+        self.run_by(data, given_delay, |used, plan| {
             Ok((train_linear(used, &plan, device, progress)?, None))
         })
     }
 
-    /// Trains by `train` on the channels that take part, and spreads the decoder over all of them.
+    /// Trains by `train` on the channels that take part, and spreads the decoder over all of them. `delay` estimates a
+    /// delay of at most so many seconds.
     fn run_by(
         &self,
         data: &Dataset,
-        progress: &dyn Progress,
+        delay: impl FnOnce(&DatasetView<'_>, &TrainOptions, f64) -> Result<i64>,
         train: impl FnOnce(&Dataset, TrainingPlan) -> Result<(Trained, Option<Comparison>)>,
     ) -> Result<TrainingOutcome> {
         let firing = match self.leave_out_silent {
@@ -170,7 +177,7 @@ impl Training {
             false => None,
         };
         let used = firing.as_ref().map_or(data, |firing| &firing.data);
-        let (trained, comparison) = train(used, self.plan(&used.view(), progress)?)?;
+        let (trained, comparison) = train(used, self.plan(&used.view(), delay)?)?;
         let mut decoder = trained.decoder;
         if let Some(firing) = &firing {
             decoder = spread(decoder, &data.channel_names, &firing.channels)?;
@@ -190,7 +197,11 @@ impl Training {
     }
 
     /// The options for `data`: the first bank to try, the delay, and what cross-validation chooses.
-    fn plan(&self, data: &DatasetView<'_>, progress: &dyn Progress) -> Result<TrainingPlan> {
+    fn plan(
+        &self,
+        data: &DatasetView<'_>,
+        delay: impl FnOnce(&DatasetView<'_>, &TrainOptions, f64) -> Result<i64>,
+    ) -> Result<TrainingPlan> {
         let mut search = match self.bank {
             Some(_) => Search::ridge(),
             None => Search::presets(data)?,
@@ -213,10 +224,7 @@ impl Training {
         options.ridge = self.ridge.unwrap_or(options.ridge);
         options.delay_steps = match self.delay {
             Delay::Steps(steps) => steps,
-            Delay::Estimated { within_seconds } => {
-                let most = (within_seconds / data.step_seconds).round() as usize;
-                estimate_delay(data, &options.bank, options.low_pass, most, progress)?.delay_steps
-            }
+            Delay::Estimated { within_seconds } => delay(data, &options, within_seconds)?,
         };
         Ok(TrainingPlan {
             options,
@@ -224,6 +232,13 @@ impl Training {
             leave_out_silent: self.leave_out_silent,
         })
     }
+}
+
+/// Stands for the estimate of a delay where one is to be given.
+fn given_delay(_: &DatasetView<'_>, _: &TrainOptions, _: f64) -> Result<i64> {
+    Err(Error::argument(
+        "delay: expected a number of steps, got one to be estimated",
+    ))
 }
 
 /// The linear decoder of `plan`, cross-validated if the plan says so.
@@ -250,6 +265,26 @@ mod tests {
         let mut spikes = cases::random_spikes(5, 6, 3000, 2500);
         spikes.retain(|s| s.1 != 4);
         cases::dataset(6, &[(0, 1400), (1450, 3000)], spikes, 2)
+    }
+
+    #[test]
+    fn a_recurrent_decoder_has_a_cap_for_every_channel() {
+        let kinds = KindOptions {
+            layers: Some(vec![16]),
+            epochs: Some(1),
+            ..KindOptions::among(&[Kind::Recurrent])
+        };
+        let training = Training {
+            bank: Some(cases::bank(&[(20.0, 1)])),
+            folds: 2,
+            kinds,
+            ..Training::default()
+        };
+        let trained = training.run(&data(), &Device::cpu(), &()).unwrap();
+        assert_eq!(trained.silent_channels, 1);
+        let caps = &trained.decoder.limits().count_caps;
+        let capped: Vec<bool> = caps.iter().map(|cap| cap.is_finite()).collect();
+        assert_eq!(capped, [true, true, true, true, false, true]);
     }
 
     #[test]
