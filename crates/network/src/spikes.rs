@@ -176,7 +176,7 @@ impl SpikeTrains {
     /// Every pair of trains with spikes is looked at in every window, O(n_A + n_B) each.
     ///
     /// # Errors
-    /// As for [`Plan::new`] and [`Plan::run`]; [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument)
+    /// As for [`Plan::new`](crate::Plan::new) and [`Plan::run`](crate::Plan::run); [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument)
     /// for more than 8,192 trains, segments out of order or beyond the recording.
     pub fn tiling_network(
         &self,

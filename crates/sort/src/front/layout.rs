@@ -18,7 +18,7 @@ pub struct Layout {
     pub places: Vec<[f32; 2]>,
     /// Standard deviation of the noise of each, in microvolts after filter and reference.
     pub noise: Vec<f32>,
-    /// Standard deviation of what the channels around each see together ([`Settings::focus_um`]), 1 where their noise is
+    /// Standard deviation of what the channels around each see together (`Settings::focus_um`), 1 where their noise is
     /// independent.
     pub focused: Vec<f32>,
     /// For [`Reference::Regression`]: what each channel (first) adds to what is subtracted from each (second).
