@@ -202,7 +202,7 @@ static void a_model_that_nobody_could_open_is_not_trained(void) {
         CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
                      betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, &model));
         betz_last_error(text, sizeof text);
-        CHECK(strstr(text, "256 filters, got 257") != NULL);
+        CHECK(strstr(text, "n_filters: expected at most 256, got 257") != NULL);
     }
     config.folds = 0;
     config.n_filters = 1;
