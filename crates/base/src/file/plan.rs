@@ -8,7 +8,7 @@ use super::target::{Target, folder_of};
 use super::temporary::{SUFFIX, temporary};
 use crate::error::{Error, Result};
 
-/// What tells one file from another, whatever they are called.
+/// Identity of a file, whatever its path is called.
 #[derive(PartialEq, Eq)]
 enum Identity {
     /// Device and inode.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Symbolic links that are followed, as the system does.
 const MAX_LINKS: usize = 40;
 
-/// What a path that is to be written leads to.
+/// The end of a path that is to be written.
 pub(super) enum Target {
     /// Nothing yet: a file of this name.
     New(PathBuf),
