@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -39,17 +40,28 @@ fn mpirun(ranks: usize) -> Option<Command> {
     Some(command)
 }
 
+/// Runs `betz-mpi` by `ranks` ranks. Open MPI 4's `mpirun` sometimes crashes in its own `PMIx_server_finalize` after an
+/// aborted job, and its exit status is then lost: such a run is repeated.
 fn run(folder: &Path, ranks: usize, arguments: &str) -> Option<Output> {
-    let mut command = mpirun(ranks)?;
-    let arguments = arguments.split_whitespace();
-    Some(
-        command
+    const ATTEMPTS: usize = 5;
+    let mut output = None;
+    for attempt in 1..=ATTEMPTS {
+        let mut command = mpirun(ranks)?;
+        let this = command
             .arg(env!("CARGO_BIN_EXE_betz-mpi"))
             .current_dir(folder)
-            .args(arguments)
+            .args(arguments.split_whitespace())
             .output()
-            .unwrap(),
-    )
+            .unwrap();
+        let crashed = this.status.signal().is_some()
+            && String::from_utf8_lossy(&this.stderr).contains("PMIx_server_finalize");
+        output = Some(this);
+        if !crashed {
+            break;
+        }
+        eprintln!("attempt {attempt} of {ATTEMPTS}: mpirun itself crashed while it ended");
+    }
+    output
 }
 
 fn good(folder: &Path, ranks: usize, arguments: &str) -> Option<Output> {
