@@ -256,6 +256,8 @@ fn main() -> Result<()> {
         },
         estimates: Vec::new(),
         delay_steps: 0,
+        times: None,
+        left_out: Vec::new(),
     };
     let shown = Contents {
         recordings: vec![recorded],

@@ -31,7 +31,7 @@ function cpu(pid, names) {
 async function viewer(rig) {
   const url = new URL(rig.url), seen = { bytes: 0, messages: 0, frames: 0, ticks: 0, lost: 0, newest: 0, draws: true, end: () => socket.destroy(), drawn: n => socket.write(Buffer.from([0x82, 0x84, 0, 0, 0, 0, n, 0, 0, 0])) };
   const socket = await new Promise((done, failed) => {
-    const asked = request({ host: url.hostname, port: url.port, path: "/live", headers: { Host: url.host, Origin: url.origin, Cookie: `betz=${url.searchParams.get("token")}`, Connection: "Upgrade", Upgrade: "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "betz.v1" } });
+    const asked = request({ host: url.hostname, port: url.port, path: "/live", headers: { Host: url.host, Origin: url.origin, Cookie: `betz-${url.port}=${url.searchParams.get("token")}`, Connection: "Upgrade", Upgrade: "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "betz.v1" } });
     asked.on("upgrade", (_, socket, head) => { socket.unshift(head); done(socket); }).on("error", failed).on("response", r => failed(new Error(`expected an upgrade, got ${r.statusCode}`))).end();
   });
   let held = Buffer.alloc(0), sequence = -1;

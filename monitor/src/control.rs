@@ -1,7 +1,7 @@
-//! What a page may do to a session, where it may do anything: swap, roll back, release, mask, mark; and what it may ask
-//! before: what a mask would cost.
+//! Everything a page may do to a session if control is allowed: swap, roll back, release, mask, mark, name a mark. A page
+//! can also ask what a mask would cost before it is set.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use betz_base::error::{Error, Result};
@@ -20,6 +20,8 @@ pub struct Control {
     cards: Vec<ModelCard>,
     /// What a mask would cost is being worked out.
     judging: AtomicBool,
+    /// Marks set so far; the next one gets this number.
+    marks: AtomicU64,
 }
 
 struct SwapTargets {
@@ -52,6 +54,12 @@ pub(crate) struct ControlRequest {
     /// Words of a mark.
     #[serde(default)]
     text: Option<String>,
+    /// Step of a mark: the page's newest one when its key was pressed. Absent: the session's newest step.
+    #[serde(default)]
+    tick: Option<i64>,
+    /// Number of the mark to name.
+    #[serde(default)]
+    mark: Option<u64>,
 }
 
 /// Longest text of a mark, in characters.
@@ -77,6 +85,7 @@ impl Control {
             held: Mutex::new(SwapTargets { swapper, models }),
             cards,
             judging: AtomicBool::new(false),
+            marks: AtomicU64::new(0),
         })
     }
 
@@ -163,18 +172,34 @@ impl Control {
                 Ok(json!({"what": "mask", "channels": off}))
             }
             "mark" => {
-                let text: String = asked
-                    .text
-                    .as_deref()
-                    .unwrap_or("")
-                    .chars()
-                    .take(LONGEST_MARK)
-                    .collect();
-                Ok(json!({"what": "mark", "text": text}))
+                let number = self.marks.fetch_add(1, Ordering::Relaxed);
+                let mut event = json!({"what": "mark", "mark": number, "text": asked.words()});
+                if let Some(tick) = asked.tick {
+                    event["at"] = tick.into();
+                }
+                Ok(event)
+            }
+            "name-mark" => {
+                let set = self.marks.load(Ordering::Relaxed);
+                let number = asked.mark.filter(|&m| m < set).ok_or_else(|| {
+                    Error::argument(format!(
+                        "name-mark: expected the number of one of {set} marks, got {:?}",
+                        asked.mark
+                    ))
+                })?;
+                Ok(json!({"what": "name mark", "mark": number, "text": asked.words()}))
             }
             other => Err(Error::argument(format!(
-                "expected swap, roll-back, release, mask or mark, got {other:?}"
+                "expected swap, roll-back, release, mask, mark or name-mark, got {other:?}"
             ))),
         }
+    }
+}
+
+impl ControlRequest {
+    /// The words of a mark, cut to [`LONGEST_MARK`] characters.
+    fn words(&self) -> String {
+        let text = self.text.as_deref().unwrap_or("");
+        text.chars().take(LONGEST_MARK).collect()
     }
 }

@@ -93,6 +93,8 @@ impl Section {
     pub const UNDEFINED: Self = Self(20);
     /// f32 (rows, outputs): what the second model of a swap decoded; NaN where it did not run. Absent where none did.
     pub const BESIDE: Self = Self(21);
+    /// f32 a spike: the fraction of its tick at which it lies, 0 to 1. Absent if no finer time is known.
+    pub const SPIKE_OFFSET: Self = Self(22);
 }
 
 /// Totals of a session: a frame that is lost loses no count.

@@ -12,8 +12,9 @@ use betz_base::error::{Error, Result};
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data: blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Name of the cookie with the token.
-const COOKIE: &str = "betz";
+/// Start of the name of the cookie with the token; the server's port follows. A browser keeps cookies by host, not by
+/// port: with one name for all, a second server would lock out the pages of the first.
+const COOKIE: &str = "betz-";
 
 /// 256 bits that only those who may look know.
 #[derive(Clone, PartialEq, Eq)]
@@ -101,7 +102,9 @@ pub(crate) enum Entry {
 pub(crate) struct Guard {
     /// `name:port`, in lower case.
     hosts: Vec<String>,
-    /// `None`: whoever reaches it.
+    /// Name of the cookie with the token.
+    cookie: String,
+    /// `None`: no token is needed.
     token: Option<Token>,
     control: bool,
 }
@@ -115,6 +118,7 @@ impl Guard {
             .collect();
         Self {
             hosts,
+            cookie: format!("{COOKIE}{port}"),
             token,
             control,
         }
@@ -206,17 +210,17 @@ impl Guard {
             .filter_map(|v| v.to_str().ok());
         let mut named = cookies
             .flat_map(|c| c.split(';'))
-            .filter_map(|c| c.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+            .filter_map(|c| c.trim().strip_prefix(&self.cookie)?.strip_prefix('='));
         if named.any(|said| token.is(said)) {
             return Ok(Entry::Known);
         }
         Err(Refusal::Token)
     }
 
-    /// What puts the token into a browser.
+    /// The `Set-Cookie` header that puts the token into a browser.
     pub(crate) fn cookie(&self) -> String {
         let token = self.token.as_ref().map_or("", Token::as_str);
-        format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/")
+        format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie)
     }
 }
 

@@ -94,11 +94,15 @@ fn every_host_origin_token_and_method() {
                             };
                             match shown {
                                 Shown::Nothing => {}
-                                Shown::Cookie => cookie(&mut headers, format!("betz={SECRET}")),
+                                Shown::Cookie => {
+                                    cookie(&mut headers, format!("betz-8765={SECRET}"))
+                                }
                                 Shown::CookieAmongOthers => {
                                     cookie(
                                         &mut headers,
-                                        format!("a=b; xbetz=1; betz={SECRET}; c=d"),
+                                        format!(
+                                            "a=b; xbetz-8765=1; betz-87651=2; betz-8765={SECRET}; c=d"
+                                        ),
                                     );
                                 }
                                 Shown::Bearer => {
@@ -110,12 +114,14 @@ fn every_host_origin_token_and_method() {
                                 Shown::Query => query = Some(format!("a=b&token={SECRET}")),
                                 Shown::Wrong => cookie(
                                     &mut headers,
-                                    format!("betz={}", SECRET.replace('0', "1")),
+                                    format!("betz-8765={}", SECRET.replace('0', "1")),
                                 ),
                                 Shown::Prefix => {
-                                    cookie(&mut headers, format!("betz={}", &SECRET[..63]))
+                                    cookie(&mut headers, format!("betz-8765={}", &SECRET[..63]))
                                 }
-                                Shown::Longer => cookie(&mut headers, format!("betz={SECRET}0")),
+                                Shown::Longer => {
+                                    cookie(&mut headers, format!("betz-8765={SECRET}0"))
+                                }
                             }
                             let has_token = match shown {
                                 Shown::Cookie | Shown::CookieAmongOthers | Shown::Bearer => true,
@@ -154,7 +160,7 @@ fn a_post_of_another_site_or_of_a_form_is_refused() {
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, value("localhost:8765"));
     headers.insert(header::ORIGIN, value("http://localhost:8765"));
-    headers.insert(header::COOKIE, value(&format!("betz={SECRET}")));
+    headers.insert(header::COOKIE, value(&format!("betz-8765={SECRET}")));
     let check = |h: &HeaderMap| guard(true).check(&Method::POST, "/api/control/mark", None, h);
     assert_eq!(check(&headers), Err(Refusal::Type));
     headers.insert(header::CONTENT_TYPE, value("text/plain"));
@@ -176,6 +182,27 @@ fn a_post_of_another_site_or_of_a_form_is_refused() {
 }
 
 #[test]
+fn a_browser_keeps_the_cookies_of_several_servers() {
+    // A browser sends the cookies of a host to each of its ports.
+    let (first, second) = (Token::new().unwrap(), Token::new().unwrap());
+    let servers = [(8765, first), (8766, second)]
+        .map(|(port, token)| (port, Guard::new(port, &[], Some(token), false)));
+    let names_and_values = |(_, guard): &(u16, Guard)| {
+        let cookie = guard.cookie();
+        cookie.split(';').next().unwrap().to_owned()
+    };
+    let jar: Vec<String> = servers.iter().map(names_and_values).collect();
+    assert_ne!(jar[0].split('=').next(), jar[1].split('=').next());
+    for (port, guard) in &servers {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, value(&format!("localhost:{port}")));
+        headers.insert(header::COOKIE, value(&jar.join("; ")));
+        let entry = guard.check(&Method::GET, "/api/state", None, &headers);
+        assert_eq!(entry, Ok(Entry::Known), "{port}");
+    }
+}
+
+#[test]
 fn headers_that_are_there_twice_are_refused() {
     for (name, first, second, refusal) in [
         (
@@ -193,7 +220,7 @@ fn headers_that_are_there_twice_are_refused() {
     ] {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, value("localhost:8765"));
-        headers.insert(header::COOKIE, value(&format!("betz={SECRET}")));
+        headers.insert(header::COOKIE, value(&format!("betz-8765={SECRET}")));
         headers.insert(name.clone(), value(first));
         assert!(
             guard(false)

@@ -90,6 +90,8 @@ pub(crate) struct FrameBuilder {
     dense: bool,
     spike_tick: Vec<u16>,
     spike_channel: Vec<u32>,
+    /// Fraction of its step at which each spike lies; empty if only the steps are known.
+    spike_offset: Vec<f32>,
     row_tick: Vec<u16>,
     estimates: Vec<f32>,
     truth: Vec<f32>,
@@ -111,6 +113,7 @@ impl FrameBuilder {
             dense: true,
             spike_tick: Vec::new(),
             spike_channel: Vec::new(),
+            spike_offset: Vec::new(),
             row_tick: Vec::new(),
             estimates: Vec::new(),
             truth: Vec::new(),
@@ -130,6 +133,11 @@ impl FrameBuilder {
         let offset = step.tick.saturating_sub(first);
         let next = i64::from(self.ticks);
         offset >= next && offset < i64::from(MAX_TICKS) && offset - next <= LONGEST_GAP
+    }
+
+    /// Adds where the next step's spikes lie inside it; all or none of a frame's steps have this.
+    pub(crate) fn push_offsets(&mut self, offsets: &[f32]) {
+        self.spike_offset.extend_from_slice(offsets);
     }
 
     /// One step; `truth` is empty where nobody says.
@@ -216,6 +224,9 @@ impl FrameBuilder {
         } else {
             frame.u16(Section::SPIKE_TICK, &self.spike_tick);
             frame.spike_channels(self.shape.channels, &self.spike_channel);
+            if !self.spike_offset.is_empty() {
+                frame.f32(Section::SPIKE_OFFSET, &self.spike_offset);
+            }
         }
         frame.f32(Section::ESTIMATE, &self.estimates);
         if self.has_truth {
@@ -271,6 +282,7 @@ impl FrameBuilder {
         self.latency = [0; BUCKETS];
         self.spike_tick.clear();
         self.spike_channel.clear();
+        self.spike_offset.clear();
         self.row_tick.clear();
         self.estimates.clear();
         self.truth.clear();
@@ -466,8 +478,23 @@ impl Hub {
         self.last = health;
     }
 
+    /// Tells every viewer of something, and keeps it: at the step that `more` names as `at`, or else at the newest one.
+    pub(crate) fn event_now(
+        &mut self,
+        seen: &Mutex<HubState>,
+        kind: &str,
+        mut more: serde_json::Value,
+        send: &mut impl FnMut(Bytes),
+    ) {
+        let newest = self.before.unwrap_or(0);
+        let named = more.as_object_mut().and_then(|m| m.remove("at"));
+        // A page cannot name a step that has not been taken.
+        let tick = (named.and_then(|at| at.as_i64())).map_or(newest, |at| at.clamp(0, newest));
+        self.event(seen, kind, more, tick, send);
+    }
+
     /// Something happened at `tick`: told to every viewer, and kept.
-    pub(crate) fn event(
+    fn event(
         &mut self,
         seen: &Mutex<HubState>,
         kind: &str,
@@ -486,11 +513,6 @@ impl Hub {
             seen.events.pop_front();
         }
         seen.events.push_back(json);
-    }
-
-    /// The tick of the last step that was taken.
-    pub(crate) fn tick(&self) -> i64 {
-        self.before.unwrap_or(0)
     }
 }
 

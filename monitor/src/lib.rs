@@ -74,7 +74,7 @@ pub use control::Control;
 pub use explore::episodes::MinedEpisodes;
 pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, MapView};
 pub use explore::network::NamedNetwork;
-pub use explore::recorded::DecodedRecording;
+pub use explore::recorded::{DecodedRecording, SpikeTimes};
 pub use explore::{Contents, Image};
 pub use feed::{Feed, Truth};
 pub use guard::Token;
@@ -186,8 +186,7 @@ impl Monitor {
                 };
                 hub.turn(&shared.seen, &mut send);
                 while let Ok((kind, more)) = to_tell.try_recv() {
-                    let tick = hub.tick();
-                    hub.event(&shared.seen, &kind, more, tick, &mut send);
+                    hub.event_now(&shared.seen, &kind, more, &mut send);
                 }
                 due += turn;
                 match due.checked_duration_since(Instant::now()) {

@@ -1,7 +1,12 @@
 //! The page itself: files that were built before and lie in the source tree.
 
 use std::borrow::Cow;
+use std::io::Write;
 use std::path::Path;
+use std::sync::LazyLock;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 /// Path, type, text.
 type File = (&'static str, &'static str, &'static [u8]);
@@ -53,6 +58,36 @@ pub(crate) fn file(
     Some((kind, text.into()))
 }
 
+/// [`FILES`] as gzip, compressed once per process; a file that could not be compressed is empty.
+static COMPRESSED: LazyLock<[Vec<u8>; FILES.len()]> = LazyLock::new(|| {
+    FILES.map(|(_, _, text)| {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let written = gzip.write_all(text).and_then(|()| gzip.finish());
+        written.unwrap_or_default()
+    })
+});
+
+/// The file at a path as gzip.
+pub(crate) fn compressed(path: &str) -> Option<&'static [u8]> {
+    let at = FILES.iter().position(|f| f.0 == path)?;
+    Some(COMPRESSED[at].as_slice()).filter(|bytes| !bytes.is_empty())
+}
+
+/// Whether a browser that sends this `Accept-Encoding` takes gzip.
+pub(crate) fn takes_gzip(accepted: &str) -> bool {
+    let mut codings = accepted.split(',').map(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let name = parts.next().unwrap_or("");
+        // A quality of 0 refuses a coding.
+        let refused = parts.any(|p| {
+            p.strip_prefix("q=")
+                .is_some_and(|q| q.parse::<f64>().is_ok_and(|q| q <= 0.0))
+        });
+        (name, !refused)
+    });
+    codings.any(|(name, taken)| taken && (name.eq_ignore_ascii_case("gzip") || name == "*"))
+}
+
 /// What a browser compares to see whether it has the file already.
 pub(crate) fn tag(text: &[u8]) -> String {
     format!(
@@ -84,6 +119,39 @@ mod tests {
         let bytes: usize = FILES.iter().map(|f| f.2.len()).sum();
         assert!(bytes <= 285_000, "{bytes} bytes");
         assert!(FILES.iter().all(|f| f.2.len() > 200));
+    }
+
+    #[test]
+    fn compressed_files_are_the_files_and_small() {
+        use std::io::Read;
+        let mut all = 0;
+        for (path, _, text) in FILES {
+            let small = compressed(path).unwrap();
+            let mut whole = Vec::new();
+            flate2::read::GzDecoder::new(small)
+                .read_to_end(&mut whole)
+                .unwrap();
+            assert!(whole == text, "{path}");
+            all += if path == "/more.js" { 0 } else { small.len() };
+        }
+        assert!(all <= 75_000, "the first load takes {all} bytes");
+        assert!(compressed("/nothing").is_none());
+    }
+
+    #[test]
+    fn what_browsers_accept() {
+        for (accepted, expected) in [
+            ("gzip, deflate, br, zstd", true),
+            ("br;q=1.0, gzip;q=0.8, *;q=0.1", true),
+            ("*", true),
+            ("GZIP", true),
+            ("identity", false),
+            ("gzip;q=0, identity", false),
+            ("xgzip", false),
+            ("", false),
+        ] {
+            assert_eq!(takes_gzip(accepted), expected, "{accepted}");
+        }
     }
 
     #[test]

@@ -172,8 +172,23 @@ async fn file(State(app): State<App>, request: Request) -> Response {
     if known.is_some_and(|k| k.as_bytes() == tag.as_bytes()) {
         return StatusCode::NOT_MODIFIED.into_response();
     }
-    let headers = [(header::CONTENT_TYPE, kind.to_owned()), (header::ETAG, tag)];
-    (headers, text.into_owned()).into_response()
+    let headers = [
+        (header::CONTENT_TYPE, kind.to_owned()),
+        (header::ETAG, tag),
+        (header::VARY, "accept-encoding".to_owned()),
+    ];
+    let accepted = (request.headers().get(header::ACCEPT_ENCODING)).and_then(|v| v.to_str().ok());
+    // A folder of one who works on the page is not kept.
+    let small = accepted
+        .filter(|a| app.page_folder.is_none() && page::takes_gzip(a))
+        .and_then(|_| page::compressed(request.uri().path()));
+    match small {
+        Some(small) => {
+            let coding = [(header::CONTENT_ENCODING, "gzip")];
+            (headers, coding, small).into_response()
+        }
+        None => (headers, text.into_owned()).into_response(),
+    }
 }
 
 /// Which of several recordings is meant.

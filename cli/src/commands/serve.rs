@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use betz::episode::{Events, is_table, read_table};
 use betz::model::Decoder;
 use betz::network::file::NetworkFile;
+use betz::recording::{Dataset, Recording, Segment, SpikeForm, Spikes};
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
 use betz_monitor::{
     Contents, DecodedRecording, Image, MapView, MinedEpisodes, Monitor, NamedNetwork, Options,
-    Source,
+    Source, SpikeTimes,
 };
 
 use super::monitor::name_of;
@@ -252,8 +253,11 @@ fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
     let recording = data::read_recording(path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let step = data::default_step(&recording);
+    let original = original_times(&recording);
     let dataset = data::dataset(recording, step, &args.part).map_err(|e| e.at(path.display()))?;
     Ok(DecodedRecording {
+        times: times(&dataset, original)?,
+        left_out: left_out(&dataset, &args.part),
         source: Source {
             name: name_of(path),
             channel_names: dataset.channel_names.clone(),
@@ -270,6 +274,48 @@ fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
     })
 }
 
+/// Spikes with the recording's own times and its tick in seconds; `None` for binned counts and signals.
+fn original_times(recording: &Recording) -> Option<(Spikes, f64)> {
+    (recording.form == SpikeForm::Events)
+        .then(|| (recording.spikes.clone(), recording.tick_seconds))
+}
+
+/// Where the dataset's spikes lie inside its steps.
+fn times(dataset: &Dataset, original: Option<(Spikes, f64)>) -> Result<Option<SpikeTimes>> {
+    let Some((spikes, tick_seconds)) = original else {
+        return Ok(None);
+    };
+    let offsets = dataset.offsets_in_steps(&spikes, tick_seconds)?;
+    // Weighted spikes have none.
+    let known = offsets.len() == dataset.spikes.len();
+    Ok(known.then_some(SpikeTimes {
+        tick_seconds,
+        offsets,
+    }))
+}
+
+/// The steps outside the chosen part, whose spikes are left out; none if the whole recording is shown.
+fn left_out(dataset: &Dataset, part: &Part) -> Vec<Segment> {
+    if part.segments.is_none() && part.from.is_none() && part.until.is_none() {
+        return Vec::new();
+    }
+    let ends = [Segment {
+        start: dataset.steps as i64,
+        stop: dataset.steps as i64,
+    }];
+    let mut begin = 0;
+    let mut gaps = Vec::new();
+    for segment in dataset.segments.iter().chain(&ends) {
+        gaps.push(Segment {
+            start: begin,
+            stop: segment.start,
+        });
+        begin = segment.stop;
+    }
+    gaps.retain(|g| !g.is_empty());
+    gaps
+}
+
 /// A recording as a model sees it, and what it makes of it.
 fn decoded(
     args: &Serve,
@@ -280,6 +326,7 @@ fn decoded(
 ) -> Result<DecodedRecording> {
     let recording = data::recording_for(model, path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
+    let original = original_times(&recording);
     let dataset = data::dataset(recording, model.step_seconds(), &args.part);
     let mut dataset = dataset.map_err(|e| e.at(path.display()))?;
     if !dataset.outputs.is_empty() {
@@ -295,6 +342,8 @@ fn decoded(
     source.name = format!("{} through {name}", name_of(path));
     source.electrode_um = electrode_um;
     Ok(DecodedRecording {
+        times: times(&dataset, original)?,
+        left_out: left_out(&dataset, &args.part),
         source,
         dataset,
         estimates,

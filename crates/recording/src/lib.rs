@@ -64,6 +64,7 @@ mod dataset;
 pub mod multiunit;
 #[cfg(feature = "npz")]
 mod npz;
+mod offsets;
 mod segments;
 mod spikes;
 mod view;

@@ -21,7 +21,7 @@ effect(() => {
 
 function App() {
   const view = state.address.value.view, found = more.value, s = state.store.value;
-  const lost = state.connection.value === "lost" && s !== null, own = HEAVY.includes(view);
+  const lost = ["lost", "refused"].includes(state.connection.value) && s !== null, own = HEAVY.includes(view);
   return <>
     <a class="skip" href="#app" onClick={e => { e.preventDefault(); document.querySelector<HTMLElement>("main canvas")?.focus(); }}>Skip to the picture</a>
     <TopBar />
@@ -29,7 +29,7 @@ function App() {
     <div class={lost ? "content lost" : "content"}>
       {!own && !s && <main><Waiting /></main>}
       {s && view === "live" && <Live>{found && counts() && <found.Counted />}</Live>}
-      {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script cannot be had: reload the page." : "Loading …"}</p></main>}
+      {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script could not be loaded: reload the page." : "Loading …"}</p></main>}
       {found && state.server.value && view === "networks" && <found.Networks />}
       {found && state.server.value && view === "episodes" && <found.Episodes />}
       {found && state.server.value && view === "simulation" && <found.Simulation />}

@@ -1,20 +1,39 @@
-// What the page asks of a session, where it may ask anything. Each is asked for once more first.
+// What the page asks of a session, if it may. Changes of the model or the mask ask for confirmation first; marks do not wait.
+import { signal } from "@preact/signals";
 import * as state from "./state.ts";
 
-/** A mark at the newest step, with words of one's own. */
-export function mark(): void {
-  const text = prompt("Mark this moment as");
-  if (text !== null) void control("mark", { text }, `Set the mark "${text}"?`);
+/** Number of the mark that was set last and may get a name; null: none. */
+export const naming = signal<number | null>(null);
+
+/** Marks the newest step at once; a name can be given afterwards. */
+export async function mark(): Promise<void> {
+  const s = state.store.value;
+  if (!s) return;
+  // The moment of the key, not of the answer.
+  const done = await post("mark", { text: "", tick: s.end - 1 + s.base });
+  if (done) naming.value = (done as { mark: number }).mark;
+}
+
+export async function nameMark(text: string): Promise<void> {
+  const number = naming.value;
+  naming.value = null;
+  if (number !== null && text.trim() !== "") await post("name-mark", { mark: number, text: text.trim() });
 }
 
 export async function control(what: string, asked: object, question: string): Promise<void> {
-  if (!confirm(question)) return;
+  if (confirm(question)) await post(what, asked);
+}
+
+/** The server's answer; null where it refuses or does not answer, which `said` tells. */
+async function post(what: string, asked: object): Promise<unknown> {
   try {
     const answer = await fetch(`/api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
-    state.said.value = { what, good: answer.ok, words: answer.ok ? "asked for" : await answer.text() };
+    state.said.value = { what, good: answer.ok, words: answer.ok ? "done" : await answer.text() };
     state.spoken.value = `${what}: ${state.said.value.words}`;
+    const done: unknown = answer.ok ? await answer.json() : null;
     await state.refresh();
-  } catch { state.said.value = { what, good: false, words: "the server does not answer" }; }
+    return done;
+  } catch { state.said.value = { what, good: false, words: "the server does not answer" }; return null; }
 }
 
 interface Expected { against: string; seconds: number; outputs: { name: string; now: number | null; masked: number | null }[] }

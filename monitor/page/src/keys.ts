@@ -34,9 +34,9 @@ export const ACTIONS: Action[] = [
   { keys: ["w", "s"], shown: "W S", words: "simulation: stimulus onward, back", act: e => state.acts.get(e.key)?.() },
   { keys: [",", "."], shown: ", .", words: "networks: window before, next window; map: stage", act: e => state.acts.get(e.key)?.() },
   { keys: ["r", "R"], shown: "R", words: "model: roll back, with --control", act: () => state.acts.get("r")?.() },
-  { keys: ["m", "M"], shown: "M", words: "mark this moment, with --control", act: () => { if (state.server.value?.control) mark(); else state.spoken.value = "read-only: no marks"; } },
+  { keys: ["m", "M"], shown: "M", words: "mark this moment, with --control; name it afterwards", act: () => { if (state.server.value?.control) void mark(); else state.spoken.value = "read-only: no marks"; } },
   { keys: ["f", "F"], shown: "F", words: "find a channel, an episode, a node", act: () => document.querySelector<HTMLElement>("main input[type=search]")?.focus() },
-  { keys: ["e", "E"], shown: "E", words: "take along what is shown: PNG, SVG, CSV, .npz, a link", act: () => { state.exportOpen.value = !state.exportOpen.value; } },
+  { keys: ["e", "E"], shown: "E", words: "export what is shown: PNG, SVG, CSV, .npz, a link", act: () => { state.exportOpen.value = !state.exportOpen.value; } },
   { keys: ["t", "T"], shown: "T", words: "theme: system, light, dark, low light", act: () => { theme.next(); state.spoken.value = `theme: ${theme.theme.value}`; } },
   { keys: ["?"], shown: "?", words: "these keys", act: () => { state.helpOpen.value = !state.helpOpen.value; } },
   { keys: ["Escape"], shown: "Esc", words: "out", act: () => { if (state.helpOpen.value || state.exportOpen.value) state.helpOpen.value = state.exportOpen.value = false; else if (state.file.value) state.go({ channel: null }); else state.go({ channel: null, at: null }); } },
@@ -53,8 +53,8 @@ export function begin(): void {
     if (on.closest("input:not([type=checkbox]):not([type=range]),select,textarea,[contenteditable]")) return;
     const action = find(event);
     if (!action || (state.keysOff.value && event.key !== "Escape")) return;
-    // A button that has the focus is pressed by the space bar.
-    if (event.key === " " && on.closest("button,a,summary,input")) return;
+    // A button that has the focus is pressed by the space bar; a link, such as a view's, is not.
+    if (event.key === " " && on.closest("button,summary,input")) return;
     if (event.key.startsWith("Arrow") && on.closest("[role=tablist],input,table")) return;
     event.preventDefault();
     action.act(event);

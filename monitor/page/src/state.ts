@@ -6,6 +6,7 @@ import { Kind, parseAll, type Frame } from "./link/frame.ts";
 import type { Picture } from "./draw/raster.ts";
 import { clock } from "./draw/format.ts";
 import { missesSoFar } from "./moments.ts";
+import { painted } from "./theme.ts";
 import * as url from "./url.ts";
 
 export interface Output { name: string; unit: string }
@@ -29,10 +30,18 @@ export interface ServerState {
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
 }
 
+/** A recording in short. */
+export interface Outline {
+  steps: number; seconds: number[]; trials: number[];
+  /** Steps [from, to) that were left out on request. */
+  left_out: [number, number][];
+  /** The recording's own tick; null for binned counts. */
+  tick_seconds: number | null;
+}
 export const KEEP_SECONDS = 60;
 export const address = signal<url.Address>(url.read(location.hash));
 export const server = signal<ServerState | null>(null);
-export const connection = signal<"connecting" | "open" | "lost" | "version" | "damaged">("connecting");
+export const connection = signal<"connecting" | "open" | "lost" | "refused" | "version" | "damaged">("connecting");
 export const store = signal<Store | null>(null);
 /** What lay round a missed deadline that `store` no longer has. */
 export const aside = signal<Store | null>(null);
@@ -49,7 +58,7 @@ export const keysOff = signal(false);
 /** What the server answered to what was asked of it last. */
 export const said = signal<{ what: string; good: boolean; words: string } | null>(null);
 /** The whole of a recording in short; null for a session. */
-export const file = signal<{ steps: number; seconds: number[]; trials: number[] } | null>(null);
+export const file = signal<Outline | null>(null);
 /** What keys do that belong to a view that comes later. */
 export const acts = new Map<string, () => void>();
 /** What views keep in a state besides the address. */
@@ -61,6 +70,12 @@ export const offers = signal<{ words: string; beside?: boolean; take: [name: str
 export const playing = signal(false);
 export const live = computed(() => address.value.at === null);
 
+/** Channels that are masked now: those of the last mask event. */
+export const masked = (): Set<number> => {
+  const last = store.value?.events.findLast(e => e.type === "control" && e["what"] === "mask");
+  return new Set((last?.["channels"] as number[] | undefined) ?? []);
+};
+
 export type Pill = { kind: "good" | "warn" | "bad" | "plain"; words: string };
 /** Wall-clock time of the last frame, ms. */
 let lastFrame = 0, link: Link | null = null;
@@ -71,7 +86,10 @@ let drawn = 0, best = Infinity;
 export const pill = computed((): Pill => {
   void beat.value;
   if (connection.value === "version") return { kind: "bad", words: "newer server: reload the page" };
-  if (connection.value === "damaged" || connection.value === "lost") return { kind: "bad", words: "lost: the session goes on" };
+  if (connection.value === "refused") return { kind: "bad", words: "another server runs here: open the address it printed" };
+  // A page cannot know whether the session goes on: the server may have ended with it.
+  if (connection.value === "damaged") return { kind: "bad", words: "damaged data: trying again" };
+  if (connection.value === "lost") return { kind: "bad", words: "no answer from the server" };
   if (connection.value === "connecting") return { kind: "plain", words: "connecting" };
   if (server.value?.ended) return { kind: "warn", words: "session stopped" };
   if (file.value) return playing.value ? { kind: "good", words: "plays" } : { kind: "plain", words: "recording" };
@@ -217,16 +235,27 @@ async function past(): Promise<void> {
 }
 
 export const painters = new Set<(s: Store) => void>();
+/** After a change, pictures are drawn for so long: some painters draw a few times per second, some ease. */
+const STILL_AFTER_MS = 2000;
+let changedAt = -Infinity, shownBefore = "";
+/** Something that is drawn has changed. */
+export function redraw(): void { changedAt = performance.now(); }
+/** Whether something is to be drawn; a page that stands still costs nothing. */
+function moves(now: number, s: Store): boolean {
+  const a = address.value, of = shown.value!;
+  const key = [a.at, a.window, a.channels, a.order, a.channel, a.view, s.end, of.end, s.version, of.version, s.events.length, s.misses.length, painted.value, innerWidth, innerHeight, devicePixelRatio].join(" ");
+  if (key !== shownBefore) { shownBefore = key; changedAt = now; }
+  return now - changedAt < STILL_AFTER_MS;
+}
 
 export function choose(source: number): void {
   go({ source, at: null, channels: null, channel: null });
   playing.value = false;
-  void openFile().catch(() => { connection.value = "lost"; });
+  void refresh().then(openFile).catch(() => { connection.value = "lost"; });
 }
 
 /** A recording: its outline, and as much around the view as is kept of a session. */
 async function openFile(): Promise<void> {
-  await refresh();
   if (server.value!.sources.length === 0) {
     // Networks or maps alone: there is nothing on the first view.
     batch(() => { connection.value = "open"; if (address.value.view === "live") go({ view: server.value!.networks > 0 ? "networks" : "map" }); });
@@ -234,12 +263,14 @@ async function openFile(): Promise<void> {
   }
   const answer = await fetch(`/api/outline?source=${address.value.source}`);
   if (!answer.ok) throw new Error(await answer.text());
-  const outline = await answer.json() as { steps: number; seconds: number[]; trials: number[] };
+  const outline = await answer.json() as Outline;
   batch(() => {
     file.value = outline;
     loaded = [0, 0];
-    const end = outline.steps * server.value!.source.step_seconds;
-    go({ at: Math.min(address.value.at ?? address.value.window, end) });
+    const step = server.value!.source.step_seconds, end = outline.steps * step, first = outline.left_out[0];
+    // Where the beginning was left out, the view begins with what was not.
+    const begin = first && first[0] === 0 ? first[1] * step : 0;
+    go({ at: Math.min(address.value.at ?? begin + address.value.window, end) });
     connection.value = "open";
   });
   await load();
@@ -260,12 +291,13 @@ async function load(): Promise<void> {
     if (!answer.ok) throw new Error(await answer.text());
     const frames = parseAll(await answer.arrayBuffer());
     if (which !== address.value.source) return;
-    const s = new Store({ channels: source.channels, outputs: source.outputs.length, stepSeconds: step, keepSeconds: 2 * KEEP_SECONDS }, 0);
+    const s = new Store({ channels: source.channels, outputs: source.outputs.length, stepSeconds: step, keepSeconds: 2 * KEEP_SECONDS, ...(outline.tick_seconds !== null && { tickSeconds: outline.tick_seconds }) }, 0);
     for (const frame of frames) s.add(frame, false);
     s.seconds = outline.seconds.map(spikes => ({ spikes, misses: 0, r2: NaN }));
     s.trials = outline.trials;
+    s.leftOut = outline.left_out;
     s.rates = new Float32Array(source.channels);
-    for (let i = 0; i < s.spikes; i++) s.rates[s.channel[i]!]! += s.weight[i]! / Math.max(step, (to - from) * step);
+    for (let i = 0; i < s.spikes; i++) s.rates[s.channel[i]!]! += s.weight[i]! / Math.max(step, (to - from - s.without(from, to)) * step);
     loaded = [from, to];
     store.value = s;
   } catch { connection.value = "lost"; }
@@ -299,15 +331,18 @@ function frameLoop(now: number): void {
   taken();
   link?.drawn();
   const s = store.value;
-  if (s) for (const paint of painters) paint(shown.value!);
+  const paints = s !== null && moves(began, s);
+  if (paints) for (const paint of painters) paint(shown.value!);
+  if (paints) drawn++;
   if (came > 0) spent[spentAt++ % spent.length] = performance.now() - began;
-  drawn++;
   if (now - marks.time >= 1000) second(now, s);
   requestAnimationFrame(frameLoop);
 }
 
 function second(now: number, s: Store | null): void {
   const elapsed = (now - marks.time) / 1000;
+  // A recording that stands still has nothing new to say.
+  if (file.value && drawn === 0) { marks.time = now; return; }
   if (s && file.value) {
     const end = viewEnd(s);
     slowly.value = { ...slowly.value, fps: drawn / elapsed, r2: s.hasTruth ? s.r2(end - viewWindow(s), end) : [] };
@@ -369,7 +404,8 @@ export async function begin(): Promise<void> {
   effect(() => { const s = store.value, words = connection.value === "lost" && s ? `lost at ${clock(s.seconds_(s.end), 1)}` : pill.value.words, title = `${pill.value.kind === "good" ? "" : `${words} · `}${server.value?.source.name ?? "Betz"}`; if (document.title !== title) document.title = title; });
   requestAnimationFrame(frameLoop);
   // The connection does not wait for the state, nor the first frame for a picture without it.
-  let opened = false;
+  // `before`: it has been open; opened again, what is known of the session may be old.
+  let opened = false, before = false;
   const own = link = new Link({
     frame: (frame, lost) => {
       late(frame);
@@ -379,7 +415,13 @@ export async function begin(): Promise<void> {
     connection: state => {
       beat.value++;
       if (!server.value) { opened = state === "open"; if (opened) return; }
-      else if (state === "open") { best = Infinity; void refresh().then(past).catch(() => undefined); }
+      else if (state === "lost") {
+        // A server that was started anew has another token: then trying again does not help, and the page says what does.
+        void fetch("/api/state").then(answer => { if (answer.status === 401 && connection.value === "lost") connection.value = "refused"; }, () => undefined);
+        if (connection.value === "refused") return;
+      }
+      else if (state === "open" && before) { best = Infinity; void refresh().then(past).catch(() => undefined); }
+      before ||= state === "open";
       connection.value = state;
     },
   });
@@ -387,14 +429,17 @@ export async function begin(): Promise<void> {
     try { await refresh(); } catch { connection.value = "lost"; await new Promise(done => setTimeout(done, 1000)); }
   }
   const kept = server.value.kept;
-  if (kept && bare) address.value = url.read(kept.address);
+  if (kept && bare) {
+    address.value = url.read(kept.address);
+    if (address.value.source !== 0) await refresh();
+  }
   if (server.value.mode === "file") {
     own.stop();
     link = null;
     await openFile();
     return;
   }
-  if (opened) connection.value = "open";
+  if (opened) { connection.value = "open"; before = true; }
   taken();
   await past().catch(() => undefined);
 }

@@ -71,6 +71,8 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(DecodedRecord
         dataset,
         estimates: Vec::new(),
         delay_steps: 0,
+        times: None,
+        left_out: Vec::new(),
     };
     Ok((recorded, first))
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use betz_base::error::{Error, Result};
-use betz_recording::Dataset;
+use betz_recording::{Dataset, Segment};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -26,8 +26,21 @@ pub struct DecodedRecording {
     pub dataset: Dataset,
     /// What was decoded, row-major (steps, outputs), NaN where nothing was; empty where nothing was at all.
     pub estimates: Vec<f32>,
-    /// Steps by which an estimate lags what it means: the truth is shown so much later.
+    /// Steps by which an estimate lags the movement it stands for: the truth is shown this much later.
     pub delay_steps: i64,
+    /// The recording's own times of the spikes; `None` for binned counts.
+    pub times: Option<SpikeTimes>,
+    /// Steps whose spikes were left out on request, ascending; the page hatches them and counts nothing there.
+    pub left_out: Vec<Segment>,
+}
+
+/// Times of a recording's spikes, finer than the dataset's steps.
+#[derive(Debug, Clone)]
+pub struct SpikeTimes {
+    /// Length of the recording's tick in seconds.
+    pub tick_seconds: f64,
+    /// [`Dataset::offsets_in_steps`], one per spike.
+    pub offsets: Vec<f32>,
 }
 
 impl DecodedRecording {
@@ -51,6 +64,14 @@ impl DecodedRecording {
                 self.source.name,
                 self.source.channel_names.len(),
                 self.dataset.channels()
+            )));
+        }
+        let spikes = self.dataset.spikes.len();
+        if let Some(times) = self.times.as_ref().filter(|t| t.offsets.len() != spikes) {
+            return Err(Error::mismatch(format!(
+                "{}: expected the times of {spikes} spikes, got {}",
+                self.source.name,
+                times.offsets.len()
             )));
         }
         Ok(())
@@ -87,12 +108,16 @@ impl DecodedRecording {
                 .binary_search_by_key(&tick, |s| s.start)
                 .is_ok();
             step.spikes.clear();
+            let begin = next;
             while next < spikes.ticks.len() && spikes.ticks[next] == tick {
                 // As a session's counts: rounded, and drawn as so many at most.
                 let count = (spikes.weight(next).round() as u32).min(crate::feed::MOST_OF_A_COUNT);
                 let len = step.spikes.len() + count as usize;
                 step.spikes.resize(len, spikes.channels[next]);
                 next += 1;
+            }
+            if let Some(times) = &self.times {
+                gathering.push_offsets(&times.offsets[begin..next]);
             }
             let row = |of: &[f32], tick: i64| {
                 let at = usize::try_from(tick).ok()?.checked_mul(width)?;
@@ -126,7 +151,7 @@ impl DecodedRecording {
         after > 0 && step < segments[after - 1].stop
     }
 
-    /// Spikes of every second, and where trials begin.
+    /// Spikes of every second, where trials begin, and which steps were left out.
     pub(crate) fn outline(&self) -> Value {
         let seconds = (self.dataset.steps as f64 * self.dataset.step_seconds).ceil() as usize;
         let mut counts = vec![0u64; seconds.clamp(1, MOST_SECONDS)];
@@ -137,7 +162,11 @@ impl DecodedRecording {
             }
         }
         let trials: Vec<i64> = self.dataset.segments.iter().map(|s| s.start).collect();
-        json!({"steps": self.dataset.steps, "seconds": counts, "trials": trials})
+        let left_out: Vec<[i64; 2]> = self.left_out.iter().map(|s| [s.start, s.stop]).collect();
+        json!({
+            "steps": self.dataset.steps, "seconds": counts, "trials": trials, "left_out": left_out,
+            "tick_seconds": self.times.as_ref().map(|t| t.tick_seconds),
+        })
     }
 }
 
@@ -179,6 +208,8 @@ mod tests {
             },
             estimates: (0..250).map(|t| t as f32 + 0.5).collect(),
             delay_steps: 2,
+            times: None,
+            left_out: Vec::new(),
         }
     }
 
@@ -216,6 +247,39 @@ mod tests {
         #[allow(clippy::reversed_empty_ranges)]
         let backwards = 9..3;
         assert_eq!(steps(backwards), 0);
+    }
+
+    #[test]
+    fn frames_carry_the_recordings_own_times() {
+        let mut r = recorded();
+        r.dataset.spikes = Spikes::new(vec![5, 5, 100, 249], vec![0, 1, 1, 2]);
+        let offsets = vec![0.25, 0.75, 0.5, 0.0];
+        r.times = Some(SpikeTimes {
+            tick_seconds: 1e-5,
+            offsets: offsets.clone(),
+        });
+        r.check().unwrap();
+        let bytes = r.frames(0..1_000);
+        let carried: Vec<f32> = (bytes.iter())
+            .flat_map(|b| {
+                Frame::read(b)
+                    .unwrap()
+                    .0
+                    .f32(Section::SPIKE_OFFSET)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(carried, offsets);
+        assert_eq!(r.outline()["tick_seconds"], json!(1e-5));
+        r.dataset.spikes.ticks.pop();
+        r.dataset.spikes.channels.pop();
+        let error = r.check().unwrap_err();
+        assert!(
+            error
+                .message()
+                .contains("expected the times of 3 spikes, got 4"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub(crate) fn ask(monitor: &Monitor, request: &str) -> String {
         .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     let request = request.replace("HOST", &monitor.address().to_string());
+    let request = request.replace("PORT", &monitor.address().port().to_string());
     let request = request.replace("TOKEN", monitor.token().map_or("", |t| t.as_str()));
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
@@ -57,8 +58,9 @@ pub(crate) fn get(monitor: &Monitor, path: &str, more: &str) -> String {
 pub(crate) fn bytes(monitor: &Monitor, path: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(monitor.address()).unwrap();
     let (host, token) = (monitor.address(), monitor.token().unwrap().as_str());
+    let port = host.port();
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nCookie: betz={token}\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nCookie: betz-{port}={token}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
@@ -67,7 +69,7 @@ pub(crate) fn bytes(monitor: &Monitor, path: &str) -> Option<Vec<u8>> {
     (answer.starts_with(b"HTTP/1.1 200")).then(|| answer.split_off(body))
 }
 
-pub(crate) const KNOWN: &str = "Cookie: betz=TOKEN\r\n";
+pub(crate) const KNOWN: &str = "Cookie: betz-PORT=TOKEN\r\n";
 
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();

@@ -20,7 +20,7 @@ fn post_to(monitor: &Monitor, path: &str, body: &str) -> String {
         monitor,
         &format!(
             "POST {path} HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz=TOKEN\r\n\r\n{body}"
+             Content-Type: application/json\r\nContent-Length: {length}\r\nCookie: betz-PORT=TOKEN\r\n\r\n{body}"
         ),
     )
 }
@@ -87,6 +87,50 @@ fn only_with_control_does_a_page_swap_models() {
     let masked = post(&monitor, "mask", "{\"channels\":[1]}");
     assert!(masked.starts_with("HTTP/1.1 202"), "{masked}");
     assert!(post(&monitor, "mark", "{\"text\":\"<b>here</b>\"}").starts_with("HTTP/1.1 202"));
+}
+
+#[test]
+fn a_mark_lies_at_the_moment_of_its_key_and_is_named_afterwards() {
+    let (monitor, mut session) = start(Options {
+        control: true,
+        ..Options::default()
+    });
+    let models = vec![("a".to_owned(), decoder(0.05))];
+    let control = Control::new(session.swapper().unwrap(), models).unwrap();
+    monitor.control(control).unwrap();
+    let mut out = [0.0];
+    for _ in 0..50 {
+        session.step_spikes(&[1], &mut out).unwrap();
+    }
+    // The step that the page saw last when the key was pressed; the session is 40 steps further.
+    until("50 steps are known", || {
+        get(&monitor, "/api/state", KNOWN).contains("\"history\":[0,50]")
+    });
+    let set = post(&monitor, "mark", "{\"tick\":9}");
+    assert!(
+        set.starts_with("HTTP/1.1 202") && set.contains("\"mark\":0"),
+        "{set}"
+    );
+    assert!(post(&monitor, "mark", "{\"tick\":4000000}").starts_with("HTTP/1.1 202"));
+    assert!(post(&monitor, "mark", "{\"tick\":-5}").starts_with("HTTP/1.1 202"));
+    let named = post(&monitor, "name-mark", "{\"mark\":0,\"text\":\"the cue\"}");
+    assert!(named.starts_with("HTTP/1.1 202"), "{named}");
+    let unknown = post(&monitor, "name-mark", "{\"mark\":3,\"text\":\"x\"}");
+    assert!(
+        unknown.starts_with("HTTP/1.1 409") && unknown.contains("one of 3 marks"),
+        "{unknown}"
+    );
+    until("all is told", || {
+        get(&monitor, "/api/events", KNOWN).contains("the cue")
+    });
+    let events = get(&monitor, "/api/events", KNOWN);
+    let events: Value = serde_json::from_str(events.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let marks: Vec<(u64, i64)> = (events.as_array().unwrap().iter())
+        .filter(|e| e["what"] == "mark")
+        .map(|e| (e["mark"].as_u64().unwrap(), e["tick"].as_i64().unwrap()))
+        .collect();
+    // A step that was not taken yet is the newest one.
+    assert_eq!(marks, [(0, 9), (1, 49), (2, 0)]);
 }
 
 #[test]
@@ -182,6 +226,7 @@ fn whatever_is_asked_of_control_is_done_or_refused() {
         Just("release"),
         Just("mask"),
         Just("mark"),
+        Just("name-mark"),
         Just("expected"),
         Just("pause"),
         Just("stimulus"),

@@ -48,7 +48,8 @@ fn head(stream: &mut TcpStream) -> String {
 
 fn known(monitor: &Monitor) -> String {
     let (host, token) = (monitor.address(), monitor.token().unwrap().as_str());
-    format!("Host: {host}\r\nOrigin: http://{host}\r\nCookie: betz={token}\r\n")
+    let port = host.port();
+    format!("Host: {host}\r\nOrigin: http://{host}\r\nCookie: betz-{port}={token}\r\n")
 }
 
 fn watch(monitor: &Monitor) -> (TcpStream, String) {

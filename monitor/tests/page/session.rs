@@ -39,8 +39,9 @@ fn who_has_the_token_sees_the_page_and_nobody_else_anything() {
     let answer = get(&monitor, "/?token=TOKEN", "");
     assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
     let token = monitor.token().unwrap().as_str();
+    let port = monitor.address().port();
     assert!(answer.contains(&format!(
-        "set-cookie: betz={token}; HttpOnly; SameSite=Strict; Path=/\r\n"
+        "set-cookie: betz-{port}={token}; HttpOnly; SameSite=Strict; Path=/\r\n"
     )));
     let page = get(&monitor, "/", KNOWN);
     assert!(
@@ -56,12 +57,19 @@ fn who_has_the_token_sees_the_page_and_nobody_else_anything() {
     ] {
         assert!(page.contains(header), "{header} is missing in {page}");
     }
+    assert!(!page.contains("content-encoding"), "{page}");
+    let packed = get(
+        &monitor,
+        "/shared.js",
+        &format!("{KNOWN}Accept-Encoding: gzip, br\r\n"),
+    );
+    assert!(packed.contains("content-encoding: gzip\r\n"));
+    assert!(packed.contains("vary: accept-encoding\r\n"));
     let tag = page.lines().find_map(|l| l.strip_prefix("etag: ")).unwrap();
     let again = get(&monitor, "/", &format!("{KNOWN}If-None-Match: {tag}\r\n"));
     assert!(again.starts_with("HTTP/1.1 304"), "{again}");
     assert!(get(&monitor, "/etc/passwd", KNOWN).starts_with("HTTP/1.1 404"));
-    let foreign =
-        "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\nCookie: betz=TOKEN\r\n\r\n";
+    let foreign = "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\nCookie: betz-PORT=TOKEN\r\n\r\n";
     assert!(ask(&monitor, foreign).starts_with("HTTP/1.1 421"));
     assert!(
         get(&monitor, "/api/state", &format!("{KNOWN}Origin: null\r\n"))
@@ -117,9 +125,9 @@ impl Socket {
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
         let host = monitor.address();
-        let token = monitor.token().unwrap().as_str();
+        let (port, token) = (host.port(), monitor.token().unwrap().as_str());
         let request = format!(
-            "GET /live HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: betz={token}\r\n\
+            "GET /live HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: betz-{port}={token}\r\n\
              Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: betz.v1\r\n\r\n"
         );

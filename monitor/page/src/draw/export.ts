@@ -1,6 +1,6 @@
 // What is shown, to take along: pictures drawn anew, tables of what is in them.
 import { quoted } from "./table.ts";
-import { lowerBound, type Store } from "../link/store.ts";
+import { lowerBound, tickOf, type Store } from "../link/store.ts";
 import { RasterView, type Picture } from "./raster.ts";
 import { POINTS, reduce } from "./reduce.ts";
 import { ticks, timeLabel } from "./format.ts";
@@ -16,10 +16,10 @@ const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.check
 
 /** Every spike that is shown: seconds, channel. */
 export function spikesCsv(s: Store, p: Picture, f: Facts): string {
-  const lines = [`${head(f)}seconds,channel,spikes`], end = lowerBound(s.tick, s.spikes, p.end), digits = Math.max(0, Math.ceil(-Math.log10(s.shape.stepSeconds)) + 1);
+  const lines = [`${head(f)}seconds,channel,spikes`], end = lowerBound(s.tick, s.spikes, p.end), digits = Math.max(0, Math.ceil(-Math.log10(tickOf(s))) + 1);
   for (let i = lowerBound(s.tick, s.spikes, p.end - p.window); i < end; i++) {
     const c = s.channel[i]!, place = p.order ? p.order[c]! : c;
-    if (place >= p.from && place < p.to) lines.push(`${s.seconds_(s.tick[i]!).toFixed(digits)},${quoted(f.channels[c] ?? String(c))},${s.weight[i]!}`);
+    if (place >= p.from && place < p.to) lines.push(`${s.seconds_(s.when(i)).toFixed(digits)},${quoted(f.channels[c] ?? String(c))},${s.weight[i]!}`);
   }
   return lines.join("\n") + "\n";
 }
@@ -59,11 +59,11 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
     const row = RASTER / (p.to - p.from), high = Math.max(0.6, row * 0.8), marks: string[] = [];
     for (let i = a; i < b; i++) {
       const c = s.channel[i]!, place = (p.order ? p.order[c]! : c) - p.from;
-      if (place >= 0 && place < p.to - p.from) marks.push(`M${x(s.tick[i]!).toFixed(2)} ${(TOP + place * row + (row - high) / 2).toFixed(2)}v${high.toFixed(2)}`);
+      if (place >= 0 && place < p.to - p.from) marks.push(`M${x(s.when(i)).toFixed(2)} ${(TOP + place * row + (row - high) / 2).toFixed(2)}v${high.toFixed(2)}`);
     }
     parts.push(`<path d="${marks.join("")}" stroke="${inks.ink}" stroke-width="0.8" fill="none"/>`);
   }
-  for (const hole of s.holes) {
+  for (const hole of [...s.holes, ...s.leftOut.map(([from, to]) => ({ from, to }))]) {
     const from = Math.max(hole.from, begin), to = Math.min(hole.to, p.end);
     if (from < to) parts.push(`<rect x="${x(from).toFixed(2)}" y="${TOP}" width="${(x(to) - x(from)).toFixed(2)}" height="${RASTER}" fill="url(#hole)"/>`);
   }

@@ -12,13 +12,16 @@ export function ticks(from: number, to: number, most: number): number[] {
 }
 
 export function clock(seconds: number, digits = 0): string {
-  const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60, s = seconds % 60;
-  const tail = s.toFixed(digits).padStart(digits > 0 ? digits + 3 : 2, "0");
+  // Rounded before it is split: 59.96 s are 1:00.0, not 0:60.0.
+  const unit = 10 ** digits, all = Math.round(seconds * unit), rest = (all % (60 * unit)) / unit, minutes = Math.floor(all / (60 * unit));
+  const h = Math.floor(minutes / 60), m = minutes % 60, tail = rest.toFixed(digits).padStart(digits > 0 ? digits + 3 : 2, "0");
   return h > 0 ? `${h}:${String(m).padStart(2, "0")}:${tail}` : `${m}:${tail}`;
 }
 
-/** Of a time axis: seconds, or minutes and seconds beyond one; as many digits as its steps need. */
+/** Time on an axis: seconds, or minutes and seconds above one minute, with the digits that the axis' step needs. */
 export function timeLabel(seconds: number, step: number): string {
-  const digits = step < 0.01 ? 3 : step < 0.1 ? 2 : step < 1 ? 1 : 0;
-  return seconds < 60 ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
+  let digits = 0;
+  // A step of 2.5 s needs one digit, although it is longer than a second.
+  while (digits < 3 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6 * step * 10 ** digits) digits++;
+  return seconds < 60 && seconds.toFixed(digits) !== (60).toFixed(digits) ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }

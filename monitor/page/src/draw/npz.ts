@@ -1,5 +1,5 @@
 // What is shown as a recording of its own: an .npz as NumPy and betz read it.
-import { lowerBound, type Store } from "../link/store.ts";
+import { lowerBound, tickOf, type Store } from "../link/store.ts";
 import type { Picture } from "./raster.ts";
 
 export interface NpyArray { name: string; descr: string; shape: number[]; bytes: Uint8Array }
@@ -70,14 +70,15 @@ export function npz(arrays: NpyArray[]): Uint8Array {
 export function selection(s: Store, p: Picture, names: string[], outputs: { name: string; unit: string }[]): Uint8Array {
   const begin = Math.max(s.first, p.end - p.window), end = Math.min(p.end, s.end), inside: number[] = [], kept = new Map<number, number>();
   for (let c = 0; c < s.shape.channels; c++) { const place = p.order ? p.order[c]! : c; if (place >= p.from && place < p.to) kept.set(c, kept.size); }
-  const ticks: bigint[] = [];
+  // The recording's own tick: its spikes keep their times.
+  const tick = tickOf(s), per = s.shape.stepSeconds / tick, ticks: bigint[] = [];
   for (let i = lowerBound(s.tick, s.spikes, begin), last = lowerBound(s.tick, s.spikes, end); i < last; i++) {
     const at = kept.get(s.channel[i]!);
-    if (at !== undefined) for (let k = s.weight[i]!; k > 0; k--) { ticks.push(BigInt(s.tick[i]! - begin)); inside.push(at); }
+    if (at !== undefined) for (let k = s.weight[i]!; k > 0; k--) { ticks.push(BigInt(Math.round((s.when(i) - begin) * per))); inside.push(at); }
   }
   const n = ticks.length, arrays = [
     array("spike_ticks", "<i8", [n], BigInt64Array.from(ticks)), array("spike_channels", "<u4", [n], Uint32Array.from(inside)),
-    array("tick_seconds", "<f8", [], Float64Array.of(s.shape.stepSeconds)), array("duration_ticks", "<i8", [], BigInt64Array.of(BigInt(Math.max(1, end - begin)))),
+    array("tick_seconds", "<f8", [], Float64Array.of(tick)), array("duration_ticks", "<i8", [], BigInt64Array.of(BigInt(Math.max(1, Math.ceil((end - begin) * per - 1e-6))))),
     texts("channel_names", [...kept.keys()].map(c => names[c] ?? `ch${c}`)),
   ];
   const a = lowerBound(s.rowTick, s.rows, begin), b = lowerBound(s.rowTick, s.rows, end), o = s.shape.outputs, means = s.hasTruth ? [["", s.truth], ["decoded ", s.estimate]] as const : [["decoded ", s.estimate]] as const, rows: number[] = [];

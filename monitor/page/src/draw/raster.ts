@@ -82,14 +82,16 @@ export class Cells {
     };
     mark(Math.max(from, store.first), Math.min(to, store.end), 1);
     for (const hole of store.holes) mark(Math.max(hole.from, from), Math.min(hole.to, to), 2);
-    // A tick wider than a column is drawn so wide that the next one is told apart.
-    const wide = Math.max(1, Math.floor(this.columns / this.window * 0.7));
+    for (const [a, b] of store.leftOut) mark(Math.max(a, from), Math.min(b, to), 2);
+    // A tick wider than a column is drawn so wide that the next one is told apart; a spike whose own time is known is a line.
+    const wide = store.offset ? 1 : Math.max(1, Math.floor(this.columns / this.window * 0.7));
     const { tick: ticks, channel: channels, weight: weights } = store, end = lowerBound(ticks, store.spikes, to);
     let last = NaN, column = 0;
     for (let i = lowerBound(ticks, store.spikes, from); i < end; i++) {
       const row = rowOf[channels[i]!]!, tick = ticks[i]!, n = weights[i]!;
       if (!(row >= 0)) continue;
-      if (tick !== last) { last = tick; column = this.wrap(this.start(tick)); }
+      if (store.offset) column = this.wrap(this.start(store.when(i)));
+      else if (tick !== last) { last = tick; column = this.wrap(this.start(tick)); }
       sums[column]! += n;
       for (let k = column; k < column + wide; k++) {
         const at = (k < columns ? k : k - columns) * rows + row, sum = counts[at]! + n;

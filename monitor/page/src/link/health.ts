@@ -1,4 +1,4 @@
-// How channels do: from the spikes of the last half minute, counted in bins of a tenth of a second.
+// How channels do, from the spikes of a span of time, counted in bins of a tenth of a second.
 import { lowerBound, type Store } from "./store.ts";
 
 export type ChannelState = "active" | "silent" | "noisy" | "twin" | "masked";
@@ -7,8 +7,9 @@ export const RULES: Rules = { silentHz: 0.05, noisyTimesMedian: 8, noisyFano: 20
 const BIN_SECONDS = 0.1, LONGEST_SECONDS = 30;
 
 export interface Health {
-  seconds: number; rate: Float32Array; fano: Float32Array;
-  /** Share of intervals of at most a millisecond. */
+  /** The span that was measured, in ticks, and its seconds without what is not known or was left out. */
+  from: number; to: number; seconds: number; rate: Float32Array; fano: Float32Array;
+  /** Share of intervals of at most a millisecond; NaN if times are coarser than that. */
   short: Float32Array;
   /** Greatest correlation of the bins' counts with a neighbour's. */
   neighbour: Float32Array;
@@ -31,14 +32,20 @@ export function neighbours(at: ([number, number] | null)[] | null, channels: num
   });
 }
 
-export function measure(s: Store, near: Uint32Array[], masked: ReadonlySet<number>, rules: Rules): Health {
-  const channels = s.shape.channels, step = s.shape.stepSeconds;
-  const from = Math.max(s.first, s.end - Math.round(LONGEST_SECONDS / step)), seconds = Math.max(step, (s.end - from) * step - s.hidden(from, s.end) * step);
-  const bin = Math.max(1, Math.round(BIN_SECONDS / step)), bins = Math.max(1, Math.floor((s.end - from) / bin));
-  const counts = new Float32Array(channels * bins), total = new Float32Array(channels), brief = new Float32Array(channels), last = new Int32Array(channels).fill(-2147483648);
-  const begin = s.end - bins * bin, shortTicks = Math.max(1, Math.round(0.001 / step));
-  for (let i = lowerBound(s.tick, s.spikes, from); i < s.spikes; i++) {
-    const c = s.channel[i]!, t = s.tick[i]!, n = s.weight[i]!;
+/** The last half minute of a session; of a recording, what is on view. */
+export const spanOf = (s: Store, view: [number, number] | null): [number, number] => view
+  ? [Math.max(s.first, view[0]), Math.min(s.end, view[1])]
+  : [Math.max(s.first, s.end - Math.round(LONGEST_SECONDS / s.shape.stepSeconds)), s.end];
+
+export function measure(s: Store, near: Uint32Array[], masked: ReadonlySet<number>, rules: Rules, span = spanOf(s, null)): Health {
+  const channels = s.shape.channels, step = s.shape.stepSeconds, [from, to] = span;
+  const seconds = Math.max(step, (to - from - s.hidden(from, to) - s.without(from, to)) * step);
+  const bin = Math.max(1, Math.round(BIN_SECONDS / step)), bins = Math.max(1, Math.floor((to - from) / bin));
+  const counts = new Float32Array(channels * bins), total = new Float32Array(channels), brief = new Float32Array(channels), last = new Float64Array(channels).fill(-Infinity);
+  // An interval of a millisecond is known only if times are at least that fine.
+  const begin = to - bins * bin, fine = s.offset !== null || step <= 0.001 * (1 + 1e-9), shortTicks = 0.001 / step * (1 + 1e-6);
+  for (let i = lowerBound(s.tick, s.spikes, from), end = lowerBound(s.tick, s.spikes, to); i < end; i++) {
+    const c = s.channel[i]!, t = s.when(i), n = s.weight[i]!;
     total[c]! += n;
     if (t - last[c]! <= shortTicks) brief[c]! += n; else if (n > 1) brief[c]! += n - 1;
     last[c] = t;
@@ -69,5 +76,5 @@ export function measure(s: Store, near: Uint32Array[], masked: ReadonlySet<numbe
     masked.has(c) ? "masked" : seconds >= 10 && rate[c]! < rules.silentHz ? "silent"
       : rate[c]! > rules.noisyTimesMedian * median && median > 0 || fano[c]! > rules.noisyFano ? "noisy"
         : neighbour[c]! > rules.twinR ? "twin" : "active");
-  return { seconds, rate, fano, short: total.map((n, c) => n > 1 ? brief[c]! / (n - 1) : NaN), neighbour, state, median };
+  return { from, to, seconds, rate, fano, short: total.map((n, c) => fine && n > 1 ? brief[c]! / (n - 1) : NaN), neighbour, state, median };
 }

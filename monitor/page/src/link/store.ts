@@ -1,7 +1,11 @@
 // What the page knows of a session: the last minute of spikes and outputs, in arrays of fixed size, and its holes.
 import { More, STEP_BEFORE, floats, type Counters, type Frame } from "./frame.ts";
 
-export interface Shape { channels: number; outputs: number; stepSeconds: number; keepSeconds: number }
+export interface Shape {
+  channels: number; outputs: number; stepSeconds: number; keepSeconds: number;
+  /** Length of a recording's own tick, where its spikes have their own times. */
+  tickSeconds?: number;
+}
 export interface Miss { tick: number; ns: number }
 export interface Hole { from: number; to: number; fillable: boolean }
 export interface Happened { tick: number; type: string; [more: string]: unknown }
@@ -17,6 +21,8 @@ export class Store {
   /** Ticks from `base`, ascending, and the channels of as many spikes. */
   readonly base: number;
   tick: Int32Array; channel: Uint16Array | Uint32Array; weight: Uint8Array; spikes = 0;
+  /** Fraction of its tick at which each spike lies; null if no finer time is known, as in a session. */
+  offset: Float32Array | null = null;
   /** One row a step: its tick, what was decoded, what was true, what the second model of a swap decoded. */
   rowTick: Int32Array; estimate: Float32Array; truth: Float32Array; beside: Float32Array; rows = 0;
   hasTruth = false;
@@ -41,6 +47,8 @@ export class Store {
   /** There were more spikes than room: less is kept than was wanted. */
   cut = false;
   private readonly keep: number;
+  /** Ticks [from, to) that were left out of a recording on request: hatched, and nothing is counted there. */
+  leftOut: [number, number][] = [];
 
   constructor(shape: Shape, base: number) {
     this.shape = shape;
@@ -58,6 +66,9 @@ export class Store {
     this.beside = new Float32Array(rows * shape.outputs);
     this.rates = new Float32Array(shape.channels);
   }
+
+  /** Time of spike `i` in ticks from `base`: as fine as it is known. */
+  when(i: number): number { return this.tick[i]! + (this.offset?.[i] ?? 0); }
 
   seconds_(tick: number): number { return (tick + this.base) * this.shape.stepSeconds; }
 
@@ -92,6 +103,9 @@ export class Store {
   }
 
   happened(event: Happened): void {
+    // A mark is named after it was set.
+    const marked = event["what"] === "name mark" ? this.events.find(e => e["what"] === "mark" && e["mark"] === event["mark"]) : undefined;
+    if (marked) { marked["text"] = event["text"]; this.version++; return; }
     this.events.push({ ...event, tick: event.tick - this.base });
     if (this.events.length > MOST_EVENTS) this.events.splice(0, MOST_EVENTS / 2);
     this.version++;
@@ -147,6 +161,8 @@ export class Store {
       const at = this.spikes, ticks = this.tick, offsets = frame.spikeTick;
       for (let i = 0; i < n; i++) ticks[at + i] = first + offsets[i]!;
       this.channel.set(frame.spikeChannel.subarray(0, n) as Uint16Array, at);
+      const fractions = floats(frame, More.Offset);
+      if (fractions.length === n && n > 0) (this.offset ??= new Float32Array(ticks.length)).set(fractions, at);
       this.weight.fill(1, at, at + n);
       this.spikes += n;
     }
@@ -191,6 +207,7 @@ export class Store {
     this.tick.copyWithin(0, from, this.spikes);
     this.channel.copyWithin(0, from, this.spikes);
     this.weight.copyWithin(0, from, this.spikes);
+    this.offset?.copyWithin(0, from, this.spikes);
     this.spikes = keep;
     this.cut = true;
     if (keep > 0) this.first = Math.max(this.first, this.tick[0]!);
@@ -284,10 +301,17 @@ export class Store {
     this.rows = a - drop + take + after;
   }
 
-  /** The share of ticks in [from, to) that are not known. */
+  /** The number of ticks in [from, to) that are not known. */
   hidden(from: number, to: number): number {
     let ticks = 0;
     for (const h of this.holes) ticks += Math.max(0, Math.min(h.to, to) - Math.max(h.from, from));
+    return ticks;
+  }
+
+  /** The number of ticks in [from, to) that were left out on request. */
+  without(from: number, to: number): number {
+    let ticks = 0;
+    for (const [a, b] of this.leftOut) ticks += Math.max(0, Math.min(b, to) - Math.max(a, from));
     return ticks;
   }
 
@@ -311,6 +335,9 @@ export class Store {
     return result;
   }
 }
+
+/** The finest time that is known, in seconds: the recording's tick, or the step. */
+export const tickOf = (s: Store): number => s.offset ? s.shape.tickSeconds ?? s.shape.stepSeconds : s.shape.stepSeconds;
 
 /** The first of `n` ascending numbers that is not below `value`. */
 export function lowerBound(sorted: ArrayLike<number>, n: number, value: number): number {

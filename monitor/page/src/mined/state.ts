@@ -72,6 +72,7 @@ type Asked = Omit<Mined, "episodes"> & { episodes: Told[] };
 let begun = false;
 export function begin(): void {
   state.overRaster.add(lines);
+  effect(() => { void occurrences.value; void picked.value; state.redraw(); });
   state.acts.set("n", () => step(1));
   state.acts.set("p", () => step(-1));
   watch();

@@ -1,4 +1,4 @@
-// What is shown, to take along.
+// The dialog that exports what is shown.
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as out from "../draw/export.ts";
 import { selection } from "../draw/npz.ts";
@@ -52,7 +52,7 @@ export function Export() {
   const offers = state.offers.value, anything = state.store.value !== null && state.server.value !== null;
   const button = (what: string, name: string) => <button disabled={what !== "link" && what !== "state" && !anything} onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
   return <dialog ref={box} class="export" aria-labelledby="h-export" onCancel={e => { e.preventDefault(); state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
-    <h2 id="h-export">Take along what is shown</h2>
+    <h2 id="h-export">Export what is shown</h2>
     <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "Nothing has come yet.")}</p>
     <div class="choices">{offers?.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve().then(act).then(() => setWords("Saved."), e => setWords(String((e as Error).message)))}>{name}</button>)}
       {(!offers || offers.beside) && <>{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}</>}{button("link", "copy link")}{button("state", "state")}</div>

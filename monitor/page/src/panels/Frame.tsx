@@ -2,6 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import * as state from "../state.ts";
 import * as theme from "../theme.ts";
+import { nameMark, naming } from "../control.ts";
 import { ACTIONS } from "../keys.ts";
 import { VIEWS, type View } from "../url.ts";
 import { clock, whole } from "../draw/format.ts";
@@ -13,6 +14,23 @@ function Clock() {
   const text = useRef<HTMLElement>(null);
   usePainter(s => { if (text.current) text.current.textContent = clock(s.seconds_(state.viewEnd(s)), 1); }, 20);
   return <time class="clock" ref={text as never} aria-label="Session clock">–:––</time>;
+}
+
+/** The field for the name of a mark that is set already. */
+function Naming() {
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => box.current?.focus(), []);
+  return <form class="naming" onSubmit={e => { e.preventDefault(); void nameMark(box.current?.value ?? ""); }}>
+    <label>⚑ marked; name <input ref={box} maxLength={200} onKeyDown={e => { if (e.key === "Escape") { e.stopPropagation(); naming.value = null; } }} onBlur={e => void nameMark(e.currentTarget.value)} /></label></form>;
+}
+
+/** The name of the model that gives the estimates; its checksum where the page does not know it. */
+export function runningModel(): string {
+  const server = state.server.value;
+  if (!server) return "–";
+  const none = /^0*$/.test(server.running), running = none ? server.model?.fingerprint : server.running;
+  const known = [...(server.models?.models ?? []), ...(server.model ? [server.model] : [])];
+  return known.find(m => m.fingerprint === running)?.name ?? running?.slice(0, 8) ?? "–";
 }
 
 export function TopBar() {
@@ -29,8 +47,9 @@ export function TopBar() {
     {state.store.value && <Clock />}
     <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title={state.file.value ? "Play or stop (Space)" : "Pause or go on (Space)"}>
       <span class="dot" aria-hidden="true" /><span role="status">{pill.words}</span></button>
+    {naming.value !== null && <Naming key={naming.value} />}
     {!state.file.value && !state.live.value && state.connection.value === "open" && <button class="text" onClick={() => state.go({ at: null })}>back to live</button>}
-    <button class="icon" onClick={() => { state.exportOpen.value = true; }} title="Take along (E)" aria-label="Take along what is shown">⤓</button>
+    <button class="icon" onClick={() => { state.exportOpen.value = true; }} title="Export (E)" aria-label="Export what is shown">⤓</button>
     <button class="icon" onClick={theme.next} title="Theme (T)" aria-label={`Theme: ${theme.theme.value}`}>◐</button>
     <button class="icon" onClick={() => { state.helpOpen.value = true; }} title="Keys (?)" aria-label="Keys">?</button>
   </header>;
@@ -46,6 +65,10 @@ export function TruthStrip() {
     ["spikes/s", counters ? whole(now.spikesPerSecond) : "–", "", "Spikes taken in the last second"],
   ];
   const fault = (name: string, value: number, what: string, kind: "warn" | "bad" = "warn") => facts.push([name, whole(value), value > 0 ? kind : "", what]);
+  const off = state.masked();
+  if (state.server.value?.mode === "live") facts.unshift(["model", runningModel(), "", "The model that gives the estimates"], ["masked", off.size === 0 ? "0" : whole(off.size), off.size > 0 ? "warn" : "", "Channels that are left out by a mask"]);
+  const swap = state.server.value?.models?.state;
+  if (swap && swap !== "Idle") facts.splice(1, 0, ["swap", swap === "TakenOver" ? "new model runs; the old one stands by" : "new model warms up", "warn", "A swap of models is under way; the Model view has more"]);
   fault("deadline missed", counters?.misses ?? 0, "Steps that took longer than the deadline", "bad");
   fault("dropped", counters?.dropped ?? 0, "Spikes lost before the session");
   fault("late", counters?.late ?? 0, "Spikes that came after their tick");
@@ -64,9 +87,10 @@ export function TruthStrip() {
 
 /** Of a recording: what it holds. */
 function FileStrip() {
-  const file = state.file.value!, source = state.server.value!.source, seconds = file.steps * source.step_seconds;
+  const file = state.file.value!, source = state.server.value!.source, all = file.steps * source.step_seconds;
+  const left = file.left_out.reduce((sum, [a, b]) => sum + b - a, 0) * source.step_seconds, seconds = all - left;
   const total = file.seconds.reduce((a, b) => a + b, 0);
-  const facts: [string, string][] = [["length", clock(seconds, 1)], ["step", `${Number((source.step_seconds * 1e3).toPrecision(4))} ms`], ["channels", whole(source.channels)],
+  const facts: [string, string][] = [["length", clock(all, 1)], ...(left > 0 ? [["left out", clock(left, 1)] as [string, string]] : []), ["step", `${Number((source.step_seconds * 1e3).toPrecision(4))} ms`], ["channels", whole(source.channels)],
     ["spikes", whole(total)], ["spikes/s", whole(total / Math.max(1e-9, seconds))], ["trials", whole(file.trials.length)]];
   return <section class="strip" aria-label="Totals"><dl class="truth">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
     <div class="page zero"><dt>page</dt><dd>{state.slowly.value.fps.toFixed(0)} fps</dd></div></dl></section>;
@@ -92,11 +116,11 @@ export function Help() {
 export function Waiting() {
   const connection = state.connection.value;
   if (state.store.value) return null;
-  const lost = connection === "lost";
+  const lost = connection === "lost" || connection === "refused";
   if (connection === "open" && state.server.value?.mode === "file") return <div class="waiting" role="status"><p class="large">No recording is shown here.</p><p>Give one to <code>betz serve</code> beside its networks.</p></div>;
   return <div class="waiting" role="status">
     <p class="large">{lost ? "The server does not answer." : connection === "open" ? "Waiting for steps." : "Connecting …"}</p>
     {connection === "open" && <p>A session publishes with <code>betz_monitor::Feed</code>. To see one at work: <code>betz monitor --demo</code>.</p>}
-    {lost && <p>The page tries again by itself; a session goes on without it.</p>}
+    {lost && <p>{connection === "refused" ? "Another server runs at this address. Open the address that it printed." : "The page tries again by itself. It cannot know whether the session goes on."}</p>}
   </div>;
 }

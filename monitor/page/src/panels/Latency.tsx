@@ -28,7 +28,6 @@ export function Latency() {
     for (let e = 0; e <= top; e++) {
       const at = Math.round(y(10 ** e - 1 || 0));
       g.fillStyle = colours.line.css; g.fillRect(0, at, w, 1);
-      if (e > 0) { g.fillStyle = colours.dim.css; g.fillText(whole(10 ** e), 1, at + 2); }
     }
     for (let i = 0; i < last; i++) {
       const over = deadline !== null && bucketBegins(i) >= deadline;
@@ -38,6 +37,9 @@ export function Latency() {
       g.globalAlpha = 1;
       if (recent[i]! > 0) g.fillRect(i * bar, y(recent[i]!), bar - 1, high - y(recent[i]!));
     }
+    // The numbers lie on the bars, not under them.
+    g.fillStyle = colours.dim.css;
+    for (let e = 1; e <= top; e++) g.fillText(whole(10 ** e), 1, Math.round(y(10 ** e - 1)) + 2);
     const x = (ns: number) => Math.log2(ns / 64) * 4 * bar;
     g.font = font(11);
     g.textBaseline = "bottom";

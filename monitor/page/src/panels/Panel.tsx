@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Store } from "../link/store.ts";
-import { painters } from "../state.ts";
+import { painters, redraw } from "../state.ts";
 
 export function Panel({ title, note, area, tools, children }: { title: string; note?: ComponentChildren; area: string; tools?: ComponentChildren; children: ComponentChildren }) {
   const id = `h-${area}`;
@@ -12,10 +12,12 @@ export function Panel({ title, note, area, tools, children }: { title: string; n
   </section>;
 }
 
-/** Calls `paint` in every animation frame, as long as the component is there; at most `rate` times a second. */
+/** Calls `paint` in every animation frame in which something may have changed, at most `rate` times per second. */
 export function usePainter(paint: (store: Store) => void, rate = 60): void {
   const latest = useRef(paint);
   latest.current = paint;
+  // A component that is rendered again may draw something else.
+  redraw();
   // Before the browser paints: the first frame has its picture.
   useLayoutEffect(() => {
     let last = 0;

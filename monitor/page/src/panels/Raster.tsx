@@ -4,6 +4,7 @@ import type { Store } from "../link/store.ts";
 import { lowerBound } from "../link/store.ts";
 import { PlainRaster } from "../draw/plain.ts";
 import { RasterView, type Picture } from "../draw/raster.ts";
+import { RateBars } from "../draw/rate.ts";
 import * as state from "../state.ts";
 import { colours, painted, still } from "../theme.ts";
 import { WINDOWS } from "../url.ts";
@@ -58,33 +59,27 @@ function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void
   }
 }
 
-/** The population's rate a column, and the time below it. */
-function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: RasterView | PlainRaster): void {
+/** The population's rate in bars of whole steps, and the time below it. */
+function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: RateBars): void {
   const on = surface(canvas);
   if (!on) return;
-  const { g, w, h } = on, axis = 16, high = h - axis - 3, cells = view.cells, n = cells.columns;
-  if (n > 0 && cells.sums.length === n) {
-    const stop = cells.stop(p.end), bars = Math.max(1, Math.min(Math.floor(w / 3), p.window)), per = n / bars;
-    const sums = new Float32Array(bars);
-    let top = 0;
-    for (let b = 0; b < bars; b++) {
-      for (let c = Math.floor(b * per); c < Math.floor((b + 1) * per); c++) {
-        const at = p.sweep ? c : (((stop + c) % n) + n) % n;
-        sums[b]! += cells.sums[at]!;
-      }
-      top = Math.max(top, sums[b]!);
-    }
-    g.fillStyle = colours.x.css;
-    g.globalAlpha = 0.55;
-    for (let b = 0; b < bars; b++) { const v = top > 0 ? sums[b]! / top * (high - 12) : 0; g.fillRect(b * w / bars, high - v, w / bars + 0.3, v); }
-    g.globalAlpha = 1;
-    const seconds = p.window * s.shape.stepSeconds / bars;
-    g.fillStyle = colours.dim.css;
-    g.font = font(10);
-    g.textAlign = "left";
-    g.textBaseline = "top";
-    if (top > 0) g.fillText(`most ${whole(top / seconds)} spikes/s`, 3, 1);
+  const { g, w, h } = on, axis = 16, high = h - axis - 3;
+  rate.update(s, p, Math.floor(w / 3));
+  const top = rate.most, [first, last] = rate.span, wide = rate.per / p.window * w;
+  // Of a sweep, the picture's left edge is the last multiple of the window.
+  const left = p.sweep ? Math.floor(p.end / p.window) * p.window : p.end - p.window;
+  g.fillStyle = colours.x.css;
+  g.globalAlpha = 0.55;
+  for (let b = first; b <= last; b++) {
+    const v = top > 0 ? Math.min(1, rate.sum(b) / top) * (high - 12) : 0, x = (b * rate.per - left) / p.window * w;
+    if (v > 0) g.fillRect(p.sweep && x < 0 ? x + w : x, high - v, wide + 0.3, v);
   }
+  g.globalAlpha = 1;
+  g.fillStyle = colours.dim.css;
+  g.font = font(10);
+  g.textAlign = "left";
+  g.textBaseline = "top";
+  if (top > 0) g.fillText(`most ${whole(top / (rate.per * s.shape.stepSeconds))} spikes/s in ${Number((rate.per * s.shape.stepSeconds * 1e3).toPrecision(3))} ms`, 3, 1);
   g.strokeStyle = colours.line.css;
   g.beginPath(); g.moveTo(0, high + 0.5); g.lineTo(w, high + 0.5); g.stroke();
   if (p.sweep) return;
@@ -103,15 +98,22 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, view: 
 export function Raster() {
   const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null), above = useRef<HTMLCanvasElement>(null);
   const view = useRef<RasterView | PlainRaster | null>(null), drag = useRef<{ x: number; at: number } | null>(null);
+  /** The pointer has moved since it went down: what follows is a drag, not a click on a channel. */
+  const moved = useRef(false);
   const [how, setHow] = useState<"at first" | "gl" | "plain">("at first"), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null), [part, setPart] = useState<[number, number, number, number] | null>(null);
   const address = state.address.value, s = state.shown.value, byRate = address.order === "rate";
   // Sorted anew every five seconds: rows that jump every second cannot be followed.
   const turn = byRate ? Math.floor(state.beat.value / 5) : 0;
   const order = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]);
+  /** The picture that is on the canvas, and how often it was drawn again. */
+  const drawn = useRef<{ key: string; store: Store | null; order: Uint32Array | null; times: number }>({ key: "", store: null, order: null, times: 0 });
   // A context of WebGL takes longer than all else before the first frame, which is drawn without one.
   useLayoutEffect(() => {
     if (!canvas.current) return;
-    if (how === "gl") try { view.current = new RasterView(canvas.current); } catch { setHow("plain"); }
+    if (how === "gl") try {
+      view.current = new RasterView(canvas.current);
+      canvas.current.addEventListener("webglcontextrestored", () => { drawn.current.key = ""; state.redraw(); });
+    } catch { setHow("plain"); }
     else view.current = new PlainRaster(canvas.current);
   }, [how]);
   useEffect(() => {
@@ -120,38 +122,47 @@ export function Raster() {
     const frame = requestAnimationFrame(() => { timer = window.setTimeout(() => setHow("gl")); });
     return () => { cancelAnimationFrame(frame); clearTimeout(timer); };
   }, [s !== null]);
-  const slow = useRef(0);
+  const rate = useRef(new RateBars());
   usePainter(store => {
     if (!view.current) return;
     void painted.value;
     orderNow = order;
-    const p = rasterPicture(store, order);
+    const p = rasterPicture(store, order), box = canvas.current!;
+    // The same picture again costs as much as another one, on the graphics processor, too.
+    const key = [how, p.end, p.window, p.from, p.to, p.sweep, store.version, store.trials.length, store.events.length, store.misses.length, painted.value, box.clientWidth, box.clientHeight, devicePixelRatio].join(" ");
+    const same = drawn.current.key === key && drawn.current.store === store && drawn.current.order === order && state.overRaster.size === 0;
+    // The first picture of a view without WebGL may have been put off.
+    if (same && drawn.current.times > 15) return;
+    drawn.current = { key, store, order, times: same ? drawn.current.times + 1 : 0 };
     view.current.draw(store, p);
     const over = state.overRaster.size > 0 ? surface(above.current) : null;
     if (over) for (const paint of state.overRaster) paint(over.g, over.w, over.h, store, p);
-    // Marks and axis are text: thirty times a second is enough.
-    if (slow.current++ % 2 === 0) { drawMarks(marks.current, store, p); drawFoot(foot.current, store, p, view.current); }
+    // Marks and axis belong to the same picture: they are drawn with it.
+    drawMarks(marks.current, store, p);
+    drawFoot(foot.current, store, p, rate.current);
   });
 
-  const at = (event: MouseEvent): { tick: number; channel: number } | null => {
+  const at = (event: MouseEvent): { tick: number; when: number; channel: number } | null => {
     const box = canvas.current?.getBoundingClientRect();
     if (!box || !s) return null;
     const p = rasterPicture(s, order), place = p.from + Math.floor((event.clientY - box.top) / box.height * (p.to - p.from));
     const channel = order ? order.indexOf(place) : place;
-    return { tick: Math.floor(p.end - p.window + (event.clientX - box.left) / box.width * p.window), channel };
+    const when = p.end - p.window + (event.clientX - box.left) / box.width * p.window;
+    return { tick: Math.floor(when), when, channel };
   };
   const hover = (event: MouseEvent) => {
     const box = canvas.current?.getBoundingClientRect(), here = at(event);
     if (!box || !here || !s) return;
     if (part) { setPart([part[0], part[1], event.clientX - box.left, event.clientY - box.top]); return; }
     if (drag.current) {
-      const moved = (drag.current.x - event.clientX) / box.width * address.window;
-      state.go({ at: Math.min(s.seconds_(state.reach(s).end), Math.max(s.seconds_(state.reach(s).first), drag.current.at + moved)) });
+      const by = drag.current.x - event.clientX;
+      moved.current ||= Math.abs(by) > 3;
+      if (moved.current) state.go({ at: Math.min(s.seconds_(state.reach(s).end), Math.max(s.seconds_(state.reach(s).first), drag.current.at + by / box.width * address.window)) });
       return;
     }
     const names = state.server.value?.source.channel_names, near = Math.ceil(state.viewWindow(s) / box.width * 2);
     let n = 0;
-    for (let i = lowerBound(s.tick, s.spikes, here.tick - near); i < s.spikes && s.tick[i]! <= here.tick + near; i++) if (s.channel[i] === here.channel) n += s.weight[i]!;
+    for (let i = lowerBound(s.tick, s.spikes, here.tick - near); i < s.spikes && s.tick[i]! <= here.tick + near; i++) if (s.channel[i] === here.channel && Math.abs(s.when(i) - here.when) <= near) n += s.weight[i]!;
     setTip({ x: event.clientX - box.left, y: event.clientY - box.top, words: `${names?.[here.channel] ?? here.channel} · ${timeLabel(s.seconds_(here.tick), 0.001)} · ${n === 0 ? "no spike here" : `${n} spike${n > 1 ? "s" : ""}`} · ${(s.rates[here.channel] ?? 0).toFixed(1)} /s` });
   };
   /** With Alt a part is drawn round, and then shown alone. */
@@ -185,10 +196,12 @@ export function Raster() {
   const moves = state.file.value ? state.playing.value : state.live.value;
   const [from, to] = address.channels ?? [0, s?.shape.channels ?? 0], shown = to - from, rows = Math.max(1, Math.min(shown, canvas.current?.clientHeight ?? shown));
   const hidden = s ? s.hidden(state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)) * s.shape.stepSeconds : 0;
+  const left = s ? s.without(state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)) * s.shape.stepSeconds : 0;
   const note = s ? [
     shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
     ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} a row`] : []),
     ...(!state.file.value && state.viewEnd(s) <= s.first ? ["nothing of then is kept any more"] : state.aside.value ? ["kept because a deadline was missed"] : []),
+    ...(left > 0 ? [`hatched: ${left < 0.1 ? left.toFixed(3) : left.toFixed(1)} s left out as asked`] : []),
     ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
     ...(how === "plain" ? ["no WebGL2: ten pictures a second"] : []),
     ...(s.grouped > 0 ? ["counts of 2,048 rows"] : []),
@@ -203,9 +216,9 @@ export function Raster() {
     <button class="icon" onClick={() => state.pause()} aria-pressed={!moves} aria-label={moves ? "Pause" : "Go on"} title="Space">{moves ? "❚❚" : "▶"}</button>
   </span>}>
     <canvas class="marks" ref={marks} aria-hidden="true" />
-    <div class="hand" ref={hand} onMouseMove={hover} onMouseLeave={() => { setTip(null); setPart(null); drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
-      onMouseDown={e => { if (e.altKey && s) { const box = e.currentTarget.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top; setTip(null); setPart([x, y, x, y]); } else if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onMouseUp={() => { drag.current = null; select(); }}
-      onClick={e => { const here = at(e); if (here && e.detail === 1 && !e.altKey) state.go({ channel: here.channel }); }}>
+    <div class="hand" ref={hand} onPointerMove={hover} onPointerLeave={() => { setTip(null); setPart(null); drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
+      onPointerDown={e => { moved.current = false; if (e.altKey && s) { const box = e.currentTarget.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top; setTip(null); setPart([x, y, x, y]); } else if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onPointerUp={() => { drag.current = null; select(); }} onPointerCancel={() => { drag.current = null; setPart(null); }}
+      onClick={e => { const here = at(e); if (here && e.detail === 1 && !e.altKey && !moved.current) state.go({ channel: here.channel }); }}>
       <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
       <canvas class="above" ref={above} aria-hidden="true" />
       {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}

@@ -17,6 +17,8 @@ export function Timeline() {
     g.fillStyle = colours.dim.css;
     g.globalAlpha = 0.08;
     if (x(first) > 0) g.fillRect(0, 0, x(first), high);
+    g.globalAlpha = 0.2;
+    for (const [a, b] of s.leftOut) g.fillRect(x(s.seconds_(a)), 0, x(s.seconds_(b)) - x(s.seconds_(a)), high);
     g.globalAlpha = 1;
     const bars = Math.min(s.seconds.length, Math.floor(w)), from = Math.floor(begin), per = Math.max(1, Math.ceil(length / Math.max(1, bars)));
     let top = 1;
@@ -24,9 +26,11 @@ export function Timeline() {
     for (let i = from; i < s.seconds.length; i += per) {
       let sum = 0, missed = 0, n = 0;
       for (let j = i; j < Math.min(s.seconds.length, i + per); j++) { sum += s.seconds[j]!.spikes; missed += s.seconds[j]!.misses; n++; }
-      const v = sum / n / top * (high - 12);
+      // The last bar ends where the data do: nothing is drawn in the future.
+      const stop = Math.min(i + n, end), v = Math.min(1, sum / Math.max(0.05, stop - i) / top) * (high - 12);
+      if (stop <= i) continue;
       g.fillStyle = colours.x.css; g.globalAlpha = 0.45;
-      g.fillRect(x(i), high - v, Math.max(1, per / length * w - 0.6), v);
+      g.fillRect(x(i), high - v, Math.max(1, x(stop) - x(i) - 0.6), v);
       g.globalAlpha = 1;
       if (missed > 0) { g.fillStyle = colours.bad.css; g.font = font(9); g.textAlign = "center"; g.textBaseline = "top"; g.fillText("▲", x(i + per / 2), 0); }
     }
@@ -57,7 +61,7 @@ export function Timeline() {
     if (state.file.value) state.go({ at: Math.min(last, Math.max(t, state.address.value.window)) });
     else state.go({ at: t >= last ? null : Math.max(t, s.seconds_(reach.first)) });
   };
-  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes a second {!state.file.value && <><span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}</>}>
+  return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes per second {!state.file.value && <><span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}</>}>
     <canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
       onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { if (dragging.current) seek(e); }}
       onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; }} />

@@ -1,22 +1,17 @@
 // Channels: a map of electrodes, a table of what each does, and what masking some would take away.
 import { signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { RULES, measure, neighbours, type ChannelState, type Health, type Rules } from "../link/health.ts";
+import { RULES, measure, neighbours, spanOf, type ChannelState, type Health, type Rules } from "../link/health.ts";
 import { Electrodes } from "../panels/Electrodes.tsx";
 import { origin, save } from "../panels/Export.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import { table } from "../draw/table.ts";
-import { whole } from "../draw/format.ts";
+import { clock, whole } from "../draw/format.ts";
 import * as state from "../state.ts";
 import { control, cost } from "../control.ts";
 
 const ROW = 25, SIGNS: Record<ChannelState, string> = { active: "", silent: "☐ silent", noisy: "⊠ noisy", twin: "≈ twin", masked: "╱ masked" };
 export const rules = signal<Rules>(RULES);
-/** Channels that are masked now: what the last mask event said. */
-export const masked = (): Set<number> => {
-  const last = state.store.value?.events.findLast(e => e.type === "control" && e["what"] === "mask");
-  return new Set((last?.["channels"] as number[] | undefined) ?? []);
-};
 
 /** What the mask that was asked about last would cost. */
 const told = signal("");
@@ -31,8 +26,8 @@ async function mask(channels: number[], question: string): Promise<void> {
 
 type Column = "channel" | "rate" | "fano" | "short" | "neighbour" | "share" | "state";
 const HEADS: [Column, string, string][] = [
-  ["channel", "channel", ""], ["rate", "rate /s", "Spikes a second, of the last half minute"], ["fano", "Fano", "Variance over mean of the counts of 0.1 s"],
-  ["short", "≤ 1 ms", "Share of intervals of at most a millisecond"], ["neighbour", "r", "Greatest correlation with a neighbour"], ["share", "weight", "Share of the readout: Σ|φ| of all"], ["state", "state", ""],
+  ["channel", "channel", ""], ["rate", "rate /s", "Spikes per second"], ["fano", "Fano", "Variance over mean of the counts of 0.1 s"],
+  ["short", "≤ 1 ms", "Share of intervals of at most one millisecond; – if times are coarser"], ["neighbour", "r", "Greatest correlation with a neighbour"], ["share", "weight", "Share of the readout: Σ|φ| of all"], ["state", "state", ""],
 ];
 
 function Trend({ c }: { c: number }) {
@@ -47,8 +42,10 @@ export function Channels() {
   const near = useMemo(() => source ? neighbours(source.electrode_um, source.channels) : [], [source]);
   const [asked, setAsked] = useState<Set<number> | null>(null), [sort, setSort] = useState<[Column, boolean]>(["channel", false]), [top, setTop] = useState(0), [only, setOnly] = useState("");
   const box = useRef<HTMLDivElement>(null);
-  const turn = Math.floor(state.beat.value / 2), off = masked();
-  const health: Health | null = useMemo(() => s ? measure(s, near, off, rules.value) : null, [s, turn, near, rules.value, off.size]);
+  const turn = Math.floor(state.beat.value / 2), off = state.masked();
+  // Of a recording the table describes what is on view; of a session the last half minute.
+  const onView = s && state.file.value ? [state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)] as [number, number] : null, span = s ? spanOf(s, onView) : [0, 0] as [number, number];
+  const health: Health | null = useMemo(() => s ? measure(s, near, off, rules.value, span) : null, [s, turn, near, rules.value, off.size, onView?.[0], onView?.[1]]);
   const names = source?.channel_names ?? [], share = model?.weight_share ?? [];
   const order = useMemo(() => {
     if (!health) return [];
@@ -76,14 +73,14 @@ export function Channels() {
   const number = (v: number, digits: number) => Number.isNaN(v) ? "–" : v.toFixed(digits);
   const rule = (key: keyof Rules, words: string, step: number) => <label>{words} <input type="number" step={step} min={0} value={rules.value[key]} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0) rules.value = { ...rules.value, [key]: v }; }} /></label>;
   return <main class="channels">
-    <Panel area="map" title="Electrodes" note={source.electrode_um ? "where they lie · colour: spikes a second" : "in a grid: nobody says where they lie · colour: spikes a second"}>
+    <Panel area="map" title="Electrodes" note={source.electrode_um ? "where they lie · colour: spikes a second" : "in a grid: positions are unknown · colour: spikes a second"}>
       <Electrodes label="Rates" value={c => health.rate[c]! / high} states={c => health.state[c]!} low="0 /s" high={`${high.toFixed(0)} /s and more`} />
       <p class="legend">median {health.median.toFixed(1)} /s · ☐ {count("silent")} silent · ⊠ {count("noisy")} noisy · ≈ {count("twin")} twins · ╱ {count("masked")} masked, over {health.seconds.toFixed(0)} s</p>
       <details><summary>Rules</summary><div class="rules">
         {rule("silentHz", "silent below, /s", 0.01)}{rule("noisyTimesMedian", "noisy above, × median", 1)}{rule("noisyFano", "noisy above, Fano", 1)}{rule("twinR", "twin above, r", 0.01)}
       </div></details>
     </Panel>
-    <Panel area="table" title="Channels" note={order.length < names.length ? `${whole(order.length)} of ${whole(names.length)}` : `all ${whole(names.length)}`}
+    <Panel area="table" title="Channels" note={`${order.length < names.length ? `${whole(order.length)} of ${whole(names.length)}` : `all ${whole(names.length)}`} · ${clock(s.seconds_(health.from), 1)} to ${clock(s.seconds_(health.to), 1)}`}
       tools={<span class="tools"><input type="search" placeholder="find a channel or a state" aria-label="Find a channel or a state" value={only} onInput={e => setOnly(e.currentTarget.value)} />
         {controlled && open && open.size > 0 && <button class="act" onClick={() => void mask([...open], `Mask ${open.size} channels? That takes ${part(open)} of the readout's weights away.`)}>mask {open.size} ticked · {part(open)}</button>}
         {controlled && !open && noisy.length > 0 && <button class="act" title={`takes ${part(noisy)} of the readout's weights away`}

@@ -48,7 +48,7 @@ export function Episodes() {
     return () => { mined.leave(); state.offers.value = null; };
   }, []);
   const file = mined.current.value, picked = mined.picked.value, found = mined.occurrences.value, s = state.store.value;
-  if (!file || !s) return <main class="networks"><div class="waiting" role="status">
+  if (!file || !s) return <main><div class="waiting" role="status">
     <p class="large">There are no mined episodes here.</p>
     {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
     <p>They are mined with <code>betz mine RECORDING --csv EPISODES.csv</code> and shown with <code>betz serve RECORDING EPISODES.csv</code>, or counted in a session by <code>betz monitor --episodes EPISODES.csv</code>.</p></div></main>;

@@ -112,7 +112,7 @@ export function Model() {
       {server.control && <p class="acts">
         <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
         <button class="act" disabled={models?.state !== "TakenOver"} onClick={() => void control("release", {}, "Let the model before go? There is no way back then.")}>release the one before</button>
-        <button class="act" onClick={mark}>⚑ mark</button></p>}
+        <button class="act" onClick={() => void mark()}>⚑ mark</button></p>}
       {said && <p role="status" class={said.good ? "good" : "bad"}>{said.what}: {said.words}</p>}
     </Panel>
     <Weights model={running ?? null} outputs={server.source.outputs} />

@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { clock, ticks, timeLabel } from "../src/draw/format.ts";
+
+test("a clock never reads sixty seconds", () => {
+  assert.equal(clock(59.96, 1), "1:00.0");
+  assert.equal(clock(59.94, 1), "0:59.9");
+  assert.equal(clock(3599.999, 2), "1:00:00.00");
+  assert.equal(clock(754.2, 1), "12:34.2");
+  assert.equal(clock(7, 0), "0:07");
+  for (let t = 0; t < 7300; t += 0.037) assert.ok(!clock(t, 1).includes(":60"), clock(t, 1));
+});
+
+test("every label of an axis is the time it stands at", () => {
+  assert.equal(timeLabel(12.5, 2.5), "12.5 s");
+  assert.equal(timeLabel(59.99, 0.1), "1:00.0");
+  for (const step of [0.001, 0.005, 0.02, 0.05, 0.25, 0.5, 1, 2, 2.5, 5, 10]) for (let k = 0; k * step < 200; k += Math.max(1, Math.floor(7 / step))) {
+    const words = timeLabel(k * step, step), parts = words.replace(" s", "").split(":").map(Number), read = parts.length === 1 ? parts[0]! : parts[0]! * 60 + parts[1]!;
+    assert.ok(Math.abs(read - k * step) < 1e-6, `${words} at ${k * step} by ${step}`);
+  }
+  assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+});
