@@ -5,7 +5,8 @@
 //! ```text
 //! recording ──► psc ──► train ──► model ──► stream ──► movement
 //!     ├──► episode (mining)        simulate (recordings with a known truth)
-//!     └──► network (correlations over sliding windows, communities)
+//!     ├──► network (correlations over sliding windows, communities)
+//!     └──► explore (responses to events, tuning, quality of units)
 //! ```
 //!
 //! This crate is a facade: its modules are crates of their own, and features choose them.
@@ -20,6 +21,7 @@
 //! | `spiking` | [`spiking`]: networks of spiking neurons in real time, and decoders in a closed loop |
 //! | `sort` | [`sort`]: sorted spikes from voltage; with `train` also the training of sorters and maps |
 //! | `network` | [`network`]: correlation networks over sliding windows, their graphs and communities |
+//! | `explore` | [`explore`]: responses to events, tuning curves, intervals between spikes, quality of units |
 //! | `serde` | outputs, filters and provenance can be serialised |
 //! | `cuda` | all of this on a GPU, loaded at run time: the same binary runs without one |
 //!
@@ -128,6 +130,8 @@ pub use betz_runtime::stream;
 
 #[cfg(feature = "mine")]
 pub use betz_episode as episode;
+#[cfg(feature = "explore")]
+pub use betz_explore as explore;
 #[cfg(feature = "network")]
 pub use betz_network as network;
 #[cfg(feature = "simulate")]
