@@ -10,13 +10,15 @@ A decoder in four lines, from arrays or from a recording:
 True
 
 `Recording` holds what was recorded, `Decoder` is scikit-learn's estimator, `Model` what it has trained, `Session` a
-model at work tick by tick; `mine`, `network`, `simulate` and `sort` are the library's other rooms.
+model at work tick by tick; `look` shows what a recording holds, `plot`
+draws; `mine`, `network`, `simulate` and `sort` are the library's other parts.
 """
 
 from typing import TYPE_CHECKING
 
 from ._core import (
     BetzError,
+    BetzWarning,
     CountPart,
     Dataset,
     DeviceError,
@@ -31,6 +33,7 @@ from ._core import (
     __version__,
     count,
     join,
+    look,
     mine,
     network,
     presets,
@@ -39,11 +42,13 @@ from ._core import (
 )
 
 if TYPE_CHECKING:
+    from . import plot
     from ._decoder import Decoder
     from ._falcon import FalconDecoder
 
 __all__ = [
     "BetzError",
+    "BetzWarning",
     "CountPart",
     "Dataset",
     "Decoder",
@@ -59,8 +64,10 @@ __all__ = [
     "Sums",
     "count",
     "join",
+    "look",
     "mine",
     "network",
+    "plot",
     "presets",
     "simulate",
     "sort",
@@ -79,6 +86,11 @@ def __getattr__(name):
         from ._falcon import FalconDecoder
 
         return FalconDecoder
+    # It needs matplotlib to draw.
+    if name == "plot":
+        import importlib
+
+        return importlib.import_module("betz.plot")
     raise AttributeError(f"module 'betz' has no attribute '{name}'")
 
 

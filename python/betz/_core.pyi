@@ -17,6 +17,8 @@ class BetzError(ValueError):
     channel: int | None
     segment: int | None
 
+class BetzWarning(UserWarning): ...
+
 class DeviceError(RuntimeError):
     kind: str
     position: int | None
@@ -82,11 +84,30 @@ class Recording:
         meta: str | None = None,
     ) -> Recording: ...
     @staticmethod
-    def from_neo(neo: Any, *, behavior: str | Sequence[str] | None = None, tick_seconds: float = 1e-4) -> Recording: ...
+    def from_neo(
+        neo: Any,
+        *,
+        behavior: str | Sequence[str] | None = None,
+        trials: str | Sequence[str] | None = None,
+        tick_seconds: float = 1e-4,
+    ) -> Recording: ...
     @staticmethod
     def from_pynapple(
-        units: Any, *, behavior: Any = None, trials: Any = None, tick_seconds: float = 1e-4
+        units: Any, *, behavior: Any = None, trials: Any = None, mask: Any = None, tick_seconds: float = 1e-4
     ) -> Recording: ...
+    @staticmethod
+    def from_pandas(counts: Any, step_seconds: float, *, behavior: Any = None) -> Recording: ...
+    @staticmethod
+    def from_xarray(counts: Any, step_seconds: float | None = None, *, behavior: Any = None) -> Recording: ...
+    @staticmethod
+    def from_parts(parts: dict[str, Any]) -> Recording: ...
+    def mask(self, intervals: Any) -> Recording: ...
+    def restrict(self, intervals: Any) -> Recording: ...
+    def with_trials(self, segments: Sequence[Sequence[int]] | NDArray[np.int64]) -> Recording: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, trials: Any) -> Recording: ...
+    @property
+    def shape(self) -> tuple[int]: ...
     def to_nwb(
         self,
         path: Path,
@@ -144,6 +165,8 @@ class Dataset:
         segments: Sequence[Sequence[int]] | None = None,
         channel_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        output_units: Sequence[str] | None = None,
+        signal: bool = False,
     ) -> Dataset: ...
     @property
     def step_seconds(self) -> float: ...
@@ -159,6 +182,13 @@ class Dataset:
     def segments(self) -> list[tuple[int, int]]: ...
     @property
     def left_out(self) -> dict[str, int]: ...
+    @property
+    def output_units(self) -> list[str]: ...
+    @property
+    def is_signal(self) -> bool: ...
+    def counts(self) -> NDArray[np.float32]: ...
+    def to_pandas(self) -> tuple[Any, Any]: ...
+    def to_xarray(self) -> Any: ...
     def select(self, segments: Sequence[int]) -> Dataset: ...
 
 class Model:
@@ -170,9 +200,9 @@ class Model:
     def save(self, path: Path) -> None: ...
     def to_bytes(self) -> bytes: ...
     def decode(
-        self, data: Dataset, *, device: str = "cpu", progress: Progress | None = None
+        self, data: Dataset | Recording, *, device: str = "cpu", progress: Progress | None = None
     ) -> NDArray[np.float32]: ...
-    def score(self, data: Dataset) -> tuple[list[dict[str, Any]], float]: ...
+    def score(self, data: Dataset | Recording) -> tuple[list[dict[str, Any]], float]: ...
     @property
     def kind(self) -> str: ...
     @property
@@ -306,7 +336,12 @@ class CountPart:
     def events(self) -> int: ...
     def __len__(self) -> int: ...
 
-def train(data: Dataset, options: Mapping[str, Any], progress: Progress | None) -> tuple[Model, dict[str, Any]]: ...
+def train(
+    data: Dataset,
+    options: Mapping[str, Any],
+    progress: Progress | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> tuple[Model, dict[str, Any]]: ...
 def presets() -> dict[str, str]: ...
 def mine(
     recording: Recording,
@@ -390,6 +425,56 @@ class simulate:
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> dict[str, Any]: ...
+
+class look:
+    @staticmethod
+    def psth(
+        recording: Recording,
+        events: str | ArrayLike | None = None,
+        *,
+        channels: Any = None,
+        start: float = -0.5,
+        stop: float = 1.0,
+        bin: float = 0.01,
+    ) -> dict[str, Any]: ...
+    @staticmethod
+    def raster(
+        recording: Recording,
+        channel: int | str,
+        events: str | ArrayLike | None = None,
+        *,
+        start: float = -0.5,
+        stop: float = 1.0,
+    ) -> dict[str, Any]: ...
+    @staticmethod
+    def tuning(
+        data: Recording | Dataset,
+        variable: str | Sequence[str],
+        *,
+        channels: Any = None,
+        bins: int = 8,
+        range: tuple[float, float] | None = None,
+        lag_seconds: float = 0.0,
+        min_speed: float = 0.0,
+        min_occupancy_seconds: float = 0.0,
+        derivative: bool = False,
+        step_seconds: float | None = None,
+    ) -> dict[str, Any]: ...
+    @staticmethod
+    def isi(
+        recording: Recording, *, channels: Any = None, bin: float = 0.001, longest: float = 0.1
+    ) -> dict[str, Any]: ...
+    @staticmethod
+    def fano(recording: Recording, *, channels: Any = None, window: float = 0.1) -> NDArray[np.float64]: ...
+    @staticmethod
+    def quality(
+        recording: Recording,
+        *,
+        channels: Any = None,
+        refractory: float = 0.0015,
+        parts: int = 100,
+        fano_window: float = 0.1,
+    ) -> list[dict[str, Any]]: ...
 
 class sort:
     class Sorter:

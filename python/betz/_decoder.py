@@ -1,12 +1,15 @@
 """scikit-learn's estimator over the library's training."""
 
+import numbers
+import sys
 import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._core import Dataset, Recording, Session, Sums, train
+from . import _labels
+from ._core import BetzWarning, Dataset, Recording, Session, Sums, train
 
 # Noise over the largest response where neither it nor a ridge is given and nothing is cross-validated.
 _CUSTOMARY_NOISE = 0.1
@@ -89,6 +92,12 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    # With scikit-learn's metadata routing, trials and weights reach the decoder of every fold.
+    __metadata_request__fit = {"trials": True, "sample_weight": True}
+    __metadata_request__partial_fit = {"trials": True}
+    __metadata_request__predict = {"trials": True}
+    __metadata_request__score = {"trials": True, "sample_weight": True}
+
     def __init__(
         self,
         kind="linear",
@@ -128,37 +137,51 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.seed = seed
         self.progress = progress
 
-    def fit(self, X, y=None, trials=None):
+    def fit(self, X, y=None, trials=None, sample_weight=None, outputs=None, units=None):
         """Trains on X, (time, channels) with y, (time,) or (time, outputs); or on a `Recording` or `Dataset`, whose
         behaviour is y.
 
         trials : one label per row, or None; filters start from rest wherever it changes, and cross-validation keeps
-        trials whole. (A recording has its own.)
+        trials whole. Rows whose label is NaN or None lie outside trials and are left out. None: an index level or a
+        coordinate named "trial" of X, if X has one. (A recording has its own.)
+
+        sample_weight : one weight per row, or None: weighted least squares, for kind="linear". Weight 0 leaves the
+        row's behaviour out, and keeps its spikes in the filters.
+
+        outputs, units : a name and a unit per column of y. None: the columns of a DataFrame, the coordinates of a
+        DataArray.
         """
         for name in ("model_", "sums_", "training_"):
             if hasattr(self, name):
                 delattr(self, name)
-        data = self._dataset(X, y, trials, first=True, rows=2)
+        data = self._dataset(X, y, trials, first=True, rows=2, outputs=outputs, units=units)
         options = self._options(data, self._wanted_bank(X))
-        self.model_, self.training_ = train(data, options, self.progress)
-        if self.kind == "linear":
+        weights = self._weights(sample_weight, X, data)
+        self.model_, self.training_ = train(data, options, self.progress, weights)
+        if self.kind == "linear" and weights is None:
             self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, self.progress)
         self._scale = (self.model_.ridge, self.model_.training_steps)
         return self
 
-    def partial_fit(self, X, y=None, trials=None):
+    def partial_fit(self, X, y=None, trials=None, outputs=None, units=None):
         """Adds X and y to what a linear decoder was trained on, as recordings of their own: filters start from rest.
 
         Sums are added exactly, so the order of the parts makes no difference to a bit. The same part a second time
-        adds nothing, and warns.
+        adds nothing, and warns. Parameters as for `fit`.
         """
         self._refuse_other_kinds("partial_fit")
         begun = hasattr(self, "sums_")
-        data = self._dataset(X, y, trials, first=not begun, rows=1)
+        if hasattr(self, "model_") and not begun:
+            raise ValueError(
+                "partial_fit: expected a decoder without sample_weight, whose sums can be added, got one that was fitted with"
+                " weights; fit again without them"
+            )
+        data = self._dataset(X, y, trials, first=not begun, rows=1, outputs=outputs, units=units)
         bank = self.model_.bank if begun else self._wanted_bank(X)
         part = Sums.over(data, self._options(data, bank), self.progress)
         if begun and self.sums_.shares(part):
-            warnings.warn("partial_fit: the decoder was trained on these very rows already: nothing is added", stacklevel=2)
+            message = "partial_fit: the decoder was trained on these very rows already: nothing is added"
+            warnings.warn(message, BetzWarning, stacklevel=2)
             return self
         return self._solve(self.sums_.merged(part) if begun else part)
 
@@ -172,16 +195,29 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self._solve(self.sums_.merged(other.sums_))
 
     def predict(self, X, trials=None):
-        """Estimates, float64, of the shape of y: one row for each of X (NaN in a recording's steps outside trials)."""
+        """Estimates, float64, of the shape of y: one row for each of X (NaN in rows outside trials, and in a recording's
+        steps outside them). Of a DataArray a DataArray.
+
+        trials : as in `fit`. A decoder that was fitted with trials needs them here, too, unless X is one trial.
+        """
         check_is_fitted(self, "model_")
         data = self._dataset(X, None, trials, first=False, rows=1)
         estimates = self.model_.decode(data, device=self.device).astype(np.float64)
-        return estimates[:, 0] if self._flat else estimates
+        if not isinstance(X, (Recording, Dataset)):
+            estimates = estimates[:, 0] if self._flat else estimates
+        return _labels.like(X, estimates, self.model_.output_names)
 
-    def score(self, X, y=None, trials=None):
-        """Mean R² over the outputs that change, each estimate against the behaviour `delay_seconds` before it."""
+    def score(self, X, y=None, trials=None, sample_weight=None):
+        """Mean R² over the outputs that change, each estimate against the behaviour `delay_seconds` before it.
+
+        trials, sample_weight : as in `fit`; the weight of a row is that of its behaviour.
+        """
         check_is_fitted(self, "model_")
-        return self.model_.score(self._dataset(X, y, trials, first=False, rows=1, labels=True))[1]
+        data = self._dataset(X, y, trials, first=False, rows=1, labels=True)
+        weights = self._weights(sample_weight, X, data)
+        if weights is None:
+            return self.model_.score(data)[1]
+        return _weighted_r2(self.model_, data, weights)
 
     def session(self, **config):
         """A `Session` of the model, from rest; `config` as there."""
@@ -243,9 +279,13 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self.bank
 
     def _options(self, data, bank):
+        if not isinstance(self.delay_seconds, numbers.Real):
+            raise TypeError(f"delay_seconds: expected a number of seconds, got {self.delay_seconds!r}")
         delay = self.delay_seconds / data.step_seconds
         if not np.isfinite(delay):
             raise ValueError(f"delay_seconds: expected a finite time, got {self.delay_seconds}")
+        if self.progress is not None and not callable(self.progress):
+            raise TypeError(f"progress: expected a function of (stage, done, total), or None, got {self.progress!r}")
         return {
             "bank": bank,
             "ridge": None if self.ridge == "auto" else self.ridge,
@@ -264,10 +304,43 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "device": self.device,
         }
 
-    def _dataset(self, X, y, trials, *, first, rows, labels=False):
+    def _weights(self, sample_weight, X, data):
+        """One weight per step, or None."""
+        if sample_weight is None:
+            return None
+        if isinstance(X, (Recording, Dataset)):
+            raise ValueError(
+                "sample_weight: expected X and y as arrays, whose rows can have weights, got a recording; leave trials out by"
+                " recording[numbers], or times by recording.mask(intervals)"
+            )
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind not in "biuf":
+            raise TypeError(f"sample_weight: expected numbers of at least 0, got an array of dtype {weights.dtype}")
+        if weights.ndim == 0:
+            weights = np.full(data.steps, weights)
+        if weights.shape != (data.steps,):
+            # scikit-learn's checks look for these words.
+            raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(data.steps,)}: one weight per row of X")
+        if not (np.isfinite(weights).all() and (weights >= 0).all()):
+            bad = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0])
+            raise ValueError(f"sample_weight: [{bad}] = {weights[bad]}: expected a finite number of at least 0")
+        return weights.astype(np.float64)
+
+    def _dataset(self, X, y, trials, *, first, rows, labels=False, outputs=None, units=None):
         """X and y on a clock, checked as scikit-learn checks them."""
         if isinstance(X, (Recording, Dataset)):
+            if outputs is not None or units is not None:
+                raise ValueError("a recording has names and units of its own: expected neither outputs nor units beside it")
             return self._of_recording(X, y, trials, first)
+        for name, array in (("X", X), ("y", y)):
+            _labels.refuse_other_than_numbers(name, array)
+        if trials is None:
+            trials = _labels.trials(X)
+        if first:
+            outputs, units = _labels.outputs(y, outputs, units)
+        else:
+            outputs, units = self.model_.output_names, self.model_.output_units
+        X, y = _labels.plain(X), _labels.plain(y)
         checks = dict(reset=first, dtype=[np.float64, np.float32], ensure_min_samples=rows)
         if first or y is not None or labels:
             X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **checks)
@@ -277,13 +350,66 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         else:
             X = validate_data(self, X, **checks)
         names = getattr(self, "feature_names_in_", None)
-        return Dataset.of_rows(
+        segments = self._segments(trials, len(X), first)
+        data = Dataset.of_rows(
             X,
             y,
             1.0 if self.step_seconds is None else self.step_seconds,
-            _segments(trials, len(X)),
+            segments,
             None if names is None else [str(name) for name in names],
+            None if y is None else outputs,
+            None if y is None else units,
+            # A signal may happen to be whole numbers.
+            not first and self.model_.takes_signal,
         )
+        if not first and data.is_signal and not self.model_.takes_signal:
+            row, column = np.argwhere((X < 0) | (X != np.floor(X)) | (X > 65535))[0]
+            raise ValueError(
+                f"X: expected counts, whole numbers from 0 to 65535 as in fit, got {X[row, column]} at [{row}, {column}]; scale X"
+                " in the same way as for fit"
+            )
+        return data
+
+    def _segments(self, trials, rows, first):
+        """Runs of one label, (n, 2) half-open, with a warning for labels that do not mean trials."""
+        timed = self.step_seconds is not None
+        if trials is None:
+            longest = getattr(self, "_longest_trial", None)
+            if first:
+                self._longest_trial = None
+            elif timed and longest is not None and rows > longest:
+                _warn(
+                    f"trials: the decoder was fitted with trials of at most {longest} rows, and gets {rows} rows without trials:"
+                    " filters run on from one trial into the next. Pass trials= here, too"
+                )
+            return None
+        trials = np.asarray(trials)
+        if trials.shape != (rows,):
+            raise ValueError(f"trials: expected one label per row, ({rows},), got {trials.shape}")
+        missing = _missing(trials)
+        changes = (trials[1:] != trials[:-1]) & ~(missing[1:] & missing[:-1])
+        cuts = np.flatnonzero(changes) + 1
+        starts, stops = np.r_[0, cuts], np.r_[cuts, rows]
+        inside = ~missing[starts]
+        if missing.any():
+            _warn(
+                f"trials: {int(missing.sum())} of {rows} rows have no label (NaN or None): they lie outside trials, and are left"
+                " out. Leave these rows out yourself, or give them a label, to avoid this warning"
+            )
+        starts, stops = starts[inside], stops[inside]
+        if not len(starts):
+            raise ValueError(f"trials: expected a label for at least one row, got none for {rows} rows")
+        runs, labels = len(starts), len(set(trials[starts].tolist()))
+        if runs > labels and timed:
+            short = int((stops - starts == 1).sum())
+            _warn(
+                f"trials: {labels} labels recur in {runs} runs of rows, {short} of them of one row: filters start from rest at each"
+                " run. Keep the rows of a trial together and in the order of time (no shuffling), and give every trial a label"
+                " of its own"
+            )
+        if first:
+            self._longest_trial = int((stops - starts).max())
+        return np.column_stack([starts, stops]).tolist()
 
     def _of_recording(self, data, y, trials, first):
         if y is not None or trials is not None:
@@ -296,12 +422,35 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return data
 
 
-def _segments(trials, rows):
-    """Runs of one label, (n, 2) half-open."""
-    if trials is None:
-        return None
-    trials = np.asarray(trials)
-    if trials.shape != (rows,):
-        raise ValueError(f"trials: expected one label per row, ({rows},), got {trials.shape}")
-    cuts = np.flatnonzero(trials[1:] != trials[:-1]) + 1
-    return np.column_stack([np.r_[0, cuts], np.r_[cuts, rows]]).tolist()
+def _warn(message):
+    """A BetzWarning at the caller's line, however deep this is called."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("betz.", "sklearn.", "joblib.")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, BetzWarning, stacklevel=level)
+
+
+def _missing(labels):
+    """True where a label is NaN, NaT or None."""
+    if labels.dtype.kind in "fcmM":
+        return np.isnan(labels)
+    if labels.dtype.kind == "O":
+        return np.array([label is None or (label != label) is True for label in labels], bool)
+    return np.zeros(len(labels), bool)
+
+
+def _weighted_r2(model, data, weights):
+    """Mean of weighted R² over outputs that change; step t estimates the behaviour at t - delay."""
+    estimates, behavior, delay = model.decode(data), data.behavior.astype(np.float64), model.delay_steps
+    pairs = []
+    for start, stop in data.segments:
+        rows = np.arange(max(start, start + delay), min(stop, stop + delay))
+        pairs.append(np.column_stack([rows, rows - delay]))
+    rows, of = np.vstack(pairs).T
+    w, truth, estimate = weights[of][:, None], behavior[of], estimates[rows]
+    if not w.sum() > 0:
+        raise ValueError("sample_weight: expected a weight above 0 for a row that is scored, got zero weights only")
+    left = (w * (truth - estimate) ** 2).sum(axis=0)
+    total = (w * (truth - (w * truth).sum(axis=0) / w.sum()) ** 2).sum(axis=0)
+    changing = total > 0
+    return float(np.mean(1 - left[changing] / total[changing])) if changing.any() else float("nan")

@@ -36,17 +36,32 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         progress: Progress | None = None,
     ) -> None: ...
     def fit(
-        self, X: ArrayLike | Recording | Dataset, y: ArrayLike | None = None, trials: ArrayLike | None = None
+        self,
+        X: ArrayLike | Recording | Dataset,
+        y: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        outputs: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
     ) -> Decoder: ...
     def partial_fit(
-        self, X: ArrayLike | Recording | Dataset, y: ArrayLike | None = None, trials: ArrayLike | None = None
+        self,
+        X: ArrayLike | Recording | Dataset,
+        y: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        outputs: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
     ) -> Decoder: ...
     def merge(self, other: Decoder) -> Decoder: ...
     def predict(
         self, X: ArrayLike | Recording | Dataset, trials: ArrayLike | None = None
     ) -> NDArray[np.float64]: ...
     def score(
-        self, X: ArrayLike | Recording | Dataset, y: ArrayLike | None = None, trials: ArrayLike | None = None
+        self,
+        X: ArrayLike | Recording | Dataset,
+        y: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float: ...
     def session(self, **config: Any) -> Session: ...
     def to_onnx(self, path: str | PathLike[str]) -> None: ...

@@ -10,6 +10,7 @@ use pyo3::PyClass;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::arguments::{described, refused as refused_type};
 use crate::error::OrRaise;
 
 /// Largest distance from 0 of a value that the library sums squares of.
@@ -52,29 +53,20 @@ impl<'py, D: Dimension> Numbers<'py, D> {
             .or_else(|| lies(object).map(Self::U16))
             .or_else(|| lies(object).map(Self::U8))
             .or_else(|| lies(object).map(Self::I64));
-        if let Some(array) = in_place {
+        // A masked array is one of its values, too: `numeric` looks at the mask.
+        if let Some(array) = in_place.filter(|_| !matches!(object.hasattr("mask"), Ok(true))) {
             return Ok(array);
         }
         let numpy = object.py().import("numpy")?;
-        let array = numpy.call_method1("asarray", (object,))?;
-        let dtype = array.getattr("dtype")?;
-        let kind: String = dtype.getattr("kind")?.extract()?;
-        if !matches!(kind.as_str(), "b" | "i" | "u" | "f") {
-            return Err(PyTypeError::new_err(format!(
-                "{name}: expected numbers, got an array of dtype {dtype}"
-            )));
-        }
+        let array = numeric(name, object)?;
         let copy = array.call_method1("astype", (numpy.getattr("float64")?,))?;
         let array = copy.cast::<PyArray<f64, D>>().map_err(|_| {
-            let dims = array.getattr("ndim").and_then(|n| n.extract::<usize>());
-            PyValueError::new_err(format!(
-                "{name}: expected {}, got {} dimensions",
-                match D::NDIM {
-                    Some(1) => "one dimension",
-                    _ => "two dimensions",
-                },
-                dims.unwrap_or(0)
-            ))
+            let expected = match D::NDIM {
+                Some(1) => "one dimension",
+                _ => "two dimensions, a row per time and a column per channel or output",
+            };
+            let got = described(object);
+            PyValueError::new_err(format!("{name}: expected {expected}, got {got}"))
         })?;
         Ok(Self::F64(array.try_readonly()?))
     }
@@ -172,26 +164,72 @@ pub(crate) fn entries(
     found.or_raise(py)
 }
 
+/// `object` as NumPy has it, if it holds numbers: booleans, integers or floats.
+///
+/// # Errors
+/// TypeError for everything that NumPy would turn into numbers that mean something else, and says how to convert it.
+pub(crate) fn numeric<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let refused = |remedy: &str| {
+        let got = described(object);
+        PyTypeError::new_err(format!("{name}: expected numbers, got {got}{remedy}"))
+    };
+    if object.hasattr("toarray")? {
+        return Err(refused("; convert a sparse matrix by its .toarray()"));
+    }
+    let numpy = object.py().import("numpy")?;
+    let masked = numpy.getattr("ma")?.call_method1("is_masked", (object,));
+    if object.hasattr("mask")? && masked?.is_truthy()? {
+        return Err(refused(
+            " with masked values; fill them, or leave their rows out",
+        ));
+    }
+    let array = numpy.call_method1("asarray", (object,))?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    Err(refused(match kind.as_str() {
+        "b" | "i" | "u" | "f" => return Ok(array),
+        "M" | "m" => "; convert times to seconds: (t - t[0]) / numpy.timedelta64(1, \"s\")",
+        "c" => "; take its .real, or abs() of it",
+        "O" | "U" | "S" => "; convert it by .astype(float)",
+        _ => "; pass one column of it as an array of numbers",
+    }))
+}
+
 /// A list of whole numbers, such as ticks.
 pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     if let Ok(array) = object.cast::<PyArray1<i64>>() {
         return Ok(copied(&array.try_readonly()?.as_array()));
     }
+    let refused = |expected: &str| {
+        let got = described(object);
+        PyValueError::new_err(format!("{name}: expected {expected}, got {got}"))
+    };
     let numpy = object.py().import("numpy")?;
     let array = numpy.call_method1("asarray", (object,))?;
-    let dtype = array.getattr("dtype")?;
-    let kind: String = dtype.getattr("kind")?.extract()?;
-    let empty = array.len()? == 0;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let empty = matches!(array.len(), Ok(0));
     if !matches!(kind.as_str(), "i" | "u") && !empty {
-        return Err(PyTypeError::new_err(format!(
-            "{name}: expected whole numbers, got an array of dtype {dtype}"
-        )));
+        numeric(name, object)?;
+        let remedy = match name {
+            "spike_ticks" => "numpy.round(seconds / tick_seconds).astype(int) makes ticks of times",
+            _ => "convert them by .astype(int), best to uint32",
+        };
+        let expected = format!("whole numbers; {remedy}");
+        return Err(refused_type(name, &expected, object));
+    }
+    if kind == "u" && !empty && array.call_method0("max")?.extract::<i64>().is_err() {
+        return Err(refused("numbers below 2^63"));
     }
     let array = array.call_method1("astype", (numpy.getattr("int64")?,))?;
     let array = array
         .cast::<PyArray1<i64>>()
-        .map_err(|_| PyValueError::new_err(format!("{name}: expected one dimension")))?;
+        .map_err(|_| refused("one dimension"))?;
     Ok(copied(&array.try_readonly()?.as_array()))
+}
+
+/// Times in seconds, or other numbers of one dimension.
+pub(crate) fn floats(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let numbers = Numbers::<numpy::Ix1>::of(name, object)?;
+    Ok(each_type!(&numbers, a => a.as_array().iter().map(|v| v.into64()).collect()))
 }
 
 fn copied<T: Copy>(view: &ArrayView1<'_, T>) -> Vec<T> {
@@ -208,7 +246,7 @@ pub(crate) fn segments(object: Option<&Bound<'_, PyAny>>, ticks: i64) -> PyResul
     };
     let pairs: Vec<[i64; 2]> = object.extract().map_err(|_| {
         PyTypeError::new_err(format!(
-            "segments: expected whole numbers (n, 2), the start and stop of each segment, got {}",
+            "segments: expected whole numbers (n, 2), the first tick of each segment and the one behind its last, got {}",
             described(object)
         ))
     })?;
@@ -243,14 +281,4 @@ pub(crate) fn shown<'py, T: Element, O: PyClass + Sync>(
     };
     array.getattr("flags")?.setattr("writeable", false)?;
     Ok(array)
-}
-
-/// The type of `object`, with dtype and shape of an array, for messages.
-pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
-    let name = object.get_type().name();
-    let name = name.map_or_else(|_| "an object".to_owned(), |name| name.to_string());
-    match (object.getattr("dtype"), object.getattr("shape")) {
-        (Ok(dtype), Ok(shape)) => format!("{name} of dtype {dtype} and shape {shape}"),
-        _ => name,
-    }
 }

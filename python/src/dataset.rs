@@ -3,11 +3,18 @@
 use std::sync::Arc;
 
 use betz::recording::{self as rust, AlignOptions, OutputInfo, Segment, SpikeForm};
+use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::{self, Numbers};
+use crate::arguments::{instance, optional_texts, refused, seconds};
+use crate::arrays::{self, Numbers, integers};
 use crate::error::OrRaise;
+
+/// A dataset as an argument, for messages.
+pub(crate) const DATASET: &str =
+    "a betz.Dataset; Recording.align makes one, and Dataset.of_rows of arrays";
 
 /// Step for spikes as events where none is asked for.
 const USUAL_STEP_SECONDS: f64 = 0.005;
@@ -23,6 +30,21 @@ pub(crate) struct Dataset {
 }
 
 impl Dataset {
+    /// A Dataset, or a Recording that is put on a clock of `step_seconds`, as an argument.
+    pub(crate) fn of_argument<'py>(
+        data: &Bound<'py, PyAny>,
+        step_seconds: f64,
+    ) -> PyResult<Bound<'py, Self>> {
+        match data.cast::<Self>() {
+            Ok(dataset) => Ok(dataset.clone()),
+            Err(_) if data.hasattr("align")? => {
+                let aligned = data.call_method1("align", (step_seconds,))?;
+                Ok(instance::<Self>("data", DATASET, &aligned)?.clone())
+            }
+            Err(_) => Err(refused("data", DATASET, data)),
+        }
+    }
+
     pub(crate) fn of_recording(
         py: Python<'_>,
         recording: &rust::Recording,
@@ -53,18 +75,24 @@ impl Dataset {
 
 #[pymethods]
 impl Dataset {
-    /// Rows (time, channels), each a step of `step_seconds`, with labels (time, outputs) where there are any.
+    /// Rows (time, channels), each a step of `step_seconds`, with labels (time, outputs) where there are any. `signal`: rows are
+    /// values of any sign even if they are whole numbers.
     #[staticmethod]
-    #[pyo3(signature = (x, y, step_seconds, segments=None, channel_names=None, output_names=None))]
+    #[pyo3(signature = (x, y, step_seconds, segments=None, channel_names=None, output_names=None, output_units=None, signal=false))]
+    #[expect(clippy::too_many_arguments, reason = "arguments of a Python function")]
     fn of_rows(
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         y: Option<&Bound<'_, PyAny>>,
-        step_seconds: f64,
+        step_seconds: &Bound<'_, PyAny>,
         segments: Option<&Bound<'_, PyAny>>,
-        channel_names: Option<Vec<String>>,
-        output_names: Option<Vec<String>>,
+        channel_names: Option<&Bound<'_, PyAny>>,
+        output_names: Option<&Bound<'_, PyAny>>,
+        output_units: Option<&Bound<'_, PyAny>>,
+        signal: bool,
     ) -> PyResult<Self> {
+        let step_seconds = seconds("step_seconds", step_seconds)?;
+        let channel_names = optional_texts("channel_names", channel_names)?;
         let numbers = Numbers::of("X", x)?;
         let (steps, channels) = (numbers.shape()[0], numbers.shape()[1]);
         let (spikes, counts) = arrays::entries(py, "X", &numbers)?;
@@ -76,7 +104,18 @@ impl Dataset {
             }
         };
         let invented = |prefix: &str, n: usize| (0..n).map(|i| format!("{prefix}{i}")).collect();
-        let names = output_names.unwrap_or_else(|| invented("output", outputs));
+        let names = optional_texts("outputs", output_names)?;
+        let units = optional_texts("units", output_units)?;
+        for (argument, given) in [("outputs", &names), ("units", &units)] {
+            if let Some(given) = given.as_ref().filter(|given| given.len() != outputs) {
+                return Err(PyValueError::new_err(format!(
+                    "{argument}: expected {outputs}, one per column of y, got {}",
+                    given.len()
+                )));
+            }
+        }
+        let names = names.unwrap_or_else(|| invented("output", outputs));
+        let units = units.unwrap_or_else(|| vec![String::new(); outputs]);
         let dataset = rust::Dataset {
             step_seconds,
             steps,
@@ -89,13 +128,15 @@ impl Dataset {
                 }],
                 some => arrays::segments(some, steps as i64)?,
             },
-            outputs: names.iter().map(|n| OutputInfo::from(n.as_str())).collect(),
+            outputs: (names.into_iter().zip(units))
+                .map(|(name, unit)| OutputInfo { name, unit })
+                .collect(),
             behavior,
         };
         py.detach(|| dataset.check()).or_raise(py)?;
         Ok(Self {
             inner: Arc::new(dataset),
-            signal: !counts,
+            signal: signal || !counts,
             left_out: Vec::new(),
         })
     }
@@ -131,6 +172,48 @@ impl Dataset {
         arrays::shown(slf, &inner.behavior, Some(inner.outputs.len().max(1)))
     }
 
+    /// Units of the outputs; empty where unknown.
+    #[getter]
+    fn output_units(&self) -> Vec<String> {
+        self.inner.outputs.iter().map(|o| o.unit.clone()).collect()
+    }
+
+    /// Spikes (or the signal) of every step, a new float32 array (steps, channels).
+    fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let (steps, channels) = (self.inner.steps, self.inner.channels());
+        let dense = || {
+            let mut dense: Vec<f32> = betz::memory::room("counts", steps * channels)?;
+            dense.resize(steps * channels, 0.0);
+            let spikes = &self.inner.spikes;
+            for (i, (tick, channel)) in spikes.ticks.iter().zip(&spikes.channels).enumerate() {
+                dense[*tick as usize * channels + *channel as usize] += spikes.weight(i);
+            }
+            Ok(dense)
+        };
+        let dense = py.detach(dense).or_raise(py)?;
+        dense.into_pyarray(py).reshape([steps, channels])
+    }
+
+    /// Two pandas' DataFrames, of counts and of behaviour, with the index (trial, time in seconds); steps outside
+    /// segments are left out.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let readers = slf.py().import("betz._readers")?;
+        readers.call_method1("to_pandas", (slf,))
+    }
+
+    /// An xarray Dataset of `counts` (time, channel) and `behavior` (time, output), with times in seconds and the
+    /// coordinate "trial"; steps outside segments are left out.
+    fn to_xarray<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let readers = slf.py().import("betz._readers")?;
+        readers.call_method1("to_xarray", (slf,))
+    }
+
+    /// True if channels carry values of any sign instead of spikes.
+    #[getter]
+    fn is_signal(&self) -> bool {
+        self.signal
+    }
+
     /// Segments as a list of (start, stop), half-open in steps.
     #[getter]
     fn segments(&self) -> Vec<(i64, i64)> {
@@ -152,12 +235,15 @@ impl Dataset {
     }
 
     /// The dataset with only these of its segments, by number.
-    fn select(&self, py: Python<'_>, segments: Vec<usize>) -> PyResult<Self> {
+    fn select(&self, py: Python<'_>, segments: &Bound<'_, PyAny>) -> PyResult<Self> {
         let there = self.inner.segments.len();
-        if let Some(bad) = segments.iter().find(|s| **s >= there) {
-            let message = format!("segments: expected numbers below {there}, got {bad}");
+        let numbers = integers("segments", segments)?;
+        if let Some(bad) = numbers.iter().find(|n| !(0..there as i64).contains(n)) {
+            let last = there.saturating_sub(1);
+            let message = format!("segments: expected numbers from 0 to {last}, got {bad}");
             return Err(pyo3::exceptions::PyIndexError::new_err(message));
         }
+        let segments: Vec<usize> = numbers.into_iter().map(|n| n as usize).collect();
         Ok(Self {
             inner: Arc::new(py.detach(|| self.inner.select(&segments))),
             signal: self.signal,

@@ -3,7 +3,7 @@
 use betz::{Error, ErrorKind};
 use pyo3::exceptions::{
     PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError,
-    PyValueError,
+    PyUserWarning, PyValueError,
 };
 use pyo3::prelude::*;
 
@@ -22,8 +22,24 @@ pyo3::create_exception!(
     "A device that is not available, has too little memory, or failed. Attributes as for BetzError."
 );
 
+pyo3::create_exception!(
+    betz,
+    BetzWarning,
+    PyUserWarning,
+    "Input that the library takes, though the result is probably not the one that is wanted: the message says what was \
+     found, what follows from it, and what to do."
+);
+
+/// Warns with `message`, as Python's `warnings` are set to.
+pub(crate) fn warn(py: Python<'_>, message: String) -> PyResult<()> {
+    let warn = py.import("warnings")?.getattr("warn")?;
+    warn.call1((message, py.get_type::<BetzWarning>()))?;
+    Ok(())
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BetzError", module.py().get_type::<BetzError>())?;
+    module.add("BetzWarning", module.py().get_type::<BetzWarning>())?;
     module.add("DeviceError", module.py().get_type::<DeviceError>())
 }
 

@@ -6,12 +6,16 @@
 //! it ([`work`]).
 #![cfg(feature = "wheel")]
 
+mod arguments;
 mod arrays;
 mod dataset;
 mod error;
+mod look;
 mod mine;
 mod model;
 mod network;
+mod options;
+mod parts;
 mod recording;
 mod session;
 mod shards;
@@ -19,6 +23,7 @@ mod simulate;
 mod sort;
 mod sums;
 mod train;
+mod weighted;
 mod work;
 
 use pyo3::prelude::*;
@@ -40,11 +45,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mine::mine, module)?)?;
     module.add_class::<network::Network>()?;
     module.add_function(wrap_pyfunction!(network::network, module)?)?;
-    module.add_class::<shards::NetworkPart>()?;
+    module.add_class::<parts::NetworkPart>()?;
     module.add_class::<shards::CountPart>()?;
     module.add_function(wrap_pyfunction!(shards::count, module)?)?;
     module.add_function(wrap_pyfunction!(shards::join, module)?)?;
     module.add_submodule(&simulate::module(module.py())?)?;
+    module.add_submodule(&look::module(module.py())?)?;
     module.add_submodule(&sort::module(module.py())?)?;
     Ok(())
 }

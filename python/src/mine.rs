@@ -3,7 +3,8 @@
 use betz::episode::{self as rust, Alphabet, Events, Interval, MineOptions};
 use pyo3::prelude::*;
 
-use crate::recording::Recording;
+use crate::arguments::{instance, refused, whole};
+use crate::recording::{RECORDING, Recording};
 use crate::work;
 
 /// A frequent episode: who fires after whom, at which delay, and how often.
@@ -101,13 +102,20 @@ impl Mined {
 #[pyo3(signature = (recording, *, delays, threshold, max_size=None, progress=None))]
 pub(crate) fn mine(
     py: Python<'_>,
-    recording: &Recording,
-    delays: Vec<(f64, f64)>,
-    threshold: u64,
-    max_size: Option<usize>,
+    recording: &Bound<'_, PyAny>,
+    delays: &Bound<'_, PyAny>,
+    threshold: &Bound<'_, PyAny>,
+    max_size: Option<&Bound<'_, PyAny>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Mined> {
-    let inner = recording.inner.clone();
+    let recording = instance::<Recording>("recording", RECORDING, recording)?;
+    let delays: Vec<(f64, f64)> = delays.extract().map_err(|_| {
+        let expected = "a list of intervals (low, high) in seconds, such as [(0.004, 0.006)]";
+        refused("delays", expected, delays)
+    })?;
+    let threshold = whole("threshold", threshold)? as u64;
+    let max_size = max_size.map(|size| whole("max_size", size)).transpose()?;
+    let inner = recording.get().inner.clone();
     let (events, mined) = work::run(py, progress, |progress| {
         let events = Events::from_recording(&inner)?;
         let intervals: betz::Result<Vec<Interval>> = (delays.iter())

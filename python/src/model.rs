@@ -13,7 +13,11 @@ use pyo3::types::{PyBytes, PyDict, PyType};
 
 use crate::dataset::Dataset;
 use crate::error::OrRaise;
-use crate::{train, work};
+use crate::{options, work};
+
+/// A model as an argument, for messages.
+pub(crate) const MODEL: &str =
+    "a betz.Model; Model.load reads one, and a fitted Decoder has one in model_";
 
 /// A trained decoder: immutable, saved and loaded as one checked file, shared by any number of sessions.
 ///
@@ -90,17 +94,19 @@ impl Model {
         Ok((make, (slf.get().to_bytes(slf.py())?,)))
     }
 
-    /// Estimates of `data`, float32 (steps, outputs): row t estimates the behaviour of t − `delay_steps`. NaN in
+    /// Estimates of `data`, a Dataset or a Recording: float32 (steps, outputs): row t estimates the behaviour of t − `delay_steps`. NaN in
     /// steps outside segments. Channels are matched by name.
     #[pyo3(signature = (data, *, device="cpu", progress=None))]
     fn decode<'py>(
         &self,
         py: Python<'py>,
-        data: &Dataset,
+        data: &Bound<'py, PyAny>,
         device: &str,
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let device = train::device(py, device)?;
+        let device = options::device(py, device)?;
+        let data = Dataset::of_argument(data, self.inner.step_seconds())?;
+        let data = data.get();
         let (decoder, dataset, form) = (&self.inner, &data.inner, data.form());
         let estimates = work::run(py, progress, |_| {
             input_form::check(decoder, form)?;
@@ -115,8 +121,10 @@ impl Model {
     fn score<'py>(
         &self,
         py: Python<'py>,
-        data: &Dataset,
+        data: &Bound<'py, PyAny>,
     ) -> PyResult<(Vec<Bound<'py, PyDict>>, f64)> {
+        let data = Dataset::of_argument(data, self.inner.step_seconds())?;
+        let data = data.get();
         let (decoder, dataset, form) = (&self.inner, &data.inner, data.form());
         let scores = work::run(py, None, |_| {
             input_form::check(decoder, form)?;

@@ -8,13 +8,14 @@ use betz::network::graph::leiden::Leiden;
 use betz::network::graph::{Graph, measures};
 use betz::network::{Measure, NetworkSpec, Plan, Run, Sign, Signal, SignalData, Threshold, Window};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::arrays;
+use crate::arguments::{described, whole};
+use crate::arrays::{self, numeric};
 use crate::error::OrRaise;
-use crate::shards::{self, NetworkPart};
-use crate::{train, work};
+use crate::parts::{self, NetworkPart};
+use crate::{options, work};
 
 /// The edges of every window: window k has those from `indptr[k]` to `indptr[k + 1]` of `i` < `j` and `r`.
 #[pyclass(frozen, module = "betz")]
@@ -124,7 +125,14 @@ enum Samples<'py> {
 impl<'py> Samples<'py> {
     fn of(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         let numpy = object.py().import("numpy")?;
-        let array = numpy.call_method1("ascontiguousarray", (object,))?;
+        let array = numeric("signal", object)?;
+        if array.getattr("ndim")?.extract::<usize>()? != 2 {
+            let got = described(object);
+            return Err(PyValueError::new_err(format!(
+                "signal: expected two dimensions, (samples, nodes), got {got}"
+            )));
+        }
+        let array = numpy.call_method1("ascontiguousarray", (array,))?;
         let lies = array.extract().map(Self::F32);
         let lies = lies.or_else(|_| array.extract().map(Self::F64));
         let lies = lies.or_else(|_| array.extract().map(Self::I16));
@@ -132,9 +140,7 @@ impl<'py> Samples<'py> {
         let lies = lies.or_else(|_| array.extract().map(Self::U8));
         lies.or_else(|_: PyErr| {
             let wide = array.call_method1("astype", (numpy.getattr("float64")?,))?;
-            wide.extract()
-                .map(Self::F64)
-                .map_err(|_| PyTypeError::new_err("signal: expected numbers, (samples, nodes)"))
+            Ok(Self::F64(wide.extract()?))
         })
     }
 
@@ -174,13 +180,13 @@ impl<'py> Samples<'py> {
 /// >>> len(network), network.communities(0).tolist()
 /// (9, [0, 0, 0, 1, 1, 1])
 #[pyfunction]
-#[pyo3(signature = (signal, *, window, step=1, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, sign="both", strict=false, device="cpu", shard=None, progress=None))]
+#[pyo3(signature = (signal, *, window, step=None, threshold=None, density=None, top=None, top_per_node=None, measure="pearson", lags=0, sign="both", strict=false, device="cpu", shard=None, progress=None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of a Python function")]
 pub(crate) fn network<'py>(
     py: Python<'py>,
     signal: &Bound<'py, PyAny>,
-    window: usize,
-    step: usize,
+    window: &Bound<'py, PyAny>,
+    step: Option<&Bound<'py, PyAny>>,
     threshold: Option<f64>,
     density: Option<f64>,
     top: Option<usize>,
@@ -193,6 +199,8 @@ pub(crate) fn network<'py>(
     shard: Option<(usize, usize)>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let window = whole("window", window)?;
+    let step = step.map_or(Ok(1), |step| whole("step", step))?;
     let given = [
         threshold.map(Threshold::Absolute),
         density.map(Threshold::Density),
@@ -202,7 +210,7 @@ pub(crate) fn network<'py>(
     let mut given = given.into_iter().flatten();
     let (Some(threshold), None) = (given.next(), given.next()) else {
         return Err(PyValueError::new_err(
-            "network: expected one of threshold, density, top and top_per_node",
+            "network: expected exactly one of threshold=, density=, top= and top_per_node=, which choose the edges",
         ));
     };
     let named = || -> betz::Result<NetworkSpec> {
@@ -229,10 +237,10 @@ pub(crate) fn network<'py>(
         Ok(spec.threshold(threshold).sign(sign).strict(strict))
     };
     let spec = named().or_raise(py)?;
-    let device = train::device(py, device)?;
+    let device = options::device(py, device)?;
     let samples = Samples::of(signal)?;
     let signal = Signal::new(samples.data()?, samples.nodes()).or_raise(py)?;
-    let shard = shard.map(shards::shard).transpose().or_raise(py)?;
+    let shard = shard.map(parts::shard).transpose().or_raise(py)?;
     let (plan, file) = work::run(py, progress, |progress| {
         let plan = Plan::new(&spec, &signal)?.on(&device)?;
         let run = Run {

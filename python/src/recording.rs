@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use betz::recording::{
-    self as rust, Behavior, OutputInfo, SpikeForm, Spikes, invented_channel_names,
+    self as rust, Behavior, OutputInfo, Segment, SpikeForm, Spikes, invented_channel_names,
 };
 use betz_interop::{ReadOptions, nwb};
 use numpy::PyArray2;
@@ -12,9 +12,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
-use crate::arrays::{self, Numbers};
+use crate::arguments::{optional_seconds, optional_texts, refused, seconds, texts, whole};
+use crate::arrays::{self, Numbers, floats};
 use crate::dataset::Dataset;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, warn};
 use crate::work;
 
 /// A recording: spikes on channels (or sorted units), behaviour and trials. Immutable; arrays are views of it.
@@ -33,6 +34,10 @@ pub(crate) struct Recording {
     pub(crate) inner: Arc<rust::Recording>,
 }
 
+/// A recording as an argument, for messages.
+pub(crate) const RECORDING: &str =
+    "a betz.Recording, such as Recording.from_npz or Recording.from_spikes makes";
+
 /// A name, or a list of them.
 #[derive(FromPyObject)]
 enum OneOrMany {
@@ -41,6 +46,21 @@ enum OneOrMany {
     #[pyo3(transparent)]
     Many(Vec<String>),
 }
+
+/// Keyword arguments that accompany spikes of any form.
+const KEYWORDS: [&str; 8] = [
+    "behavior",
+    "behavior_times",
+    "behavior_names",
+    "behavior_units",
+    "segments",
+    "channel_names",
+    "electrode_um",
+    "meta",
+];
+
+/// A function that pickle calls, and its argument.
+type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyDict>,));
 
 /// Most channels that spikes without names may claim.
 const MOST_CHANNELS: u32 = 1 << 24;
@@ -68,11 +88,47 @@ impl Recording {
         }
         let (spikes, counts) = arrays::entries(py, name, &numbers)?;
         if form == SpikeForm::Counts && !counts {
-            return Err(PyValueError::new_err(
-                "counts: expected whole numbers from 0 to 65535; Recording.from_signal takes others",
-            ));
+            let odd = spikes.weights.iter().position(|value| {
+                !(0.0..=f32::from(u16::MAX)).contains(value) || value.fract() != 0.0
+            });
+            let found = odd.map_or_else(String::new, |i| {
+                let (tick, channel) = (spikes.ticks[i], spikes.channels[i]);
+                format!(", got {} at [{tick}, {channel}]", spikes.weights[i])
+            });
+            return Err(PyValueError::new_err(format!(
+                "counts: expected whole numbers from 0 to 65535{found}; Recording.from_signal takes other values"
+            )));
         }
         beside.recording(py, tick_seconds, ticks, channels, spikes, form)
+    }
+
+    /// The recording with these segments, and no spikes outside them.
+    fn with_segments(&self, py: Python<'_>, segments: Vec<Segment>) -> PyResult<Self> {
+        let inner = &self.inner;
+        let recording = py.detach(|| {
+            let mut spikes = Spikes::default();
+            for segment in &segments {
+                let inside = inner.spikes.range(segment.start, segment.stop);
+                spikes.extend_from(&inner.spikes, inside);
+            }
+            rust::Recording {
+                tick_seconds: inner.tick_seconds,
+                ticks: inner.ticks,
+                spikes,
+                channel_names: inner.channel_names.clone(),
+                behavior: inner.behavior.clone(),
+                segments,
+                electrode_um: inner.electrode_um.clone(),
+                form: inner.form,
+                meta: inner.meta.clone(),
+            }
+        });
+        if recording.segments.is_empty() {
+            return Err(PyValueError::new_err(
+                "trials: expected at least one, got none",
+            ));
+        }
+        Self::checked(py, recording)
     }
 
     fn checked(py: Python<'_>, recording: rust::Recording) -> PyResult<Self> {
@@ -124,19 +180,27 @@ impl<'py> RecordingKeywords<'py> {
             if value.is_none() {
                 continue;
             }
-            let said = |error: PyErr| PyTypeError::new_err(format!("{name}: {error}"));
             match name.as_str() {
                 "behavior" => beside.behavior = Some(value),
-                "behavior_times" => beside.behavior_times = Some(value.extract().map_err(said)?),
-                "behavior_names" => beside.behavior_names = Some(value.extract().map_err(said)?),
-                "behavior_units" => beside.behavior_units = Some(value.extract().map_err(said)?),
+                "behavior_times" => beside.behavior_times = Some(floats(&name, &value)?),
+                "behavior_names" => beside.behavior_names = Some(texts(&name, &value)?),
+                "behavior_units" => beside.behavior_units = Some(texts(&name, &value)?),
                 "segments" => beside.segments = Some(value),
-                "channel_names" => beside.channel_names = Some(value.extract().map_err(said)?),
-                "electrode_um" => beside.electrode_um = Some(value.extract().map_err(said)?),
-                "meta" => beside.meta = Some(value.extract().map_err(said)?),
+                "channel_names" => beside.channel_names = Some(texts(&name, &value)?),
+                "electrode_um" => {
+                    let places = value.extract().map_err(|_| {
+                        refused(&name, "one (x, y) in micrometres per channel", &value)
+                    })?;
+                    beside.electrode_um = Some(places);
+                }
+                "meta" => {
+                    let text = value.extract();
+                    beside.meta = Some(text.map_err(|_| refused(&name, "a text", &value))?);
+                }
                 _ => {
                     return Err(PyTypeError::new_err(format!(
-                        "unexpected keyword argument '{name}'"
+                        "unexpected keyword argument '{name}'; expected one of {}",
+                        KEYWORDS.join(", ")
                     )));
                 }
             }
@@ -193,9 +257,9 @@ impl RecordingKeywords<'_> {
 
 #[pymethods]
 impl Recording {
-    /// The recording in an `.npz` archive of the schema in docs/python.md.
+    /// The recording in an `.npz` archive of the schema in docs/recordings.md.
     ///
-    /// Raises OSError when it cannot be read, BetzError naming array and position when it breaks the schema.
+    /// Raises OSError (FileNotFoundError for a missing file) when it cannot be read, BetzError naming array and position when it breaks the schema.
     #[classmethod]
     fn from_npz(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let read = py.detach(|| rust::Recording::read_npz(&path));
@@ -218,9 +282,10 @@ impl Recording {
         path: PathBuf,
         behavior: Option<OneOrMany>,
         tick_seconds: f64,
-        units: Option<Vec<String>>,
+        units: Option<&Bound<'_, PyAny>>,
         seconds: Option<(f64, f64)>,
     ) -> PyResult<Self> {
+        let units = optional_texts("units", units)?;
         let options = ReadOptions {
             behavior: match behavior {
                 None => Vec::new(),
@@ -233,9 +298,8 @@ impl Recording {
         };
         let read = work::run(py, None, |_| nwb::read(&path, &options));
         let (recording, report) = read?;
-        let warn = py.import("warnings")?.getattr("warn")?;
         for note in report.notes {
-            warn.call1((format!("{}: {note}", path.display()),))?;
+            warn(py, format!("{}: {note}", path.display()))?;
         }
         Ok(Self {
             inner: Arc::new(recording),
@@ -252,13 +316,13 @@ impl Recording {
     fn from_counts(
         py: Python<'_>,
         counts: &Bound<'_, PyAny>,
-        step_seconds: f64,
+        step_seconds: &Bound<'_, PyAny>,
         more: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         Self::of_matrix(
             py,
             counts,
-            step_seconds,
+            seconds("step_seconds", step_seconds)?,
             SpikeForm::Counts,
             RecordingKeywords::of(more)?,
         )
@@ -270,13 +334,13 @@ impl Recording {
     fn from_signal(
         py: Python<'_>,
         signal: &Bound<'_, PyAny>,
-        sample_seconds: f64,
+        sample_seconds: &Bound<'_, PyAny>,
         more: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         Self::of_matrix(
             py,
             signal,
-            sample_seconds,
+            seconds("sample_seconds", sample_seconds)?,
             SpikeForm::Signal,
             RecordingKeywords::of(more)?,
         )
@@ -291,12 +355,17 @@ impl Recording {
         py: Python<'_>,
         spike_ticks: &Bound<'_, PyAny>,
         spike_channels: &Bound<'_, PyAny>,
-        tick_seconds: f64,
-        duration_ticks: Option<i64>,
-        channels: Option<usize>,
+        tick_seconds: &Bound<'_, PyAny>,
+        duration_ticks: Option<&Bound<'_, PyAny>>,
+        channels: Option<&Bound<'_, PyAny>>,
         more: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let beside = RecordingKeywords::of(more)?;
+        let tick_seconds = seconds("tick_seconds", tick_seconds)?;
+        let duration_ticks = duration_ticks
+            .map(|n| whole("duration_ticks", n))
+            .transpose()?;
+        let channels = channels.map(|n| whole("channels", n)).transpose()?;
         let ticks = arrays::integers("spike_ticks", spike_ticks)?;
         let numbers = arrays::integers("spike_channels", spike_channels)?;
         let narrow = |(i, c): (usize, i64)| match u32::try_from(c) {
@@ -315,7 +384,7 @@ impl Recording {
         let last = spikes.ticks.last().map_or(0, |t| t.saturating_add(1));
         let last = segments.iter().map(|s| s.stop).chain([last]).max();
         let (ticks, channels) = (
-            duration_ticks.or(last).unwrap_or(0),
+            duration_ticks.map(|n| n as i64).or(last).unwrap_or(0),
             channels.or(named).unwrap_or(firing),
         );
         beside.recording(py, tick_seconds, ticks, channels, spikes, SpikeForm::Events)
@@ -324,30 +393,94 @@ impl Recording {
     /// A recording of a `neo.Block` or `neo.Segment`: one channel per spike train, behaviour from the (irregularly
     /// sampled or analog) signals named in `behavior`.
     ///
-    /// The segments of a block become segments of the recording, one after the other.
+    /// The segments of a block become segments of the recording, one after the other. `trials`: the name of an `Epoch`, or
+    /// several, whose intervals are the trials instead; `meta` keeps their labels as JSON, {"conditions": […]}.
     #[staticmethod]
-    #[pyo3(signature = (neo, *, behavior=None, tick_seconds=1e-4))]
+    #[pyo3(signature = (neo, *, behavior=None, trials=None, tick_seconds=1e-4))]
     fn from_neo<'py>(
         neo: &Bound<'py, PyAny>,
-        behavior: Option<&Bound<'py, PyAny>>,
-        tick_seconds: f64,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let readers = neo.py().import("betz._readers")?;
-        readers.call_method1("from_neo", (neo, behavior, tick_seconds))
-    }
-
-    /// A recording of a `pynapple.TsGroup`, one channel per member; behaviour from a `Tsd` or `TsdFrame`, segments from an
-    /// `IntervalSet`.
-    #[staticmethod]
-    #[pyo3(signature = (units, *, behavior=None, trials=None, tick_seconds=1e-4))]
-    fn from_pynapple<'py>(
-        units: &Bound<'py, PyAny>,
         behavior: Option<&Bound<'py, PyAny>>,
         trials: Option<&Bound<'py, PyAny>>,
         tick_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let readers = neo.py().import("betz._readers")?;
+        readers.call_method1("from_neo", (neo, behavior, trials, tick_seconds))
+    }
+
+    /// A recording of a `pynapple.TsGroup`, one channel per member; behaviour from a `Tsd` or `TsdFrame`.
+    ///
+    /// `trials`: an `IntervalSet`, a list of them, or a dictionary from a condition's name to one; `meta` keeps the
+    /// condition of each trial as JSON, {"conditions": […]}. `mask`: an `IntervalSet` of times to leave out, such as
+    /// missing data; it cuts trials.
+    #[staticmethod]
+    #[pyo3(signature = (units, *, behavior=None, trials=None, mask=None, tick_seconds=1e-4))]
+    fn from_pynapple<'py>(
+        units: &Bound<'py, PyAny>,
+        behavior: Option<&Bound<'py, PyAny>>,
+        trials: Option<&Bound<'py, PyAny>>,
+        mask: Option<&Bound<'py, PyAny>>,
+        tick_seconds: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let readers = units.py().import("betz._readers")?;
-        readers.call_method1("from_pynapple", (units, behavior, trials, tick_seconds))
+        readers.call_method1(
+            "from_pynapple",
+            (units, behavior, trials, mask, tick_seconds),
+        )
+    }
+
+    /// A recording of pandas' DataFrames: `counts` with a row per bin of `step_seconds` and a column per channel,
+    /// `behavior` with the same rows. An index level named "trial" marks trials; `behavior.attrs["units"]`: units.
+    ///
+    /// >>> import pandas, betz                                                 # doctest: +SKIP
+    /// >>> counts = pandas.DataFrame({"left": [0, 2, 1], "right": [1, 0, 0]})  # doctest: +SKIP
+    /// >>> betz.Recording.from_pandas(counts, 0.02).channel_names              # doctest: +SKIP
+    /// ['left', 'right']
+    #[staticmethod]
+    #[pyo3(signature = (counts, step_seconds, *, behavior=None))]
+    fn from_pandas<'py>(
+        counts: &Bound<'py, PyAny>,
+        step_seconds: &Bound<'py, PyAny>,
+        behavior: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let readers = counts.py().import("betz._readers")?;
+        readers.call_method1("from_labelled", (counts, step_seconds, behavior))
+    }
+
+    /// A recording of xarray's DataArrays: `counts` (time, channel), `behavior` (time, output). A coordinate named "trial"
+    /// along time marks trials; coordinates name channels and outputs. `step_seconds`: None: from evenly spaced times.
+    #[staticmethod]
+    #[pyo3(signature = (counts, step_seconds=None, *, behavior=None))]
+    fn from_xarray<'py>(
+        counts: &Bound<'py, PyAny>,
+        step_seconds: Option<&Bound<'py, PyAny>>,
+        behavior: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let readers = counts.py().import("betz._readers")?;
+        readers.call_method1("from_labelled", (counts, step_seconds, behavior))
+    }
+
+    /// The recording without the times in `intervals`: (start, stop) in seconds, (n, 2), or a pynapple `IntervalSet`.
+    /// Trials are cut there: filters start from rest behind each interval.
+    ///
+    /// >>> import numpy as np, betz
+    /// >>> recording = betz.Recording.from_counts(np.ones((10, 1), np.uint8), 0.1)
+    /// >>> recording.mask([(0.3, 0.5)]).segments.tolist()
+    /// [[0, 3], [5, 10]]
+    fn mask<'py>(
+        slf: &Bound<'py, Self>,
+        intervals: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let readers = slf.py().import("betz._readers")?;
+        readers.call_method1("masked", (slf, intervals))
+    }
+
+    /// The recording with only the times in `intervals`, as for `mask`. Trials are cut to them.
+    fn restrict<'py>(
+        slf: &Bound<'py, Self>,
+        intervals: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let readers = slf.py().import("betz._readers")?;
+        readers.call_method1("restricted", (slf, intervals))
     }
 
     /// Writes the recording to `path` (.npz). The file is complete, or is not written at all.
@@ -391,7 +524,13 @@ impl Recording {
             (Some(start), said) => {
                 let text: String = match start.call_method0("isoformat") {
                     Ok(text) => text.extract()?,
-                    Err(_) => start.extract()?,
+                    Err(_) => start.extract().map_err(|_| {
+                        refused(
+                            "start",
+                            "a datetime with its time zone, or its ISO text",
+                            start,
+                        )
+                    })?,
                 };
                 let start = nwb::Moment::parse(&text).or_raise(py)?;
                 let begun = nwb::Session::begun(start);
@@ -425,10 +564,116 @@ impl Recording {
     fn align(
         &self,
         py: Python<'_>,
-        step_seconds: Option<f64>,
-        max_gap_seconds: Option<f64>,
+        step_seconds: Option<&Bound<'_, PyAny>>,
+        max_gap_seconds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Dataset> {
+        let step_seconds = optional_seconds("step_seconds", step_seconds)?;
+        let max_gap_seconds = optional_seconds("max_gap_seconds", max_gap_seconds)?;
         Dataset::of_recording(py, &self.inner, step_seconds, max_gap_seconds)
+    }
+
+    /// Number of trials (segments), so that `cross_val_score` and `GridSearchCV` split a recording by trials.
+    fn __len__(&self) -> usize {
+        self.inner.segments.len()
+    }
+
+    /// (number of trials,): see `len`.
+    #[getter]
+    fn shape(&self) -> (usize,) {
+        (self.inner.segments.len(),)
+    }
+
+    /// The recording with only these of its trials, on the same clock: by number, slice, mask or list of numbers.
+    fn __getitem__(&self, py: Python<'_>, trials: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let numpy = py.import("numpy")?;
+        let all = numpy.call_method1("arange", (self.inner.segments.len(),))?;
+        let chosen = numpy.call_method1("unique", (all.get_item(trials)?,))?;
+        let mut segments = Vec::new();
+        for number in arrays::integers("trials", &chosen)? {
+            segments.push(self.inner.segments[number as usize]);
+        }
+        self.with_segments(py, segments)
+    }
+
+    /// The recording with other segments (trials), (n, 2), half-open in ticks. Spikes outside them are left out.
+    fn with_trials(&self, py: Python<'_>, segments: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let segments = arrays::segments(Some(segments), self.inner.ticks)?;
+        self.with_segments(py, segments)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
+        let (py, inner) = (slf.py(), &slf.get().inner);
+        let parts = PyDict::new(py);
+        for name in [
+            "form",
+            "ticks",
+            "tick_seconds",
+            "spike_ticks",
+            "spike_channels",
+            "spike_weights",
+            "behavior",
+            "behavior_times",
+            "behavior_names",
+            "behavior_units",
+            "segments",
+            "channel_names",
+            "electrode_um",
+            "meta",
+        ] {
+            let value = slf.getattr(name)?;
+            // A view keeps its recording alive; a pickle takes the numbers.
+            parts.set_item(name, value)?;
+        }
+        if inner.behavior.is_none() {
+            parts.del_item("behavior_names")?;
+            parts.del_item("behavior_units")?;
+        }
+        Ok((slf.get_type().getattr("from_parts")?, (parts,)))
+    }
+
+    /// The recording of the dictionary that its pickle holds.
+    #[staticmethod]
+    fn from_parts(py: Python<'_>, parts: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let item = |name: &str| {
+            let missing = || PyValueError::new_err(format!("parts: expected {name:?}, got none"));
+            parts.get_item(name)?.ok_or_else(missing)
+        };
+        let beside = PyDict::new(py);
+        for name in KEYWORDS {
+            if let Some(value) = parts.get_item(name)? {
+                beside.set_item(name, value)?;
+            }
+        }
+        let ticks = arrays::integers("spike_ticks", &item("spike_ticks")?)?;
+        let channels = arrays::integers("spike_channels", &item("spike_channels")?)?;
+        let channels = channels.into_iter().map(|c| c as u32).collect();
+        let mut spikes = Spikes::new(ticks, channels);
+        let weights = item("spike_weights")?;
+        if !weights.is_none() {
+            let weights = floats("spike_weights", &weights)?;
+            spikes.weights = weights.into_iter().map(|weight| weight as f32).collect();
+        }
+        let form = item("form")?.extract::<String>()?;
+        let form = match form.as_str() {
+            "counts" => SpikeForm::Counts,
+            "events" => SpikeForm::Events,
+            "signal" => SpikeForm::Signal,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "form: expected counts, events or signal, got {other:?}"
+                )));
+            }
+        };
+        let channels = item("channel_names")?.len()?;
+        let (tick_seconds, ticks) = (item("tick_seconds")?, item("ticks")?);
+        RecordingKeywords::of(Some(&beside))?.recording(
+            py,
+            seconds("tick_seconds", &tick_seconds)?,
+            whole("ticks", &ticks)? as i64,
+            channels,
+            spikes,
+            form,
+        )
     }
 
     /// Length of one tick in seconds.

@@ -5,16 +5,15 @@ use std::sync::Mutex;
 use betz::input_form;
 use betz::stream::{self as rust, Clamp, SessionConfig, UnknownChannels};
 use numpy::npyffi::flags::NPY_ARRAY_WRITEABLE;
-use numpy::{
-    Element, IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods,
-};
+use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::described;
+use crate::arguments::{described, instance, list, whole};
+use crate::arrays::{floats, integers};
 use crate::error::OrRaise;
-use crate::model::Model;
+use crate::model::{MODEL, Model};
 
 /// A real-time session of a model: one step per tick. Filters start at rest; `reset` returns them to rest.
 ///
@@ -127,13 +126,25 @@ impl Session {
     #[pyo3(signature = (model, *, clamp=None, channel_mask=None, slew=None, refuse_unknown=true, statistics=true))]
     fn new(
         py: Python<'_>,
-        model: Py<Model>,
-        clamp: Option<Vec<(f32, f32)>>,
-        channel_mask: Option<Vec<bool>>,
-        slew: Option<Vec<f32>>,
+        model: &Bound<'_, PyAny>,
+        clamp: Option<&Bound<'_, PyAny>>,
+        channel_mask: Option<&Bound<'_, PyAny>>,
+        slew: Option<&Bound<'_, PyAny>>,
         refuse_unknown: bool,
         statistics: bool,
     ) -> PyResult<Self> {
+        let model = instance::<Model>("model", MODEL, model)?.clone().unbind();
+        let clamp: Option<Vec<(f32, f32)>> = list(
+            "clamp",
+            "(low, high) for each output, such as [(-10, 10)]",
+            clamp,
+        )?;
+        let channel_mask = list(
+            "channel_mask",
+            "True or False for each channel",
+            channel_mask,
+        )?;
+        let slew = list("slew", "a largest change for each output", slew)?;
         let clamp = clamp.map(|all| {
             all.into_iter()
                 .map(|(low, high)| Clamp { low, high })
@@ -178,11 +189,11 @@ impl Session {
         }
         let mut spikes = std::mem::take(&mut self.spikes);
         spikes.clear();
-        for channel in channels.try_iter()? {
-            spikes.push(channel?.extract::<u32>().map_err(|_| {
-                PyTypeError::new_err(
-                    "channels: expected whole numbers from 0 on, best a uint32 array",
-                )
+        for (i, channel) in integers("channels", channels)?.into_iter().enumerate() {
+            spikes.push(u32::try_from(channel).map_err(|_| {
+                PyValueError::new_err(format!(
+                    "channels: [{i}] = {channel}: expected the number of a channel, from 0 on; best a uint32 array"
+                ))
             })?);
         }
         let stepped = self.step_on(py, &spikes, out, rust::Session::step_spikes);
@@ -216,13 +227,7 @@ impl Session {
         if let Ok(array) = counts.cast::<PyArray1<f32>>() {
             values.extend(array.try_readonly()?.as_array());
         } else {
-            let numpy = py.import("numpy")?;
-            let array = numpy.call_method1("asarray", (counts,))?;
-            let array: PyReadonlyArray1<'_, f64> = array
-                .call_method1("astype", (numpy.getattr("float64")?,))?
-                .extract()?;
-            values.reserve(array.len());
-            values.extend(array.as_array().iter().map(|&v| v as f32));
+            values.extend(floats("counts", counts)?.into_iter().map(|v| v as f32));
         }
         let stepped = match signal {
             true => self.step_on(py, &values, out, rust::Session::step_values),
@@ -245,7 +250,8 @@ impl Session {
     }
 
     /// Advances `ticks` ticks without a spike.
-    fn skip(&mut self, ticks: u64) -> PyResult<()> {
+    fn skip(&mut self, ticks: &Bound<'_, PyAny>) -> PyResult<()> {
+        let ticks = whole("ticks", ticks)? as u64;
         self.session()?.skip(ticks);
         Ok(())
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use betz::episode::count::{CountPart as RustCountPart, ShardEvents};
 use betz::episode::{Alphabet, Interval, Pattern};
 use betz::network::file::Part;
-use betz::team::Shard;
 use betz::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -14,66 +13,11 @@ use pyo3::types::{PyBytes, PyList, PyType};
 use crate::error::OrRaise;
 use crate::mine::Episode;
 use crate::network::Network;
+use crate::parts::{self, NetworkPart, PickleParts};
 use crate::work;
 
 /// Default bytes of the chunk in memory.
 const MEMORY: u64 = 1 << 30;
-
-/// A function that pickle calls, and its arguments.
-type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
-
-/// Shard (k, n), k from 1.
-pub(crate) fn shard((number, of): (usize, usize)) -> Result<Shard> {
-    Shard::new(number, of).map_err(|e| e.at("shard"))
-}
-
-/// One shard's windows of a network; [`betz.join`] makes the network of all of them. It pickles.
-#[pyclass(frozen, module = "betz")]
-pub(crate) struct NetworkPart {
-    pub(crate) inner: Part,
-}
-
-#[pymethods]
-impl NetworkPart {
-    /// The part in the bytes of a file.
-    #[classmethod]
-    fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        let inner = py.detach(|| Part::from_bytes(bytes)).or_raise(py)?;
-        Ok(Self { inner })
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickleParts<'py>> {
-        let bytes = slf.get().inner.to_bytes().or_raise(slf.py())?;
-        let make = slf.get_type().getattr("from_bytes")?;
-        Ok((make, (PyBytes::new(slf.py(), &bytes),)))
-    }
-
-    /// Writes the file that `betz join` takes.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        py.detach(|| self.inner.save(&path)).or_raise(py)
-    }
-
-    /// (k, n): share k, from 1, of n.
-    #[getter]
-    fn shard(&self) -> (usize, usize) {
-        let shard = self.inner.shard();
-        (shard.number(), shard.of())
-    }
-
-    /// Number of windows in the shard.
-    fn __len__(&self) -> usize {
-        self.inner.network().len()
-    }
-
-    fn __repr__(&self) -> String {
-        format!(
-            "<betz.NetworkPart: shard {}, {} of {} windows>",
-            self.inner.shard(),
-            self.inner.network().len(),
-            self.inner.windows_of_all()
-        )
-    }
-}
 
 /// Counts of episodes in one shard of a recording's time; [`betz.join`] makes the whole counts. It pickles.
 #[pyclass(frozen, module = "betz")]
@@ -192,7 +136,7 @@ pub(crate) fn count(
     memory: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<CountPart> {
-    let shard = self::shard(shard).or_raise(py)?;
+    let shard = parts::shard(shard).or_raise(py)?;
     let named = episodes.into_iter().map(|asked| match asked {
         EpisodeArgument::Text(text) => EpisodeName::Text(text),
         EpisodeArgument::Found(episode) => {

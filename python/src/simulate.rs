@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::recording::Recording;
-use crate::{train, work};
+use crate::{options, work};
 
 fn shown(recording: recording::Recording) -> Recording {
     Recording {
@@ -101,7 +101,7 @@ fn run_spiking<'py>(
     device: &str,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let device = train::device(py, device)?;
+    let device = options::device(py, device)?;
     let (report, counts, spikes) = work::run(py, progress, |progress| {
         let network = spiking::models::by_name(model, scale, seed)?;
         let steps = (seconds * 1e3 / network.step_ms).round();

@@ -12,6 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
+use crate::arguments::refused;
 use crate::error::OrRaise;
 use crate::recording::Recording;
 use crate::work;
@@ -59,9 +60,10 @@ impl Sorter {
     fn sort(
         &self,
         py: Python<'_>,
-        samples: PyReadonlyArray2<'_, i16>,
+        samples: &Bound<'_, PyAny>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Recording> {
+        let samples = voltage(samples)?;
         let (rows, channels) = (samples.shape()[0], samples.shape()[1]);
         let slice = whole(&samples)?;
         let recording = work::run(py, progress, |progress| {
@@ -122,6 +124,19 @@ impl Sorter {
     }
 }
 
+/// Voltage as an argument: it is large, so that no copy is made of another type or order.
+fn voltage<'py>(samples: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, i16>> {
+    let array = samples.cast::<PyArray2<i16>>().ok();
+    array
+        .and_then(|array| array.try_readonly().ok())
+        .filter(|array| array.as_slice().is_ok())
+        .ok_or_else(|| {
+            let expected = "a contiguous int16 array (time, channels); numpy.ascontiguousarray(samples, numpy.int16) makes one \
+                            of whole numbers";
+            refused("samples", expected, samples)
+        })
+}
+
 fn whole<'a>(samples: &'a PyReadonlyArray2<'_, i16>) -> PyResult<&'a [i16]> {
     samples
         .as_slice()
@@ -142,13 +157,18 @@ fn whole<'a>(samples: &'a PyReadonlyArray2<'_, i16>) -> PyResult<&'a [i16]> {
 #[pyo3(signature = (samples, rate_hz, microvolts, places, *, threshold=4.5, progress=None))]
 fn train(
     py: Python<'_>,
-    samples: PyReadonlyArray2<'_, i16>,
+    samples: &Bound<'_, PyAny>,
     rate_hz: f64,
     microvolts: f64,
-    places: Vec<Option<[f32; 2]>>,
+    places: &Bound<'_, PyAny>,
     threshold: f64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Sorter> {
+    let samples = voltage(samples)?;
+    let places: Vec<Option<[f32; 2]>> = places.extract().map_err(|_| {
+        let expected = "one (x, y) in micrometres per channel, None for a channel that is not used";
+        refused("places", expected, places)
+    })?;
     let channels = samples.shape()[1];
     let slice = whole(&samples)?;
     let inner = work::run(py, progress, |progress| {

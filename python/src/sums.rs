@@ -10,10 +10,11 @@ use betz::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-use crate::dataset::Dataset;
+use crate::arguments::{instance, number};
+use crate::dataset::{DATASET, Dataset};
 use crate::error::OrRaise;
 use crate::model::Model;
-use crate::train::Options;
+use crate::options::Options;
 use crate::work;
 
 /// Γ, Υ and what goes with them of one recording or several: added without an error of rounding, so that the order of
@@ -35,10 +36,11 @@ impl Sums {
     #[pyo3(signature = (data, options, progress=None))]
     fn over(
         py: Python<'_>,
-        data: &Dataset,
+        data: &Bound<'_, PyAny>,
         options: &Bound<'_, PyAny>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let data = instance::<Dataset>("data", DATASET, data)?.get();
         let options = Options::of(options)?;
         let inner = work::run(py, progress, |progress| {
             let bank = options.bank.bank()?.ok_or_else(|| {
@@ -109,9 +111,16 @@ impl Sums {
         self.inner.shares(&other.inner)
     }
 
-    /// The linear decoder of these sums at `ridge`, or at that of `noise` in parts of the largest response.
-    #[pyo3(signature = (*, ridge=None, noise=0.1))]
-    fn solve(&self, py: Python<'_>, ridge: Option<f64>, noise: f64) -> PyResult<Model> {
+    /// The linear decoder of these sums at `ridge`, or at that of `noise` in parts of the largest response (None: 0.1).
+    #[pyo3(signature = (*, ridge=None, noise=None))]
+    fn solve(
+        &self,
+        py: Python<'_>,
+        ridge: Option<&Bound<'_, PyAny>>,
+        noise: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Model> {
+        let ridge = ridge.map(|ridge| number("ridge", ridge)).transpose()?;
+        let noise = noise.map_or(Ok(0.1), |noise| number("noise", noise))?;
         let ridge = ridge.map_or(RidgeChoice::RelativeNoise(noise), RidgeChoice::Fixed);
         let options = rust::SolveOptions::with(ridge);
         let decoder = work::run(py, None, |_| {

@@ -16,7 +16,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 def documented():
     """Docstrings of the compiled part by name; those in Python files pytest collects itself."""
-    for module in (_core, _core.simulate, _core.sort):
+    for module in (_core, _core.look, _core.simulate, _core.sort):
         for name, thing in vars(module).items():
             if name.startswith("_") or inspect.ismodule(thing):
                 continue

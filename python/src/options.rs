@@ -1,0 +1,197 @@
+//! Options of training, as `betz.Decoder` hands them over in a dictionary.
+
+use betz::device::{Device, DeviceSpec};
+use betz::model::LowPass;
+use betz::psc::{Filter, FilterBank};
+use betz::train::{
+    Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, TrainOptions, Training,
+};
+use betz::{Error, Result};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::arguments::described;
+use crate::error::OrRaise;
+
+/// A bank by name, or filter by filter.
+#[derive(FromPyObject)]
+pub(crate) enum Bank {
+    #[pyo3(transparent)]
+    Named(String),
+    #[pyo3(transparent)]
+    Filters(Vec<(f64, u32)>),
+}
+
+impl Bank {
+    /// `None` where cross-validation is to choose.
+    pub(crate) fn bank(&self) -> Result<Option<FilterBank>> {
+        let filters = match self {
+            Self::Named(name) if name == "auto" => return Ok(None),
+            Self::Named(name) => {
+                let preset = Preset::named(name).ok_or_else(|| {
+                    let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+                    Error::argument(format!(
+                        "bank: expected \"auto\", one of {}, or a list of (tau_seconds, order), got '{name}'",
+                        names.join(", ")
+                    ))
+                })?;
+                return preset.bank().map(Some);
+            }
+            Self::Filters(filters) => filters,
+        };
+        let filter = |&(tau_seconds, order): &(f64, u32)| Filter { tau_seconds, order };
+        FilterBank::new(filters.iter().map(filter).collect()).map(Some)
+    }
+}
+
+/// Each option, and the values that it takes.
+const EXPECTED: [(&str, &str); 15] = [
+    (
+        "bank",
+        "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders",
+    ),
+    ("ridge", "\"auto\" or a number of at least 0"),
+    ("noise", "a number of at least 0, or None"),
+    ("delay_steps", "a whole number"),
+    ("low_pass", "(hertz, order) with a whole order, or None"),
+    ("folds", "a whole number of at least 0"),
+    ("kind", "the name of a kind"),
+    ("latents", "a whole number of at least 1, or None"),
+    ("units", "a whole number of at least 1, or None"),
+    ("experts", "a whole number of at least 1, or None"),
+    (
+        "layers",
+        "a list of whole numbers, such as (64, 64), or None",
+    ),
+    ("members", "a whole number of at least 1, or None"),
+    ("epochs", "a whole number of at least 1, or None"),
+    ("seed", "a whole number of at least 0"),
+    (
+        "device",
+        "\"cpu\", \"auto\", \"cuda\", \"cuda:1\" or \"cuda:all\"",
+    ),
+];
+
+/// Options of training.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Options {
+    pub(crate) bank: Bank,
+    pub(crate) ridge: Option<f64>,
+    pub(crate) noise: Option<f64>,
+    pub(crate) delay_steps: i64,
+    low_pass: Option<(f64, u32)>,
+    pub(crate) folds: usize,
+    pub(crate) kind: String,
+    latents: Option<usize>,
+    units: Option<usize>,
+    experts: Option<usize>,
+    layers: Option<Vec<usize>>,
+    members: Option<usize>,
+    epochs: Option<usize>,
+    seed: u64,
+    device: String,
+}
+
+impl Options {
+    /// The options in the dictionary `given`.
+    ///
+    /// # Errors
+    /// TypeError that names the option, and says what is expected of it.
+    pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        given.extract::<Self>().map_err(|error: PyErr| {
+            for (option, expected) in EXPECTED {
+                let Ok(value) = given.get_item(option) else {
+                    let message =
+                        format!("options: expected a dictionary with {option:?}: {expected}");
+                    return PyTypeError::new_err(message);
+                };
+                if error.to_string().contains(&format!("Options.{option}")) {
+                    let got = match value.repr() {
+                        Ok(value) if value.to_string().len() <= 60 => value.to_string(),
+                        _ => described(&value),
+                    };
+                    return PyTypeError::new_err(format!(
+                        "{option}: expected {expected}, got {got}"
+                    ));
+                }
+            }
+            error
+        })
+    }
+
+    /// The training that is asked for, with `bank`.
+    pub(crate) fn training(&self, bank: Option<FilterBank>) -> Result<Training> {
+        Ok(Training {
+            bank,
+            low_pass: self.low_pass(),
+            delay: Delay::Steps(self.delay_steps),
+            ridge: self.ridge_choice(),
+            folds: self.folds,
+            kinds: self.kinds()?,
+            ..Training::default()
+        })
+    }
+
+    /// The options of the linear engine alone, with `bank`.
+    pub(crate) fn linear(&self, bank: FilterBank) -> TrainOptions {
+        let mut options = TrainOptions::new(bank);
+        options.delay_steps = self.delay_steps;
+        options.low_pass = self.low_pass();
+        options.mask = MaskPolicy::Mask;
+        options.ridge = self.ridge_choice().unwrap_or(options.ridge);
+        options
+    }
+
+    pub(crate) fn low_pass(&self) -> Option<LowPass> {
+        self.low_pass
+            .map(|(cutoff_hz, order)| LowPass { order, cutoff_hz })
+    }
+
+    pub(crate) fn ridge_choice(&self) -> Option<RidgeChoice> {
+        match (self.ridge, self.noise) {
+            (Some(ridge), _) => Some(RidgeChoice::Fixed(ridge)),
+            (None, noise) => noise.map(RidgeChoice::RelativeNoise),
+        }
+    }
+
+    pub(crate) fn device(&self) -> Result<Device> {
+        Device::open(self.device.parse::<DeviceSpec>()?)
+    }
+
+    /// The kinds to choose from.
+    fn kinds(&self) -> Result<KindOptions> {
+        let kinds = match self.kind.as_str() {
+            "linear" => KindOptions::linear(),
+            "lift" => KindOptions::among(&[Kind::Lift]),
+            "experts" => KindOptions::among(&[Kind::Experts]),
+            "kalman" => KindOptions::among(&[Kind::Kalman]),
+            "refit" => KindOptions::among(&[Kind::Refit]),
+            "place" => KindOptions::among(&[Kind::Place]),
+            "recurrent" => KindOptions::among(&[Kind::Recurrent]),
+            "auto" => KindOptions::auto(),
+            other => {
+                return Err(Error::argument(format!(
+                    "kind: expected linear, lift, experts, kalman, refit, place, recurrent or auto, got '{other}'"
+                )));
+            }
+        };
+        Ok(KindOptions {
+            latents: self.latents,
+            units: self.units,
+            experts: self.experts,
+            layers: self.layers.clone(),
+            members: self.members,
+            epochs: self.epochs,
+            seed: self.seed,
+            ..kinds
+        })
+    }
+}
+
+/// The device that `spec` asks for.
+pub(crate) fn device(py: Python<'_>, spec: &str) -> PyResult<Device> {
+    spec.parse::<DeviceSpec>()
+        .and_then(Device::open)
+        .or_raise(py)
+}
