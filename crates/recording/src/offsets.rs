@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_spike_keeps_its_time_whatever_is_left_out() {
-        // 10 microseconds a tick, three spikes of one channel in one step, some between the segments.
+        // 10 microseconds per tick, three spikes of one channel in one step, some between the segments.
         let ticks: Vec<i64> = (0..20_000).map(|k| k * 50 + (k * k) % 37).collect();
         let channels: Vec<u32> = (0..20_000).map(|k| u32::from(k % 3 == 0)).collect();
         for tick_seconds in [1e-5, 1.0 / 30_000.0] {
