@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::PreparedModel;
 use super::rows::{is_one_block, list_fired, list_fired_any, sum_counts, sum_fired, sum_spikes};
-use super::skip::{POWERS, skip_lanes};
+use super::skip::{MOST_HEAD_STEPS, POWERS, skip_lanes};
 use super::stage::Group;
 use super::tap::Input;
 use crate::model::OutputRange;
@@ -270,16 +270,43 @@ impl Engine {
         }
     }
 
-    /// As so many ticks without a spike, at once: exact for the filters and the low-pass. A head goes
-    /// through the last of them one by one, as many as it remembers.
-    pub(super) fn skip(&mut self, ticks: u64) {
-        let by_step = ticks.min(self.model.head.skip_steps());
-        self.skip_linear(ticks - by_step);
-        for _ in 0..by_step {
+    /// As so many ticks without a spike, at once: exact for the filters and the low-pass. A head is stepped through the
+    /// ticks that it remembers, no more than [`MOST_HEAD_STEPS`] and only until it is where silence leads; it goes
+    /// there at once when `ticks` outlast all memory. Gives back the number of ticks stepped.
+    pub(super) fn skip(&mut self, ticks: u64) -> u64 {
+        if self.head.is_empty() || ticks >= self.model.silence.all_ticks {
+            self.skip_linear(ticks);
+            self.model.silence.arrive(&mut self.head);
+            return 0;
+        }
+        let remembered = ticks.min(self.model.head.skip_steps());
+        // A head that remembers more than is stepped has heard most of it at the beginning, while filters decay.
+        let forgotten = if remembered <= MOST_HEAD_STEPS {
+            ticks - remembered
+        } else {
+            0
+        };
+        if forgotten > 0 {
+            self.skip_linear(forgotten);
+        }
+        let end = ticks.min(forgotten.saturating_add(MOST_HEAD_STEPS));
+        let mut passed = forgotten;
+        while passed < end && !self.model.silence.has_arrived(passed, &self.head) {
             self.blanked = false;
             self.drive.fill(0.0);
             self.advance();
+            passed += 1;
         }
+        if passed < ticks {
+            self.skip_linear(ticks - passed);
+            let PreparedModel { head, silence, .. } = &*self.model;
+            if passed < end {
+                silence.arrive(&mut self.head);
+            } else {
+                head.approach(ticks - passed, &mut self.head, &silence.states);
+            }
+        }
+        passed - forgotten
     }
 
     fn skip_linear(&mut self, ticks: u64) {

@@ -4,7 +4,7 @@ use betz_base::aligned::Aligned;
 use betz_base::hash::Fnv1a;
 
 use super::rows::padded;
-use super::skip::LowPassSilence;
+use super::skip::{HeadSilence, LowPassSilence};
 use super::stage::{Group, Stage};
 use crate::model::head::PreparedHead;
 use crate::model::{Blanking, Decoder, LogVariance, OutputRange};
@@ -38,6 +38,7 @@ pub struct PreparedModel {
     /// At rest, for all latents.
     pub(super) low_pass: Option<LowPassFilter>,
     pub(super) head: PreparedHead,
+    pub(super) silence: HeadSilence,
     /// The head's outputs are the estimates, then the logarithms of their variances.
     pub(super) tells_variances: bool,
     pub(super) blanking: Option<PreparedBlanking>,
@@ -114,12 +115,14 @@ impl PreparedModel {
             }
             None => decoder.head().prepare(step_seconds)?,
         };
-        let memory_steps = (filters.iter())
+        let head_outputs = decoder.outputs().len() * if variance.is_some() { 2 } else { 1 };
+        let linear_memory = (filters.iter())
             .map(|filter| filter.taps(step_seconds, FORGOTTEN) as u64)
             .max()
             .unwrap_or(0)
-            .saturating_add(low_pass_memory(decoder))
-            .saturating_add(head.memory_steps());
+            .saturating_add(low_pass_memory(decoder));
+        let memory_steps = linear_memory.saturating_add(head.memory_steps());
+        let silence = HeadSilence::new(&head, head_outputs, decoder.intercept(), linear_memory)?;
         let blanking = (decoder.limits().blanking.as_ref())
             .map(|blanking| PreparedBlanking::new(blanking, &rows, decoder.channel_mask(), mask));
         let mut prepared = Self {
@@ -135,6 +138,7 @@ impl PreparedModel {
             intercept: decoder.intercept().to_vec(),
             low_pass,
             head,
+            silence,
             tells_variances: variance.is_some(),
             blanking,
             ranges: decoder.limits().ranges.clone(),

@@ -134,9 +134,10 @@ impl Session {
     }
 
     /// So many ticks without a spike at once, after a pause: filters and low-pass decay exactly (to
-    /// rounding), and so does a model that is being swapped in; a head goes through the last ticks that it
-    /// remembers one by one. No estimates are made; the session's clock goes on. Costs a few microseconds,
-    /// and with a head so many steps. Nothing is allocated.
+    /// rounding), and so does a model that is being swapped in. A head with states of its own is stepped until they are
+    /// where silence leads them (each to 3e-7 of itself), through at most 1,024 ticks; a pause that outlasts its memory
+    /// takes them there at once. No estimates are made; the session's clock goes on. Costs a few microseconds, and with
+    /// such a head at most 1,024 steps. Nothing is allocated.
     pub fn skip(&mut self, ticks: u64) {
         let taken_over = self.running.skip(ticks, self.mailbox.as_ref());
         self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));

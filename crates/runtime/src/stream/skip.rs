@@ -4,14 +4,89 @@
 //! silent ticks: the binomial theorem. A low-pass behind the filters hears their responses die away, so its
 //! states after m ticks are a linear map of the filters' states and its own; the maps of 1, 2, 4, … ticks
 //! are made when the model is prepared, and those of m's binary digits applied one after another.
+//!
+//! A head is not linear. Silence leads its states to a fixed point, which is found when the model is prepared: a skip
+//! steps the head until it is there, and goes there at once after a pause that outlasts all memory.
 
 use std::ops::Range;
 
 use super::stage::Stage;
+use crate::model::head::PreparedHead;
 use crate::psc::{BINOMIAL, LowPassFilter, flush};
+use betz_base::error::Result;
+use betz_base::memory::filled;
 
 /// Powers of two of ticks that are told apart; silence of 2⁴⁰ ticks or more is rest.
 pub(super) const POWERS: u32 = 40;
+
+/// Most ticks that a skip steps a head through, one by one.
+pub(super) const MOST_HEAD_STEPS: u64 = 1024;
+
+/// A head has arrived if each state is this close to where silence leads: as a share of the state, and absolutely.
+const NEAR: (f64, f64) = (3e-7, 1e-12);
+
+/// Bounds of the search for where silence leads: numbers that it goes through, and steps. Some 0.2 s.
+const MOST_NUMBERS: usize = 1 << 24;
+const MOST_STEPS: usize = 1 << 15;
+
+/// The states of a head after endless silence, and the time in which the model forgets everything before it.
+#[derive(Debug, Clone)]
+pub(super) struct HeadSilence {
+    /// Empty for a head without states.
+    pub(super) states: Vec<f64>,
+    /// Ticks after which filters and low-pass are at rest.
+    linear_ticks: u64,
+    /// Ticks after which nothing is left of any state.
+    pub(super) all_ticks: u64,
+}
+
+impl HeadSilence {
+    /// Steps `head`, of so many `outputs`, from rest on latents that are their intercepts until its states repeat.
+    pub(super) fn new(
+        head: &PreparedHead,
+        outputs: usize,
+        intercept: &[f64],
+        linear_memory: u64,
+    ) -> Result<Self> {
+        const WHAT: &str = "model";
+        let mut states = filled(WHAT, 0.0, head.states())?;
+        let mut seen = filled(WHAT, f64::NAN, states.len())?;
+        let mut scratch = filled(WHAT, 0.0, head.scratch())?;
+        let mut outputs = filled(WHAT, 0.0, outputs)?;
+        let mut latents = intercept.to_vec();
+        let steps = MOST_NUMBERS / (states.len() + scratch.len() + 1);
+        for step in 0..steps.min(MOST_STEPS) {
+            // Rounding may end in a cycle of a few states: seen again, wherever the search is in it.
+            if states == seen {
+                break;
+            }
+            if step.is_power_of_two() {
+                seen.copy_from_slice(&states);
+            }
+            latents.copy_from_slice(intercept);
+            head.step(&mut latents, &mut states, &mut scratch, &mut outputs);
+        }
+        // Memory leaves 1e-7; half as much again, 3e-11.
+        let linear_ticks = linear_memory.saturating_mul(3) / 2;
+        Ok(Self {
+            states,
+            linear_ticks,
+            all_ticks: linear_ticks.saturating_add(head.skip_steps()),
+        })
+    }
+
+    /// Whether so many ticks of silence have put the filters to rest, and the head is at its end.
+    #[inline]
+    pub(super) fn has_arrived(&self, ticks: u64, states: &[f64]) -> bool {
+        let near = |(state, end): (&f64, &f64)| (state - end).abs() <= NEAR.0 * end.abs() + NEAR.1;
+        ticks >= self.linear_ticks && states.iter().zip(&self.states).all(near)
+    }
+
+    /// `states` where silence leads.
+    pub(super) fn arrive(&self, states: &mut [f64]) {
+        states.copy_from_slice(&self.states);
+    }
+}
 
 /// `map[j][i]`: what s_i adds to s_j in `ticks` silent ticks.
 pub(super) fn silence(stage: &Stage, ticks: f64) -> [[f64; 5]; 5] {
@@ -119,5 +194,61 @@ impl LowPassSilence {
     /// Number of states of one latent, the low-pass's included.
     pub(super) fn states(&self) -> usize {
         self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{Decoder, DecoderParts, Head, Place};
+    use crate::psc::{Filter, FilterBank};
+    use crate::stream::PreparedModel;
+    use crate::stream::engine::Engine;
+
+    /// Of places on a line, between which the animal walks or jumps.
+    fn engine(cells: u64, walk: f32, jump: f64) -> Engine {
+        let n = cells as usize;
+        let bank = FilterBank::new(vec![Filter {
+            tau_seconds: 0.1,
+            order: 0,
+        }])
+        .unwrap();
+        let parts = DecoderParts::linear(0.01, bank, vec!["a".into()], vec!["x".into()]);
+        let decoder = Decoder::new(DecoderParts {
+            weights: (0..n).map(|cell| (cell as f64 * 0.1).sin()).collect(),
+            intercept: (0..n)
+                .map(|cell| -(cell as f64 * 0.2).cos() - 1.0)
+                .collect(),
+            head: Head::Place(Place {
+                shape: vec![cells],
+                cells: (0..cells).collect(),
+                start: vec![1.0 / n as f64; n],
+                walk: vec![1.0 - walk, 0.5 * walk],
+                jump,
+                values: (0..n).map(|cell| cell as f64).collect(),
+            }),
+            ..parts
+        });
+        let model = PreparedModel::new(&decoder.unwrap(), None).unwrap();
+        Engine::new(Arc::new(model)).unwrap()
+    }
+
+    #[test]
+    fn a_head_is_stepped_until_it_is_where_silence_leads_and_no_further() {
+        for (walk, jump, expected) in [(0.5, 0.01, 1..400), (1e-6, 1e-9, 0..MOST_HEAD_STEPS + 1)] {
+            let mut engine = engine(40, walk, jump);
+            let remembered = engine.model().head.skip_steps();
+            assert!(remembered > 3000);
+            for ticks in [3000, remembered - 1, remembered] {
+                engine.skip(100);
+                let stepped = engine.skip(ticks);
+                assert!(expected.contains(&stepped), "{walk}, {ticks}: {stepped}");
+            }
+            for ticks in [engine.model().silence.all_ticks, 1 << 60, u64::MAX] {
+                assert_eq!(engine.skip(ticks), 0);
+            }
+        }
     }
 }

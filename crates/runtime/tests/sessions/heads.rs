@@ -63,7 +63,7 @@ fn experts(rng: &mut Rng, n: usize, radius: f64, tau: Option<f64>) -> Experts {
 }
 
 /// A decoder whose linear engine has as many latents as `head` takes.
-fn with_head(seed: u64, head: Head) -> Decoder {
+pub(crate) fn with_head(seed: u64, head: Head) -> Decoder {
     let linear = common::decoder(&mut rng(seed), CHANNELS, LATENTS, BANK, None).into_parts();
     Decoder::new(DecoderParts {
         outputs: ["x", "y", "z"].map(Into::into).to_vec(),
@@ -73,7 +73,7 @@ fn with_head(seed: u64, head: Head) -> Decoder {
     .unwrap()
 }
 
-fn heads() -> Vec<Head> {
+pub(crate) fn heads() -> Vec<Head> {
     let rng = &mut rng(40);
     vec![
         Head::Lift(lift(rng, 40, 6.0, Some(0.1))),

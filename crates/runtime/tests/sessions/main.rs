@@ -10,5 +10,6 @@ mod heads;
 mod model_swap;
 mod recurrent;
 mod session;
+mod skip;
 mod spike_queue;
 mod tap;

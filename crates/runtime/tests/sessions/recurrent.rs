@@ -61,7 +61,7 @@ fn with_head(seed: u64, head: Recurrent) -> Decoder {
     .unwrap()
 }
 
-fn decoders() -> Vec<Decoder> {
+pub(crate) fn decoders() -> Vec<Decoder> {
     let rng = &mut rng(90);
     let shapes: [(Cell, &[usize], usize); 6] = [
         (Cell::Gru, &[16], 1),

@@ -3,7 +3,7 @@
 //! x̂ₜ = A·x̂ₜ₋₁ + K·(yₜ − C·A·x̂ₜ₋₁) = M·x̂ₜ₋₁ + K·yₜ with M = (I − K·C)·A: the gain acts on the observations as
 //! the weights of the linear engine do, so that a step adds only M.
 
-use super::{Kind, Prepared, check_finite, expect, refuse};
+use super::{FORGOTTEN, Kind, Prepared, check_finite, expect, refuse};
 use crate::model::MAX_WEIGHT;
 use betz_base::wire::{Reader, Writer};
 use crate::psc::flush;
@@ -12,9 +12,6 @@ use betz_base::hash::Fnv1a;
 
 /// Largest number of outputs of a Kalman filter.
 pub const MAX_STATES: usize = 64;
-
-/// What is left of the past after the filter's memory.
-const FORGOTTEN: f64 = 1e-7;
 
 /// Doublings of M's power until which it must have died out.
 const DOUBLINGS: u32 = 40;
@@ -42,7 +39,7 @@ impl Kind for Kalman {
         expect("mean, one per output,", self.mean.len(), outputs)?;
         check_finite("transition", &self.transition, 1e6)?;
         check_finite("mean", &self.mean, MAX_WEIGHT)?;
-        if memory(&self.transition, outputs).is_none() {
+        if powers(&self.transition, outputs).is_none() {
             return refuse(
                 "transition: expected a stable matrix, all eigenvalues inside the unit circle, got one that does not die out".into(),
             );
@@ -64,14 +61,13 @@ impl Kind for Kalman {
 
     fn prepare(&self, _: f64) -> Result<PreparedKalman> {
         let outputs = self.mean.len();
-        let memory_steps = match memory(&self.transition, outputs) {
-            Some(steps) => steps,
-            None => return refuse("transition: expected a stable matrix".into()),
-        };
-        Ok(PreparedKalman {
-            kalman: self.clone(),
-            memory_steps,
-        })
+        match powers(&self.transition, outputs) {
+            None => refuse("transition: expected a stable matrix".into()),
+            Some(powers) => Ok(PreparedKalman {
+                kalman: self.clone(),
+                powers,
+            }),
+        }
     }
 }
 
@@ -79,7 +75,8 @@ impl Kind for Kalman {
 #[derive(Debug, Clone)]
 pub(crate) struct PreparedKalman {
     kalman: Kalman,
-    memory_steps: u64,
+    /// The transition over 1, 2, 4, … steps; of the last one less than [`FORGOTTEN`] is left.
+    powers: Vec<Vec<f64>>,
 }
 
 impl Prepared for PreparedKalman {
@@ -92,7 +89,31 @@ impl Prepared for PreparedKalman {
     }
 
     fn memory_steps(&self) -> u64 {
-        self.memory_steps
+        1 << (self.powers.len() - 1)
+    }
+
+    /// Exact: the distance from `end` goes through the transition's powers.
+    fn approach(&self, steps: u64, states: &mut [f64], end: &[f64]) {
+        let mut distance = [0.0; MAX_STATES];
+        let distance = &mut distance[..states.len()];
+        for ((distance, state), end) in distance.iter_mut().zip(&*states).zip(end) {
+            *distance = state - end;
+        }
+        for (k, power) in self.powers.iter().enumerate() {
+            let last = k + 1 == self.powers.len();
+            // Of two passes through the last power 1e-14 is left: more need not be told apart.
+            let times = if last { (steps >> k).min(2) } else { (steps >> k) & 1 };
+            for _ in 0..times {
+                let before = &mut [0.0; MAX_STATES][..distance.len()];
+                before.copy_from_slice(distance);
+                for (to, row) in distance.iter_mut().zip(power.chunks_exact(before.len())) {
+                    *to = row.iter().zip(&*before).map(|(m, d)| m * d).sum();
+                }
+            }
+        }
+        for ((state, distance), end) in states.iter_mut().zip(&*distance).zip(end) {
+            *state = flush(end + distance);
+        }
     }
 
     fn hash(&self, hash: &mut Fnv1a) {
@@ -125,17 +146,14 @@ impl Prepared for PreparedKalman {
     }
 }
 
-/// Steps after which no element of a power of `matrix` is above [`FORGOTTEN`], to within twice as many;
-/// `None` when its powers do not die out.
-fn memory(matrix: &[f64], n: usize) -> Option<u64> {
+/// `matrix` over 1, 2, 4, … steps, until no element is above [`FORGOTTEN`]; `None` if its powers do not die out.
+fn powers(matrix: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
+    let mut powers = Vec::new();
     let mut power = matrix.to_vec();
-    for doubling in 0..DOUBLINGS {
+    for _ in 0..DOUBLINGS {
         let most = power.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
         if !most.is_finite() || most > 1e100 {
             return None;
-        }
-        if most < FORGOTTEN {
-            return Some(1 << doubling);
         }
         let mut square = vec![0.0; n * n];
         for i in 0..n {
@@ -145,7 +163,10 @@ fn memory(matrix: &[f64], n: usize) -> Option<u64> {
                 }
             }
         }
-        power = square;
+        powers.push(std::mem::replace(&mut power, square));
+        if most < FORGOTTEN {
+            return Some(powers);
+        }
     }
     None
 }

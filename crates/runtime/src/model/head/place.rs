@@ -5,7 +5,7 @@
 //! costs nothing. Behind it, between two steps, the animal walks at random.
 
 use super::arithmetic::exponential;
-use super::{Kind, Prepared, check_finite, expect, refuse};
+use super::{FORGOTTEN, Kind, Prepared, check_finite, expect, refuse};
 use betz_base::wire::{Reader, Writer};
 use crate::model::{MAX_OUTPUTS, MAX_WEIGHT};
 use betz_base::error::Result;
@@ -22,9 +22,6 @@ const MAX_REACH: usize = 64;
 
 /// Least share that jumps.
 const LEAST_JUMP: f64 = 1e-9;
-
-/// What is left of the past after the filter's memory.
-const FORGOTTEN: f64 = 1e-7;
 
 /// Probabilities below this are none: their f32 would be too small to be fast.
 const NONE: f64 = 1e-30;

@@ -1,14 +1,11 @@
 //! The last stage that the nonlinear heads share: a linear readout, and one with per filter behind it.
 
-use super::{check_finite, expect, refuse};
+use super::{FORGOTTEN, check_finite, expect, refuse};
 use crate::model::MAX_WEIGHT;
 use crate::psc::flush;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
 use betz_base::wire::{Reader, Writer};
-
-/// What is left of a response after the readout's memory, of a sum of one.
-const FORGOTTEN: f64 = 1e-7;
 
 /// x̂ = y₀ + s + intercept with y₀ = Φ₀(g − centre), y₁ = Φ₁(g − centre) and s ← ρ·s + (1 − ρ)·y₁, the
 /// newest y₁ included; ρ = e^(−dt/τ), s = 0 at rest.
