@@ -68,7 +68,12 @@ pub unsafe extern "C" fn betz_session_detach_miner(session: *mut betz_session) -
     unsafe {
         barrier::run_on(session, |handle| {
             let has = handle.has_miner();
-            detach(handle.session(), has, "miner", "one with a miner attached")
+            detach(
+                &mut *handle.session()?,
+                has,
+                "miner",
+                "one with a miner attached",
+            )
         })
     }
 }

@@ -68,7 +68,7 @@ pub unsafe extern "C" fn betz_session_detach_network(session: *mut betz_session)
         barrier::run_on(session, |handle| {
             let has = handle.has_network();
             detach(
-                handle.session(),
+                &mut *handle.session()?,
                 has,
                 "network",
                 "one with a network attached",

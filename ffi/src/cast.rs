@@ -36,6 +36,18 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T, name: &'static str) -> Res
     Ok(unsafe { &*pointer })
 }
 
+/// Refuses the length of a list that is neither empty nor as long as it must be, before anything is read from it.
+pub(crate) fn expect_len(name: &'static str, expected: usize, got: usize) -> Result<()> {
+    if got == 0 || got == expected {
+        return Ok(());
+    }
+    Err(Failure::Length {
+        name,
+        expected,
+        got,
+    })
+}
+
 /// `len` elements from `pointer`; NULL is an empty slice when `len` is 0.
 ///
 /// # Safety

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn betz_session_checkpoint(
     unsafe {
         barrier::run_on(session, |handle| {
             let len = cast::out(len, "len")?;
-            let session = handle.session();
+            let session = handle.session()?;
             let needed = session.checkpoint_len();
             cast::copy_out("buf", buf, cap, needed, len, |room| {
                 session.checkpoint_into(room)?;
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn betz_session_restore(
             if data.is_null() {
                 return Err(Failure::Null("data"));
             }
-            Ok(handle.session().restore(cast::slice(data, len, "data")?)?)
+            Ok(handle.session()?.restore(cast::slice(data, len, "data")?)?)
         })
     }
 }

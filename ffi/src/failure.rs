@@ -39,6 +39,8 @@ pub(crate) enum Failure {
     },
     /// The named handle's threads are those of the process that this one was forked from.
     Forked(&'static str),
+    /// Another call is using the named handle.
+    Busy(&'static str),
     /// The system has no memory left; what the call had made is freed.
     OutOfMemory,
     /// The session refused a step.
@@ -59,6 +61,7 @@ impl Failure {
                 betz_status::BETZ_ERROR_STRUCT_SIZE
             }
             Self::Forked(_) => betz_status::BETZ_ERROR_FORKED,
+            Self::Busy(_) => betz_status::BETZ_ERROR_BUSY,
             Self::OutOfMemory => betz_status::BETZ_ERROR_OUT_OF_MEMORY,
             Self::Step(refused) => refused.kind().into(),
             Self::Poisoned(_) => betz_status::BETZ_ERROR_POISONED,
@@ -97,6 +100,11 @@ impl fmt::Display for Failure {
                 f,
                 "{name}: expected the process that opened it, got a child forked from it, which has \
                  none of its threads (close it, and open another)"
+            ),
+            Self::Busy(name) => write!(
+                f,
+                "{name}: expected one call at a time, got a second one while the first runs (in another thread, \
+                 or interrupted by a signal handler)"
             ),
             Self::OutOfMemory => f.write_str(
                 "memory: expected more of it, the system has none left (what this call had made is \

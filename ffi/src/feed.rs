@@ -1,30 +1,15 @@
 //! The feeding end of something that runs on a thread of its own: a push holds it for its time, or a session
 //! does.
 
-use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz::stream::{Step, Tap};
 
+use crate::exclusive::Exclusive;
+
 /// The feeding end, for whoever holds it.
-pub(crate) struct Feed<T> {
-    held: AtomicBool,
-    feed: UnsafeCell<T>,
-}
-
-// SAFETY: the feed may be sent, and is touched only through `Held`, of which there is one at a time.
-unsafe impl<T: Send> Sync for Feed<T> {}
-
-impl<T> Feed<T> {
-    pub(crate) fn new(feed: T) -> Self {
-        Self {
-            held: AtomicBool::new(false),
-            feed: UnsafeCell::new(feed),
-        }
-    }
-}
+pub(crate) type Feed<T> = Exclusive<T>;
 
 /// Holds the feed until it is dropped.
 pub(crate) struct Held<T>(Arc<Feed<T>>);
@@ -32,13 +17,13 @@ pub(crate) struct Held<T>(Arc<Feed<T>>);
 impl<T> Held<T> {
     /// `None` when somebody holds it. Does not wait.
     pub(crate) fn new(feed: &Arc<Feed<T>>) -> Option<Self> {
-        (!feed.held.swap(true, Ordering::Acquire)).then(|| Self(Arc::clone(feed)))
+        feed.seize().then(|| Self(Arc::clone(feed)))
     }
 }
 
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
-        self.0.held.store(false, Ordering::Release);
+        self.0.release();
     }
 }
 
@@ -47,14 +32,14 @@ impl<T> Deref for Held<T> {
 
     fn deref(&self) -> &T {
         // SAFETY: this is the only holder.
-        unsafe { &*self.0.feed.get() }
+        unsafe { &*self.0.place() }
     }
 }
 
 impl<T> DerefMut for Held<T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this is the only holder.
-        unsafe { &mut *self.0.feed.get() }
+        unsafe { &mut *self.0.place() }
     }
 }
 

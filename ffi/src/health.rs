@@ -72,7 +72,13 @@ const _: () = assert!(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_status(session: *const betz_session) -> u32 {
     // SAFETY: the caller's promise.
-    unsafe { barrier::query(session, 0, |handle| handle.session().status().bits()) }
+    unsafe {
+        barrier::query(session, 0, |handle| {
+            handle
+                .session()
+                .map_or(0, |session| session.status().bits())
+        })
+    }
 }
 
 grows! {

@@ -28,6 +28,7 @@ mod barrier;
 pub mod beside;
 mod cast;
 mod enum_bits;
+mod exclusive;
 mod failure;
 #[cfg(any(feature = "mine", feature = "network"))]
 mod feed;

@@ -1,6 +1,5 @@
 //! Spikes from an acquisition thread to the thread that steps: bounded, never blocking.
 
-use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, offset_of};
 
 use betz::stream::{
@@ -10,9 +9,10 @@ use betz::stream::{
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
+use crate::exclusive::{Entered, Exclusive};
 use crate::failure::Failure;
 use crate::grow::{self, Config, grows};
-use crate::session::betz_session;
+use crate::session::{betz_session, warm_code};
 use crate::status::betz_status;
 
 /// One spike: when, in ticks of the model's step, and where.
@@ -33,13 +33,14 @@ const _: () = assert!(
 );
 
 /// A bounded queue of spikes in front of a session, for one producing thread (acquisition:
-/// `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). No call but
-/// open and close blocks, allocates or enters the system.
+/// `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). A second call on one
+/// end beside the first is refused (`BETZ_ERROR_BUSY`). No call but open and close blocks, allocates or enters
+/// the system.
 pub struct betz_queue {
-    /// Used by the producing thread, and by no other.
-    producer: UnsafeCell<SpikeProducer>,
-    /// Used by the consuming thread, and by no other.
-    consumer: UnsafeCell<SpikeConsumer>,
+    /// Used by the producing thread; a second one is refused.
+    producer: Exclusive<SpikeProducer>,
+    /// Used by the consuming thread; a second one is refused.
+    consumer: Exclusive<SpikeConsumer>,
     poison: Poison,
 }
 
@@ -52,20 +53,16 @@ impl Handle for betz_queue {
 }
 
 impl betz_queue {
-    /// # Safety
-    /// The calling thread is the only producer, and no other reference from here is alive.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn producer(&self) -> &mut SpikeProducer {
-        // SAFETY: the caller's promise.
-        unsafe { &mut *self.producer.get() }
+    /// The producing end, until the guard is dropped; refused while another call uses it.
+    #[inline]
+    fn producer(&self) -> Result<Entered<'_, SpikeProducer>, Failure> {
+        self.producer.enter("queue's producing end")
     }
 
-    /// # Safety
-    /// The calling thread is the only consumer, and no other reference from here is alive.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn consumer(&self) -> &mut SpikeConsumer {
-        // SAFETY: the caller's promise.
-        unsafe { &mut *self.consumer.get() }
+    /// The consuming end, until the guard is dropped; refused while another call uses it.
+    #[inline]
+    fn consumer(&self) -> Result<Entered<'_, SpikeConsumer>, Failure> {
+        self.consumer.enter("queue's consuming end")
     }
 }
 
@@ -199,8 +196,8 @@ fn late_spikes(
 fn open(config: QueueConfig) -> Result<*mut betz_queue, Failure> {
     let (producer, consumer) = spike_queue_with(config)?;
     cast::into_handle(betz_queue {
-        producer: UnsafeCell::new(producer),
-        consumer: UnsafeCell::new(consumer),
+        producer: Exclusive::new(producer),
+        consumer: Exclusive::new(consumer),
         poison: Poison::default(),
     })
 }
@@ -253,7 +250,7 @@ pub unsafe extern "C" fn betz_queue_push(
         barrier::run_on(queue, |queue| {
             let spikes = cast::slice(spikes.cast::<Spike>(), n, "spikes")?;
             let pushed = cast::out(pushed, "pushed")?;
-            pushed.write(queue.producer().push(spikes));
+            pushed.write(queue.producer()?.push(spikes));
             Ok(())
         })
     }
@@ -272,7 +269,7 @@ pub unsafe extern "C" fn betz_queue_mark(queue: *mut betz_queue, tick: i64) -> b
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(queue, |queue| {
-            queue.producer().mark(tick);
+            queue.producer()?.mark(tick);
             Ok(())
         })
     }
@@ -303,7 +300,31 @@ pub unsafe extern "C" fn betz_queue_step(
         barrier::run_on(queue, |queue| {
             let (session, _guard) = barrier::second(session)?;
             let out = cast::slice_mut(out, outputs, "out")?;
-            Ok(queue.consumer().try_step(session.session(), out)?)
+            Ok(queue.consumer()?.try_step(&mut *session.session()?, out)?)
+        })
+    }
+}
+
+/// Brings the code and the data of `betz_queue_step` into the caches and changes nothing: as `betz_session_warm`, for
+/// a session that steps through a queue.
+///
+/// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `queue` is NULL or a live queue that no other thread consumes; `session` is NULL or a live session that
+/// no other thread is using.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_queue_warm(
+    queue: *mut betz_queue,
+    session: *mut betz_session,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(queue, |queue| {
+            let (session, _guard) = barrier::second(session)?;
+            queue.consumer()?.warm(&mut *session.session()?);
+            warm_code([betz_queue_step as *const u8]);
+            Ok(())
         })
     }
 }
@@ -318,11 +339,11 @@ pub unsafe extern "C" fn betz_queue_step(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_queue_set_tick(queue: *mut betz_queue, tick: i64) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe { barrier::run_on(queue, |queue| Ok(queue.consumer().set_tick(tick)?)) }
+    unsafe { barrier::run_on(queue, |queue| Ok(queue.consumer()?.set_tick(tick)?)) }
 }
 
-/// Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, or
-/// start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
+/// Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, at the cost
+/// of `betz_session_skip`, or start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
 /// INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
 ///
 /// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
@@ -351,7 +372,9 @@ pub unsafe extern "C" fn betz_queue_resync(
                     });
                 }
             };
-            Ok((queue.consumer()).resync(session.session(), tick, how)?)
+            Ok(queue
+                .consumer()?
+                .resync(&mut *session.session()?, tick, how)?)
         })
     }
 }
@@ -372,7 +395,7 @@ pub unsafe extern "C" fn betz_queue_clear(
     unsafe {
         barrier::run_on(queue, |queue| {
             let cleared = cast::out(cleared, "cleared")?;
-            cleared.write(queue.consumer().clear());
+            cleared.write(queue.consumer()?.clear());
             Ok(())
         })
     }
@@ -396,7 +419,7 @@ pub unsafe extern "C" fn betz_queue_get_state(
     unsafe {
         barrier::run_on(queue, |queue| {
             grow::check_place(out, size, "out")?;
-            let consumer = queue.consumer();
+            let consumer = queue.consumer()?;
             let age = consumer.newest_age();
             let state = betz_queue_state {
                 tick: consumer.tick(),

@@ -1,6 +1,5 @@
 //! A decoder at work: opened, stepped, reset, closed.
 
-use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +14,7 @@ use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
+use crate::exclusive::{Entered, Exclusive};
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
@@ -23,10 +23,11 @@ use crate::status::betz_status;
 
 /// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
 /// move between threads); only what says so may be called from others while it steps: swaps of models,
-/// masks and clamps, attaching a miner or a network, health, requested checkpoints.
+/// masks and clamps, attaching a miner or a network, health, requested checkpoints. Any other call while one is
+/// under way is refused with `BETZ_ERROR_BUSY`, and changes nothing.
 pub struct betz_session {
-    /// Used by the thread that steps, and by no other.
-    session: UnsafeCell<Session>,
+    /// Used by the thread that steps; a second one is refused.
+    session: Exclusive<Session>,
     /// How other threads reach the session while it steps.
     swapper: Mutex<Swapper>,
     /// What other threads read, when the configuration asks for it.
@@ -52,16 +53,10 @@ impl Handle for betz_session {
 }
 
 impl betz_session {
-    /// The session, for the thread that owns the handle.
-    ///
-    /// # Safety
-    /// No other thread is in a call on this handle that uses the session, and no other reference
-    /// from here is alive.
-    #[allow(clippy::mut_from_ref)]
+    /// The session, until the guard is dropped; refused while another call uses it.
     #[inline]
-    pub(crate) unsafe fn session(&self) -> &mut Session {
-        // SAFETY: the caller's promise.
-        unsafe { &mut *self.session.get() }
+    pub(crate) fn session(&self) -> Result<Entered<'_, Session>> {
+        self.session.enter(Self::NAME)
     }
 
     pub(crate) fn swapper(&self) -> &Mutex<Swapper> {
@@ -76,7 +71,6 @@ impl betz_session {
         &self.checkpoint
     }
 
-    #[cfg(feature = "network")]
     pub(crate) fn outputs(&self) -> usize {
         self.outputs
     }
@@ -191,10 +185,19 @@ impl Config for betz_session_config {
 impl betz_session_config {
     /// # Safety
     /// The arrays are as their fields say.
-    unsafe fn read(&self) -> Result<SessionConfig> {
+    unsafe fn read(&self, channels: usize, outputs: usize) -> Result<SessionConfig> {
         grow::zero(self.reserved, "config->reserved")?;
         grow::zero(self.reserved_2, "config->reserved_2")?;
         grow::zero(self.reserved_3, "config->reserved_3")?;
+        // Nothing is read from a list of another length than the model's.
+        for (name, expected, got) in [
+            ("config->clamp_len", outputs, self.clamp_len),
+            ("config->channel_mask_len", channels, self.channel_mask_len),
+            ("config->rest_len", outputs, self.rest_len),
+            ("config->slew_len", outputs, self.slew_len),
+        ] {
+            cast::expect_len(name, expected, got)?;
+        }
         // SAFETY: the caller's promise.
         let slew = unsafe { cast::slice(self.slew, self.slew_len, "config->slew")? };
         // SAFETY: the caller's promise.
@@ -308,7 +311,8 @@ pub unsafe extern "C" fn betz_session_open(
             let config = grow::read(config, "config")?;
             let publishes = grow::flag(config.health, "config->health")?;
             let watches = grow::flag(config.watch_channels, "config->watch_channels")?;
-            let config = config.read()?;
+            let decoder = model.decoder();
+            let config = config.read(decoder.channels(), decoder.outputs().len())?;
             let out = cast::out(out, "out")?;
             let mut session = Session::open(model.decoder(), config)?;
             if watches {
@@ -322,7 +326,7 @@ pub unsafe extern "C" fn betz_session_open(
                 step_seconds: session.model().step_seconds(),
                 has_miner: AtomicBool::new(false),
                 has_network: AtomicBool::new(false),
-                session: UnsafeCell::new(session),
+                session: Exclusive::new(session),
                 swapper,
                 health,
                 checkpoint: Mutex::new(None),
@@ -352,7 +356,7 @@ pub unsafe extern "C" fn betz_session_variances(
     unsafe {
         barrier::run_on(session, |handle| {
             let out = cast::slice_mut(out, n, "out")?;
-            Ok(handle.session().try_variances(out)?)
+            Ok(handle.session()?.try_variances(out)?)
         })
     }
 }
@@ -381,7 +385,7 @@ pub unsafe extern "C" fn betz_session_step_counts(
         barrier::run_on(session, |handle| {
             let counts = cast::slice(counts, channels, "counts")?;
             let out = cast::slice_mut(out, outputs, "out")?;
-            Ok(handle.session().try_step(&Input::Counts(counts), out)?)
+            Ok(handle.session()?.try_step(&Input::Counts(counts), out)?)
         })
     }
 }
@@ -411,7 +415,7 @@ pub unsafe extern "C" fn betz_session_step_spikes(
         barrier::run_on(session, |handle| {
             let channels = cast::slice(channels, n, "channels")?;
             let out = cast::slice_mut(out, outputs, "out")?;
-            Ok(handle.session().try_step(&Input::Spikes(channels), out)?)
+            Ok(handle.session()?.try_step(&Input::Spikes(channels), out)?)
         })
     }
 }
@@ -435,7 +439,7 @@ pub unsafe extern "C" fn betz_session_step_counts_u8(
         barrier::run_on(session, |handle| {
             let counts = cast::slice(counts, channels, "counts")?;
             let out = cast::slice_mut(out, outputs, "out")?;
-            Ok(handle.session().try_step(&Input::CountsU8(counts), out)?)
+            Ok(handle.session()?.try_step(&Input::CountsU8(counts), out)?)
         })
     }
 }
@@ -460,7 +464,7 @@ pub unsafe extern "C" fn betz_session_step_counts_f32(
         barrier::run_on(session, |handle| {
             let counts = cast::slice(counts, channels, "counts")?;
             let out = cast::slice_mut(out, outputs, "out")?;
-            Ok(handle.session().try_step_weighted(counts, out)?)
+            Ok(handle.session()?.try_step_weighted(counts, out)?)
         })
     }
 }
@@ -483,15 +487,18 @@ pub unsafe extern "C" fn betz_session_step_stale(
     unsafe {
         barrier::run_on(session, |handle| {
             let out = cast::slice_mut(out, outputs, "out")?;
-            Ok(handle.session().try_step_stale(out)?)
+            Ok(handle.session()?.try_step_stale(out)?)
         })
     }
 }
 
 /// So many ticks without a spike at once, after a pause: filters and low-pass decay exactly, no estimates
-/// are made, and the session's clock goes on.
+/// are made, and the session's clock goes on. A decoder with states of its own (place, recurrent, Kalman, lift and
+/// experts with a filter) is stepped until they are where silence leads them, through at most 1,024 ticks; a pause
+/// that outlasts its memory takes them there at once.
 ///
-/// Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds). Allocates: no.
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; with states of its own, at most
+/// 1,024 steps). Allocates: no.
 ///
 /// # Safety
 /// `session` is NULL or a live session that no other thread is using.
@@ -500,11 +507,59 @@ pub unsafe extern "C" fn betz_session_skip(session: *mut betz_session, ticks: u6
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            handle.session().skip(ticks);
+            handle.session()?.skip(ticks);
             Ok(())
         })
     }
 }
+
+/// Brings the code and the data of a step into the caches. Call it when the thread has woken and the tick's spikes
+/// are still on their way: the step that follows then takes a fraction of the time that it takes after other work.
+///
+/// Runs the step's own code on spikes of the form that came last, and puts back what it has changed: estimates,
+/// counters, latencies, status and taps are as if it had not been called, to the bit. Takes a few microseconds;
+/// the effect lasts until other work has used the caches.
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session that no other thread is using.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_warm(session: *mut betz_session) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            handle.session()?.warm();
+            warm_code([
+                betz_session_step_counts as *const u8,
+                betz_session_step_counts_u8 as *const u8,
+                betz_session_step_counts_f32 as *const u8,
+                betz_session_step_spikes as *const u8,
+            ]);
+            Ok(())
+        })
+    }
+}
+
+/// Brings the first lines of exported functions, which a warm call does not run itself, into the caches.
+pub(crate) fn warm_code<const N: usize>(functions: [*const u8; N]) {
+    #[cfg(target_arch = "x86_64")]
+    for function in functions {
+        for line in 0..CODE_LINES {
+            // SAFETY: prefetching reads no memory and faults at no address.
+            unsafe {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                _mm_prefetch::<_MM_HINT_T0>(function.wrapping_add(64 * line).cast());
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = functions;
+}
+
+/// Length of an exported step in cache lines.
+#[cfg(target_arch = "x86_64")]
+const CODE_LINES: usize = 8;
 
 /// Filters back to rest, as at the start of a trial. Counters, latencies and the model stay.
 ///
@@ -517,7 +572,7 @@ pub unsafe extern "C" fn betz_session_reset(session: *mut betz_session) -> betz_
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            handle.session().reset();
+            handle.session()?.reset();
             Ok(())
         })
     }

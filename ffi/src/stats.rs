@@ -90,7 +90,7 @@ pub unsafe extern "C" fn betz_session_stats(
     unsafe {
         barrier::run_on(session, |handle| {
             grow::check_place(out, size, "out")?;
-            grow::write(out, size, "out", handle.session().stats().into())
+            grow::write(out, size, "out", handle.session()?.stats().into())
         })
     }
 }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn betz_session_clear_stats(session: *mut betz_session) ->
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |handle| {
-            handle.session().clear_stats();
+            handle.session()?.clear_stats();
             Ok(())
         })
     }

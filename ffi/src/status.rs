@@ -30,6 +30,9 @@ pub enum betz_status {
     /// The handle has threads, and they are in the process that this one was forked from: open another
     /// here.
     BETZ_ERROR_FORKED = 112,
+    /// Another call, in a second thread or interrupted by a signal, is using the handle, which is for one call at
+    /// a time. Nothing has changed.
+    BETZ_ERROR_BUSY = 113,
     /// Training data breaks its documented form.
     BETZ_ERROR_INVALID_RECORDING = 200,
     /// The data is well-formed but too small or too empty for what was asked.
@@ -69,13 +72,14 @@ pub enum betz_status {
 use betz_status::*;
 
 /// Every status with the text of [`betz_status_string`].
-const TABLE: [(betz_status, &CStr); 23] = [
+const TABLE: [(betz_status, &CStr); 24] = [
     (BETZ_OK, c"success"),
     (BETZ_ERROR_INVALID_ARGUMENT, c"invalid argument"),
     (BETZ_ERROR_MISMATCH, c"mismatch"),
     (BETZ_ERROR_NULL, c"NULL pointer"),
     (BETZ_ERROR_STRUCT_SIZE, c"unknown struct size"),
     (BETZ_ERROR_FORKED, c"forked process"),
+    (BETZ_ERROR_BUSY, c"handle in use"),
     (BETZ_ERROR_INVALID_RECORDING, c"invalid recording"),
     (BETZ_ERROR_INSUFFICIENT_DATA, c"insufficient data"),
     (BETZ_ERROR_INVALID_MODEL, c"invalid model"),

@@ -337,6 +337,7 @@ pub unsafe extern "C" fn betz_session_set_clamp(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |session| {
+            cast::expect_len("len", session.outputs(), len)?;
             let side = |bound: *const f32| if bound.is_null() { 0 } else { len };
             let low = cast::slice(low, side(low), "low")?;
             let high = cast::slice(high, side(high), "high")?;
@@ -374,6 +375,7 @@ pub unsafe extern "C" fn betz_session_set_mask(
     unsafe {
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
+            cast::expect_len("len", session.channels(), len)?;
             let mask = cast::slice(mask, len, "mask")?;
             let mask: Vec<bool> = mask.iter().map(|&m| m != 0).collect();
             let mask = (!mask.is_empty()).then_some(mask);

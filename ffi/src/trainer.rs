@@ -303,8 +303,8 @@ pub unsafe extern "C" fn betz_trainer_open(
                 given.n_processors,
             )?;
             let (config, out) = (given.read()?, cast::out(out, "out")?);
-            let (session, decoder) = (handle.session(), model.decoder());
-            like(session, decoder)?;
+            let (mut session, decoder) = (handle.session()?, model.decoder());
+            like(&session, decoder)?;
             // Γ of each memory, and what solving takes beside it.
             let features = decoder.features().saturating_mul(decoder.features());
             expect_room(features.saturating_mul(8 * size_of::<f64>()), "trainer")?;

@@ -73,6 +73,7 @@ fn steps_do_not_allocate() {
         assert_no_alloc(|| {
             for (counts, list) in counts.chunks(50).zip(&lists) {
                 session.step_counts(counts, &mut out).unwrap();
+                session.warm();
                 session.step_spikes(list, &mut out).unwrap();
                 session.checkpoint_into(&mut bytes).unwrap();
                 session.restore(&bytes).unwrap();
@@ -108,6 +109,7 @@ fn steps_through_a_queue_do_not_allocate() {
             }
             producer.mark(tick);
             assert!(consumer.is_ready() && consumer.newest_age().is_some());
+            consumer.warm(&mut session);
             consumer.step(&mut session, &mut out).unwrap();
         }
     });
@@ -193,6 +195,7 @@ fn what_another_thread_changes_does_not_allocate_or_free_in_a_step() {
         assert_no_alloc(|| {
             for _ in 0..n {
                 session.step_spikes(&[1, 2, 60], &mut out).unwrap();
+                session.warm();
                 session.step_stale(&mut out).unwrap();
                 session.skip(3);
             }
@@ -315,6 +318,7 @@ fn heads_do_not_allocate() {
                 for counts in counts.chunks(50) {
                     session.step_counts(counts, &mut out).unwrap();
                     session.step_spikes(&[3, 3, 49, 3, 3], &mut out).unwrap();
+                    session.warm();
                     session.skip(2);
                 }
                 session.skip(1 << 40);

@@ -55,6 +55,15 @@ pub(super) struct Engine {
     outputs: Vec<f64>,
     /// One latent's states, where a skip needs them together.
     together: Vec<f64>,
+    /// Room for everything that a step changes and another one reads.
+    kept: Vec<f64>,
+    blanked: bool,
+    outside: bool,
+}
+
+/// Flags of an engine before a step that is to leave no trace; the numbers are kept in the engine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
     blanked: bool,
     outside: bool,
 }
@@ -76,7 +85,12 @@ impl Engine {
         forget(&mut outputs, model.outputs());
         let low_pass = model.low_pass.clone();
         let together = model.low_pass_silence.as_ref().map_or(0, |s| s.states());
+        let behind = low_pass
+            .as_ref()
+            .map_or(0, |low_pass| low_pass.state().len());
+        let kept = states + behind + model.head.states() + outputs.len() + model.latents();
         Ok(Self {
+            kept: filled(SESSION, 0.0, kept)?,
             fired: filled(SESSION, (0, 0.0), model.channels())?,
             tally: filled(SESSION, 0, model.count_caps.len())?,
             drive: Aligned::filled(SESSION, 0.0, model.stride())?,
@@ -394,6 +408,39 @@ impl Engine {
         self.head.fill(0.0);
         let outputs = self.model.outputs();
         forget(&mut self.outputs, outputs);
+    }
+
+    /// One step whose spikes are `input`, of which nothing is left but code and data in the caches.
+    pub(super) fn warm(&mut self, input: &Input<'_>) {
+        let kept = self.keep();
+        self.take(input);
+        self.advance();
+        self.put_back(kept);
+    }
+
+    /// Keeps everything that a step changes, for [`put_back`](Self::put_back).
+    pub(super) fn keep(&mut self) -> Kept {
+        let mut room = std::mem::take(&mut self.kept);
+        let now = (self.states().chain(&self.outputs)).chain(&self.latents);
+        room.iter_mut()
+            .zip(now)
+            .for_each(|(to, value)| *to = *value);
+        self.kept = room;
+        Kept {
+            blanked: self.blanked,
+            outside: self.outside,
+        }
+    }
+
+    /// The engine as it was when it was kept.
+    pub(super) fn put_back(&mut self, flags: Kept) {
+        let room = std::mem::take(&mut self.kept);
+        let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
+        let states = (self.states.iter_mut().chain(behind)).chain(&mut self.head);
+        let now = (states.chain(&mut self.outputs)).chain(&mut self.latents);
+        now.zip(&room).for_each(|(value, from)| *value = *from);
+        self.kept = room;
+        (self.blanked, self.outside) = (flags.blanked, flags.outside);
     }
 
     /// Natural logarithms of the variances of the last tick's estimates; infinity before the first. Empty

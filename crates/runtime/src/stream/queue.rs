@@ -8,6 +8,7 @@ use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
 use super::ledger::Ledger;
+use super::session::Form;
 use super::{Input, Session, StepRefused, StepStatus};
 use betz_base::error::{Error, Result};
 use betz_base::ring::ring;
@@ -269,6 +270,17 @@ impl SpikeConsumer {
                 Err(error)
             }
         }
+    }
+
+    /// Brings code and data of [`step`](Self::step) into the caches and changes nothing, as [`Session::warm`] does for
+    /// the session.
+    pub fn warm(&mut self, session: &mut Session) {
+        self.channels.clear();
+        self.channels
+            .extend((self.ring.try_peek()).map(|spike| spike.channel));
+        self.channels.clear();
+        std::hint::black_box((&self.channels, self.ledger.read().dropped));
+        session.warm_for(Form::Spikes);
     }
 
     /// The tick that [`step`](Self::step) decodes next.

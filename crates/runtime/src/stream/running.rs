@@ -12,10 +12,18 @@ pub(super) struct Running {
     other: Option<Other>,
 }
 
+/// The engine beside the active one, and its part.
 #[derive(Debug, Clone)]
-struct Other {
+pub(super) struct Other {
     engine: Box<Engine>,
     part: Part,
+}
+
+impl Other {
+    /// See [`Engine::warm`].
+    pub(super) fn warm(&mut self, input: &Input<'_>) {
+        self.engine.warm(input);
+    }
 }
 
 /// What the second engine is there for.
@@ -58,6 +66,15 @@ impl Running {
     #[inline(always)]
     pub(super) fn active_mut(&mut self) -> &mut Engine {
         &mut self.active
+    }
+
+    /// Takes the second engine away; [`put_other`](Self::put_other) gives it back.
+    pub(super) fn take_other(&mut self) -> Option<Other> {
+        self.other.take()
+    }
+
+    pub(super) fn put_other(&mut self, other: Option<Other>) {
+        self.other = other;
     }
 
     /// Whether a second engine runs.

@@ -1,9 +1,12 @@
 //! One decoder at work, a tick at a time.
 
 mod step;
+mod warm;
 
 use std::sync::Arc;
 
+pub(in crate::stream) use self::warm::Form;
+use self::warm::Warmth;
 use super::channels::{ChannelWatch, Counted};
 use super::engine::Engine;
 use super::health::Published;
@@ -32,7 +35,7 @@ use betz_base::error::{Error, Result};
 ///
 /// # Real time
 /// Opening, cloning, [`swapper`](Self::swapper) and [`checkpoint`](Self::checkpoint) allocate.
-/// Steps, `reset`, `stats`, [`checkpoint_into`](Self::checkpoint_into) and `restore` do not, nor do
+/// Steps, [`warm`](Self::warm), `reset`, `stats`, [`checkpoint_into`](Self::checkpoint_into) and `restore` do not, nor do
 /// they lock or call the system, unless they fail: an error allocates its message.
 #[derive(Debug)]
 pub struct Session {
@@ -58,6 +61,10 @@ pub struct Session {
     counted: Option<Arc<Counted>>,
     /// What the session watches itself with.
     watch: Option<Box<ChannelWatch>>,
+    /// The form of the last step's spikes.
+    form: Form,
+    /// Away while [`warm`](Self::warm) uses it.
+    warmth: Option<Box<Warmth>>,
 }
 
 /// Counted whether statistics are on or off, and kept in checkpoints.
@@ -97,6 +104,8 @@ impl Session {
         let timing = (config.statistics)
             .then(|| Timing::new(config.deadline))
             .transpose()?;
+        let row_bytes = size_of::<f64>() * model.stride();
+        let warmth = Warmth::new(model.channels(), row_bytes, model.outputs())?;
         Ok(Self {
             holding: Holding::new(config.hold.as_ref(), model.step_seconds(), model.outputs()),
             running: Running::new(Box::new(Engine::new(model)?)),
@@ -115,6 +124,8 @@ impl Session {
             published: None,
             counted: None,
             watch: None,
+            form: Form::default(),
+            warmth: Some(Box::new(warmth)),
         })
     }
 
@@ -469,6 +480,8 @@ impl Clone for Session {
             published: None,
             counted: None,
             watch: None,
+            form: self.form,
+            warmth: self.warmth.clone(),
         }
     }
 }

@@ -145,6 +145,17 @@ pub(super) struct Timing {
     total: u64,
     deadline: u64,
     misses: u64,
+    /// Number of times that a step counts: 0 while suspended.
+    weight: u64,
+}
+
+/// Figures of a [`Timing`] that is suspended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Suspended {
+    longest: u64,
+    last: u64,
+    total: u64,
+    misses: u64,
 }
 
 /// Longest latency that is told apart, in the clock's counts: minutes.
@@ -166,6 +177,7 @@ impl Timing {
                 (d.as_nanos() as f64 / clock.nanoseconds_per_count()) as u64
             }),
             misses: 0,
+            weight: 1,
         })
     }
 
@@ -189,11 +201,28 @@ impl Timing {
     pub(super) fn stop(&mut self, start: u64) {
         // Saturating: counters of two sockets may differ by a little when the thread moves.
         let latency = self.clock.now().saturating_sub(start);
-        self.histogram.saturating_record(latency);
+        self.histogram.saturating_record_n(latency, self.weight);
         self.last = latency;
         self.longest = self.longest.max(latency);
         self.total += latency;
         self.misses += u64::from(latency > self.deadline);
+    }
+
+    /// Steps until [`resume`](Self::resume) are timed and not counted.
+    pub(super) fn suspend(&mut self) -> Suspended {
+        self.weight = 0;
+        Suspended {
+            longest: self.longest,
+            last: self.last,
+            total: self.total,
+            misses: self.misses,
+        }
+    }
+
+    pub(super) fn resume(&mut self, figures: Suspended) {
+        self.weight = 1;
+        (self.longest, self.last) = (figures.longest, figures.last);
+        (self.total, self.misses) = (figures.total, figures.misses);
     }
 
     pub(super) fn misses(&self) -> u64 {

@@ -13,3 +13,4 @@ mod session;
 mod skip;
 mod spike_queue;
 mod tap;
+mod warm;

@@ -31,7 +31,8 @@ fn kalman() -> Decoder {
     .unwrap()
 }
 
-fn decoders() -> Vec<Decoder> {
+/// One of every kind with a head, and several of some.
+pub(crate) fn decoders() -> Vec<Decoder> {
     let mut all: Vec<Decoder> = (heads::heads().into_iter())
         .chain([1e-9, 0.01, 0.5].map(place))
         .map(|head| heads::with_head(3, head))

@@ -1,6 +1,6 @@
 //! A step of a session: what may come in, and what is done with it.
 
-use super::Session;
+use super::{Form, Session};
 use crate::stream::running::Beside;
 use crate::stream::tap::{Input, Step};
 use crate::stream::timing::Timing;
@@ -179,7 +179,7 @@ impl Session {
 
     /// One step, and the end of it: one copy for all inputs, which are told apart once in it.
     #[inline(never)]
-    fn step_from(
+    pub(super) fn step_from(
         &mut self,
         input: &Input<'_>,
         status: StepStatus,
@@ -210,6 +210,7 @@ impl Session {
 
     #[inline(always)]
     fn step(&mut self, input: &Input<'_>, known: StepStatus, out: &mut [f32]) {
+        self.form = Form::of(input);
         let mut status = known | std::mem::take(&mut self.pending);
         if self.has_request() {
             status |= StepStatus::SWAPPED.when(self.follow());
