@@ -24,6 +24,8 @@
  * - After fork() the child may step, swap, train on the CPU and close; what needs a thread of the parent's
  *   is refused (BETZ_ERROR_FORKED). The thread that forks must not be in a call, and no other thread may
  *   be in one that opens, swaps or trains.
+ * - A session, and each end of a queue, is for one call at a time. A second call beside it, from another thread or
+ *   from a signal handler, is refused with BETZ_ERROR_BUSY and changes nothing; no step is lost unsaid.
  * - pthread_cancel: opening, loading, saving, training, waiting and closing are not cancelled; the request
  *   acts afterwards. Steps contain no cancellation point. Asynchronous cancellation is not supported.
  * - Signals: a handler may step a session that no other code is using, and a refused call in it is safe; its
@@ -214,6 +216,11 @@ enum betz_status
      * here.
      */
     BETZ_ERROR_FORKED = 112,
+    /**
+     * Another call, in a second thread or interrupted by a signal, is using the handle, which is for one call at
+     * a time. Nothing has changed.
+     */
+    BETZ_ERROR_BUSY = 113,
     /**
      * Training data breaks its documented form.
      */
@@ -508,15 +515,17 @@ typedef struct betz_network betz_network;
 
 /**
  * A bounded queue of spikes in front of a session, for one producing thread (acquisition:
- * `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). No call but
- * open and close blocks, allocates or enters the system.
+ * `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). A second call on one
+ * end beside the first is refused (`BETZ_ERROR_BUSY`). No call but open and close blocks, allocates or enters
+ * the system.
  */
 typedef struct betz_queue betz_queue;
 
 /**
  * A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
  * move between threads); only what says so may be called from others while it steps: swaps of models,
- * masks and clamps, attaching a miner or a network, health, requested checkpoints.
+ * masks and clamps, attaching a miner or a network, health, requested checkpoints. Any other call while one is
+ * under way is refused with `BETZ_ERROR_BUSY`, and changes nothing.
  */
 typedef struct betz_session betz_session;
 
@@ -2206,9 +2215,12 @@ betz_status betz_session_step_stale(struct betz_session *session,
 
 /**
  * So many ticks without a spike at once, after a pause: filters and low-pass decay exactly, no estimates
- * are made, and the session's clock goes on.
+ * are made, and the session's clock goes on. A decoder with states of its own (place, recurrent, Kalman, lift and
+ * experts with a filter) is stepped until they are where silence leads them, through at most 1,024 ticks; a pause
+ * that outlasts its memory takes them there at once.
  *
- * Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds). Allocates: no.
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; with states of its own, at most
+ * 1,024 steps). Allocates: no.
  *
  * The caller's part:
  * `session` is NULL or a live session that no other thread is using.
@@ -2216,6 +2228,22 @@ betz_status betz_session_step_stale(struct betz_session *session,
 BETZ_API BETZ_CHECKED
 betz_status betz_session_skip(struct betz_session *session,
                               uint64_t ticks);
+
+/**
+ * Brings the code and the data of a step into the caches. Call it when the thread has woken and the tick's spikes
+ * are still on their way: the step that follows then takes a fraction of the time that it takes after other work.
+ *
+ * Runs the step's own code on spikes of the form that came last, and puts back what it has changed: estimates,
+ * counters, latencies, status and taps are as if it had not been called, to the bit. Takes a few microseconds;
+ * the effect lasts until other work has used the caches.
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_warm(struct betz_session *session);
 
 /**
  * Filters back to rest, as at the start of a trial. Counters, latencies and the model stay.
@@ -2609,6 +2637,20 @@ betz_status betz_queue_step(struct betz_queue *queue,
                             size_t outputs);
 
 /**
+ * Brings the code and the data of `betz_queue_step` into the caches and changes nothing: as `betz_session_warm`, for
+ * a session that steps through a queue.
+ *
+ * Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue that no other thread consumes; `session` is NULL or a live session that
+ * no other thread is using.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_warm(struct betz_queue *queue,
+                            struct betz_session *session);
+
+/**
  * Sets the tick to decode next: where the acquisition's clock stands at the start. INT64_MAX is refused
  * (`BETZ_ERROR_INVALID_ARGUMENT`). After a pause `betz_queue_resync` takes the session along.
  *
@@ -2622,8 +2664,8 @@ betz_status betz_queue_set_tick(struct betz_queue *queue,
                                 int64_t tick);
 
 /**
- * Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, or
- * start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
+ * Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, at the cost
+ * of `betz_session_skip`, or start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
  * INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
  *
  * Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.

@@ -26,9 +26,9 @@ impl<T> Exclusive<T> {
     /// The value, until the guard is dropped; refused while another call uses it, in a second thread or in code that a
     /// signal handler has interrupted. One atomic exchange.
     #[inline]
-    pub(crate) fn enter(&self, name: &'static str) -> Result<Entered<'_, T>> {
+    pub(crate) fn enter(&self, name: &'static str) -> Result<ExclusiveGuard<'_, T>> {
         if self.seize() {
-            return Ok(Entered(self));
+            return Ok(ExclusiveGuard(self));
         }
         Err(Failure::Busy(name))
     }
@@ -53,16 +53,16 @@ impl<T> Exclusive<T> {
 }
 
 /// The use of a value until it is dropped.
-pub(crate) struct Entered<'a, T>(&'a Exclusive<T>);
+pub(crate) struct ExclusiveGuard<'a, T>(&'a Exclusive<T>);
 
-impl<T> Drop for Entered<'_, T> {
+impl<T> Drop for ExclusiveGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.0.release();
     }
 }
 
-impl<T> Deref for Entered<'_, T> {
+impl<T> Deref for ExclusiveGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -72,7 +72,7 @@ impl<T> Deref for Entered<'_, T> {
     }
 }
 
-impl<T> DerefMut for Entered<'_, T> {
+impl<T> DerefMut for ExclusiveGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: there is one guard at a time, and this is it.

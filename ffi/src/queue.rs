@@ -9,7 +9,7 @@ use betz::stream::{
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
-use crate::exclusive::{Entered, Exclusive};
+use crate::exclusive::{Exclusive, ExclusiveGuard};
 use crate::failure::Failure;
 use crate::grow::{self, Config, grows};
 use crate::session::{betz_session, warm_code};
@@ -55,13 +55,13 @@ impl Handle for betz_queue {
 impl betz_queue {
     /// The producing end, until the guard is dropped; refused while another call uses it.
     #[inline]
-    fn producer(&self) -> Result<Entered<'_, SpikeProducer>, Failure> {
+    fn producer(&self) -> Result<ExclusiveGuard<'_, SpikeProducer>, Failure> {
         self.producer.enter("queue's producing end")
     }
 
     /// The consuming end, until the guard is dropped; refused while another call uses it.
     #[inline]
-    fn consumer(&self) -> Result<Entered<'_, SpikeConsumer>, Failure> {
+    fn consumer(&self) -> Result<ExclusiveGuard<'_, SpikeConsumer>, Failure> {
         self.consumer.enter("queue's consuming end")
     }
 }

@@ -14,7 +14,7 @@ use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
-use crate::exclusive::{Entered, Exclusive};
+use crate::exclusive::{Exclusive, ExclusiveGuard};
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
@@ -55,7 +55,7 @@ impl Handle for betz_session {
 impl betz_session {
     /// The session, until the guard is dropped; refused while another call uses it.
     #[inline]
-    pub(crate) fn session(&self) -> Result<Entered<'_, Session>> {
+    pub(crate) fn session(&self) -> Result<ExclusiveGuard<'_, Session>> {
         self.session.enter(Self::NAME)
     }
 

@@ -264,3 +264,82 @@ fn a_wrong_number_of_filters_is_refused_before_they_are_read() {
     assert_eq!(status, betz_status::BETZ_ERROR_INVALID_ARGUMENT);
     assert!(model.is_null());
 }
+
+/// A handle that two threads use, which it does not allow.
+#[derive(Clone, Copy)]
+struct SessionPointer(*mut betz_session);
+
+// SAFETY: every call on the handle is checked.
+unsafe impl Send for SessionPointer {}
+
+#[test]
+fn two_threads_that_step_one_session_lose_no_step_unsaid() {
+    const STEPS: u64 = 100_000;
+    let model = load(trained::model_bytes(0));
+    let session = SessionPointer(open(model));
+    let step = move || {
+        let (session, mut taken) = (session, 0);
+        for _ in 0..STEPS {
+            let (counts, mut out) = ([1u16, 0, 2, 0], [0.0f32; 2]);
+            // SAFETY: a live session and arrays of the lengths that are said.
+            let status = unsafe {
+                betz_session_step_counts(session.0, counts.as_ptr(), 4, out.as_mut_ptr(), 2)
+            };
+            match status {
+                betz_status::BETZ_OK => taken += 1,
+                busy => assert_eq!(busy, betz_status::BETZ_ERROR_BUSY),
+            }
+        }
+        taken
+    };
+    let others: Vec<_> = (0..3).map(|_| std::thread::spawn(step)).collect();
+    let taken: u64 = others.into_iter().map(|t| t.join().unwrap()).sum();
+    let mut stats = MaybeUninit::<betz_stats>::zeroed();
+    // SAFETY: a live session and a place for the result.
+    unsafe {
+        let size = size_of_val(&stats);
+        let status = betz_session_stats(session.0, stats.as_mut_ptr(), size);
+        assert_eq!(status, betz_status::BETZ_OK);
+        assert_eq!(stats.assume_init().ticks, taken);
+        betz_session_close(session.0);
+        betz_model_free(model);
+    }
+}
+
+#[test]
+fn nothing_is_read_from_a_list_of_the_wrong_length() {
+    const LEN: usize = isize::MAX as usize / 8;
+    let model = load(trained::model_bytes(0));
+    let (number, byte) = (0.0f32, 1u8);
+    type Spoil = fn(&mut betz_session_config, *const f32, *const u8);
+    let cases: [Spoil; 4] = [
+        |c, number, _| (c.clamp_low, c.clamp_len) = (number, LEN),
+        |c, number, _| (c.rest, c.rest_len) = (number, LEN),
+        |c, number, _| (c.slew, c.slew_len) = (number, LEN),
+        |c, _, byte| (c.channel_mask, c.channel_mask_len) = (byte, LEN),
+    ];
+    for spoil in cases {
+        let mut config = MaybeUninit::<betz_session_config>::uninit();
+        let mut session = ptr::null_mut();
+        // SAFETY: a live model, and places for the results; of the lists nothing is read.
+        unsafe {
+            let size = size_of_val(&config);
+            betz_session_config_default(config.as_mut_ptr(), size);
+            let mut config = config.assume_init();
+            spoil(&mut config, &number, &byte);
+            let status = betz_session_open(model, &config, &mut session);
+            assert_eq!(status, betz_status::BETZ_ERROR_MISMATCH);
+        }
+    }
+    let session = open(model);
+    // SAFETY: a live session; of the lists nothing is read.
+    unsafe {
+        let status = betz_session_set_clamp(session, &number, &number, LEN);
+        assert_eq!(status, betz_status::BETZ_ERROR_MISMATCH);
+        let status = betz_session_set_mask(session, model, &byte, LEN);
+        assert_eq!(status, betz_status::BETZ_ERROR_MISMATCH);
+        assert_eq!(betz_session_warm(session), betz_status::BETZ_OK);
+        betz_session_close(session);
+        betz_model_free(model);
+    }
+}

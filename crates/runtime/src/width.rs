@@ -32,7 +32,7 @@ impl Width {
         Self::Baseline
     }
 
-    /// Whether the sums of 48 lanes stay in registers. Of the plainest x86-64 they do not; those of ARM do.
+    /// True if the sums of 48 lanes stay in registers. Of the plainest x86-64 they do not; those of ARM do.
     #[inline(always)]
     pub(crate) fn is_wide(self) -> bool {
         self != Self::Baseline || !cfg!(target_arch = "x86_64")

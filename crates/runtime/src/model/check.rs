@@ -1,4 +1,4 @@
-//! What must hold in every decoder, wherever it came from.
+//! The conditions that every decoder meets, wherever it came from.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub const MAX_DELAY_STEPS: i64 = 1 << 40;
 pub const MAX_WEIGHT: f64 = f32::MAX as f64;
 
 impl DecoderParts {
-    /// What [`Decoder::new`](super::Decoder::new) promises.
+    /// The promise of [`Decoder::new`](super::Decoder::new).
     pub(super) fn check(&self) -> Result<()> {
         self.check_shape()?;
         self.check_filters()?;

@@ -1,4 +1,4 @@
-//! What training finds and a session runs.
+//! A decoder: the result of training, and the input of a session.
 
 use super::{Head, Limits};
 use crate::psc::{FilterBank, LowPass};
@@ -23,7 +23,7 @@ pub struct OutputScore {
     pub nrmse_std: f64,
 }
 
-/// How a decoder came to be: kept in its file for the people who find it later.
+/// Origin of a decoder: kept in its file for the people who find it later.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TrainingRecord {
@@ -39,7 +39,7 @@ pub struct TrainingRecord {
     pub ridge: f64,
     /// How Γ was computed: `dense` or `event`.
     pub gram_path: String,
-    /// How the system was solved: `cholesky` or `inverse`.
+    /// Method that solved the system: `cholesky` or `inverse`.
     pub solver: String,
     /// Cross-validation folds behind `scores`; 0 when none were run.
     pub folds: u32,
@@ -58,7 +58,7 @@ pub struct Attachment {
     pub bytes: Vec<u8>,
 }
 
-/// What a [`Decoder`] is put together from; [`Decoder::new`] checks it.
+/// The parts of a [`Decoder`]; [`Decoder::new`] checks it.
 ///
 /// Every decoder begins with the same linear engine: PSC filters on every channel, weighted into
 /// *latents*. A [`Head`] makes the outputs of them; in a linear decoder the latents are the outputs.
@@ -82,15 +82,15 @@ pub struct DecoderParts {
     pub weights: Vec<f64>,
     /// One intercept per latent, in the latent's units.
     pub intercept: Vec<f64>,
-    /// What makes the outputs of the latents.
+    /// The step from latents to outputs.
     pub head: Head,
     /// Name and unit of each output.
     pub outputs: Vec<OutputInfo>,
-    /// What input the decoder was made for.
+    /// Limits of the input that the decoder was made for.
     pub limits: Limits,
-    /// How it was trained and scored.
+    /// Record of its training and its scores.
     pub training: TrainingRecord,
-    /// What travels with it.
+    /// Attachments that travel with it.
     pub attachments: Vec<Attachment>,
 }
 
@@ -166,12 +166,12 @@ impl Decoder {
         Ok(Self { parts })
     }
 
-    /// What the decoder is put together from.
+    /// The decoder's parts.
     pub fn parts(&self) -> &DecoderParts {
         &self.parts
     }
 
-    /// What the decoder was put together from, to make another of it.
+    /// The decoder's parts, to make another decoder of them.
     ///
     /// ```
     /// # use betz_runtime::model::{Decoder, DecoderParts};
@@ -228,7 +228,7 @@ impl Decoder {
         &self.parts.intercept
     }
 
-    /// What makes the outputs of the latents.
+    /// The step from latents to outputs.
     pub fn head(&self) -> &Head {
         &self.parts.head
     }
@@ -243,12 +243,12 @@ impl Decoder {
         &self.parts.outputs
     }
 
-    /// What input the decoder was made for.
+    /// Limits of the input that the decoder was made for.
     pub fn limits(&self) -> &Limits {
         &self.parts.limits
     }
 
-    /// How it was trained and scored.
+    /// Record of its training and its scores.
     pub fn training(&self) -> &TrainingRecord {
         &self.parts.training
     }

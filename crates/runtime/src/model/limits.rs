@@ -1,14 +1,14 @@
-//! What a decoder was made for, input and outputs, and what becomes of the rest.
+//! Limits of input and outputs that a decoder was made for, and the treatment of everything outside them.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::wire::{Reader, Writer};
 
-/// What a decoder was made for. The default has no limits.
+/// Limits that a decoder was made for. The default has no limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Limits {
     /// Steps whose spikes are an artefact are decoded as if they had held mean counts.
     pub blanking: Option<Blanking>,
-    /// What each output is kept within, one entry per output; empty for no bounds.
+    /// Range that each output is kept within, one entry per output; empty for no bounds.
     pub ranges: Vec<OutputRange>,
     /// Largest count that a channel drives the filters with in one step, one entry per channel; empty for no
     /// bounds. A channel that suddenly screams then counts for no more than it did in training.

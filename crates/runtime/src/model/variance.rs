@@ -1,4 +1,4 @@
-//! How far estimates are likely to be from the truth, step by step.
+//! The likely distance of estimates from the truth, step by step.
 
 use super::format::reader;
 use super::{Attachment, Decoder, FilteredReadout};
@@ -29,7 +29,7 @@ impl LogVariance {
         }
     }
 
-    /// What travels with `decoder`; `None` where nothing does.
+    /// The attachment of `decoder`; `None` if it has none.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidModel`] for bytes that are no such readout.

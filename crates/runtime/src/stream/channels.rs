@@ -84,7 +84,7 @@ impl ChannelRules {
     }
 }
 
-/// What a channel is like.
+/// State of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChannelState {
     /// As it was in training, as far as its rate tells.
@@ -102,7 +102,7 @@ pub struct ChannelDetector {
     rules: ChannelRules,
     step_seconds: f64,
     channels: Vec<Channel>,
-    /// What the decoder leans on those that are not well, of 1.
+    /// Share of the decoder's input, of 1, that comes from channels that are not well.
     share: f64,
 }
 
@@ -117,7 +117,7 @@ struct Channel {
     screaming: u32,
     busy: u32,
     well_seconds: f64,
-    /// How often it was not well.
+    /// Number of times that it was not well.
     spells: u32,
     state: ChannelState,
 }
@@ -214,7 +214,7 @@ impl ChannelDetector {
         changed
     }
 
-    /// What `channel` is like; `None` for one that the decoder does not have.
+    /// State of `channel`; `None` for one that the decoder does not have.
     pub fn state(&self, channel: usize) -> Option<ChannelState> {
         self.channels.get(channel).map(|c| c.state)
     }
@@ -227,7 +227,7 @@ impl ChannelDetector {
             .collect()
     }
 
-    /// Whether more than half of what the decoder leans on is gone: what is left is not to be decoded from.
+    /// True if more than half of the decoder's input is gone: the rest is not enough to decode from.
     pub fn is_too_much(&self) -> bool {
         self.share > 0.5
     }
@@ -238,7 +238,7 @@ impl ChannelDetector {
     }
 }
 
-/// What the decoder takes from each channel, of 1: Σ|φ|·σ over its filters, of each latent's total, σ that of
+/// Share of each channel in the decoder's input, of 1: Σ|φ|·σ over its filters, of each latent's total, σ that of
 /// counts that come at random.
 fn shares(decoder: &Decoder, means: &[f64]) -> Vec<f64> {
     let latents = decoder.latents();
@@ -272,7 +272,7 @@ pub(super) struct Counted {
     steps: AtomicU64,
     /// In parts of a spike.
     counts: Box<[AtomicU64]>,
-    /// What the watch says of every step.
+    /// Flags of the watch for every step.
     status: AtomicU32,
 }
 
@@ -344,7 +344,7 @@ impl ChannelWatch {
         changed
     }
 
-    /// What it has told so far.
+    /// States reported so far.
     pub fn detector(&self) -> &ChannelDetector {
         &self.detector
     }

@@ -1,4 +1,4 @@
-//! How a session is to run, and what it counts.
+//! A session's configuration and its counters.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Clamp {
     pub high: f32,
 }
 
-/// What becomes of a spike whose channel the model does not have.
+/// Treatment of a spike whose channel the model does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownChannels {
     /// It is counted and otherwise ignored.
@@ -24,7 +24,7 @@ pub enum UnknownChannels {
     Refuse,
 }
 
-/// How a session runs. The default: no clamp, no slew limit, no mask, unknown channels ignored, latencies kept, no
+/// Configuration of a session. The default: no clamp, no slew limit, no mask, unknown channels ignored, latencies kept, no
 /// deadline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionConfig {
@@ -36,11 +36,11 @@ pub struct SessionConfig {
     pub channel_mask: Option<Vec<bool>>,
     /// Policy for spikes of unknown channels.
     pub unknown_channels: UnknownChannels,
-    /// Whether steps are timed (20 ns a step). Counters are kept in any case.
+    /// True to time every step (20 ns per step). Counters are kept in any case.
     pub statistics: bool,
     /// Longest time a step should take; longer ones are counted as misses. Needs `statistics`.
     pub deadline: Option<Duration>,
-    /// What comes out while data are missing or flagged; `None`: the estimates, whatever they are worth
+    /// Outputs while data are missing or flagged; `None`: the estimates, whatever they are worth
     /// (the step's [`StepStatus`](super::StepStatus) says so).
     pub hold: Option<Hold>,
     /// Largest change of each output from one step to the next, in output units, one entry per output (+∞: any);
@@ -105,7 +105,7 @@ pub(super) fn check_clamp(clamp: &[Clamp], outputs: usize) -> Result<()> {
     Ok(())
 }
 
-/// What a session has seen and how long it took: since it was opened, or since
+/// Counters and latencies of a session: since it was opened, or since
 /// [`clear_stats`](super::Session::clear_stats).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Stats {

@@ -23,7 +23,7 @@ use betz_base::aligned::Aligned;
 use betz_base::error::Result;
 use betz_base::memory::filled;
 
-/// What errors call an engine's memory.
+/// Name of an engine's memory in errors.
 const SESSION: &str = "session";
 
 /// Spikes of one tick: how many were of channels the model has, and how many were not.
@@ -51,7 +51,7 @@ pub(super) struct Engine {
     /// States of the head.
     head: Vec<f64>,
     scratch: Vec<f32>,
-    /// What the head made of the latents: estimates, and log-variances where it tells them; empty without one.
+    /// Outputs of the head: estimates, and log-variances where it tells them; empty without one.
     outputs: Vec<f64>,
     /// One latent's states, where a skip needs them together.
     together: Vec<f64>,
@@ -63,7 +63,7 @@ pub(super) struct Engine {
 
 /// Flags of an engine before a step that is to leave no trace; the numbers are kept in the engine.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct EngineFlags {
     blanked: bool,
     outside: bool,
 }
@@ -387,13 +387,13 @@ impl Engine {
         }
     }
 
-    /// Whether the spikes taken last were an artefact, and mean counts were decoded in their place.
+    /// True if the spikes taken last were an artefact, and mean counts were decoded in their place.
     #[inline(always)]
     pub(super) fn blanked(&self) -> bool {
         self.blanked
     }
 
-    /// Whether latents or outputs of the last tick lay outside what training saw.
+    /// True if latents or outputs of the last tick lay outside the range of training.
     #[inline(always)]
     pub(super) fn outside(&self) -> bool {
         self.outside
@@ -419,21 +419,21 @@ impl Engine {
     }
 
     /// Keeps everything that a step changes, for [`put_back`](Self::put_back).
-    pub(super) fn keep(&mut self) -> Kept {
+    pub(super) fn keep(&mut self) -> EngineFlags {
         let mut room = std::mem::take(&mut self.kept);
         let now = (self.states().chain(&self.outputs)).chain(&self.latents);
         room.iter_mut()
             .zip(now)
             .for_each(|(to, value)| *to = *value);
         self.kept = room;
-        Kept {
+        EngineFlags {
             blanked: self.blanked,
             outside: self.outside,
         }
     }
 
     /// The engine as it was when it was kept.
-    pub(super) fn put_back(&mut self, flags: Kept) {
+    pub(super) fn put_back(&mut self, flags: EngineFlags) {
         let room = std::mem::take(&mut self.kept);
         let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
         let states = (self.states.iter_mut().chain(behind)).chain(&mut self.head);

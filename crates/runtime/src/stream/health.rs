@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{StepStatus, SwapState};
 
-/// What a session published after its last step.
+/// State that a session published after its last step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
     /// The tick of the last step, on the session's clock (the queue's, where it steps through one).
     pub tick: i64,
-    /// What the last step was worth.
+    /// Flags of the last step.
     pub status: StepStatus,
     /// Steps taken.
     pub ticks: u64,
@@ -30,9 +30,9 @@ pub struct Health {
     pub model_swaps: u64,
     /// Steps that took longer than the deadline.
     pub deadline_misses: u64,
-    /// How long the last step took, in nanoseconds; 0 when statistics are off.
+    /// Duration of the last step in nanoseconds; 0 when statistics are off.
     pub latency_ns: u64,
-    /// How long the slowest step took, in nanoseconds.
+    /// Duration of the slowest step in nanoseconds.
     pub longest_ns: u64,
     /// Fingerprint of the model that gives the estimates.
     pub model: u64,
@@ -143,7 +143,7 @@ pub struct HealthReader {
 }
 
 impl HealthReader {
-    /// What the session published last, all of one step. Tries again while the session is writing.
+    /// The newest state that the session published, all of one step. Tries again while the session is writing.
     pub fn read(&self) -> Health {
         loop {
             if let Some(health) = self.published.try_read() {

@@ -1,9 +1,9 @@
-//! What comes out while the input is not to be believed.
+//! Outputs while the input is not to be believed.
 
 use super::StepStatus;
 use betz_base::error::{Error, Result};
 
-/// What a session gives out while data are missing or flagged: the last good outputs for a while, then a
+/// Outputs of a session while data are missing or flagged: the last good outputs for a while, then a
 /// straight line to rest. So a lost connection neither runs on nor slides to the intercept unnoticed.
 ///
 /// A step without data, with a non-finite estimate or with more than half of what the decoder leans on
@@ -12,9 +12,9 @@ use betz_base::error::{Error, Result};
 /// ends it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hold {
-    /// How long the last good outputs are held, in seconds.
+    /// Time for which the last good outputs are held, in seconds.
     pub hold_seconds: f64,
-    /// How long the way to rest takes then, in seconds.
+    /// Time that the way to rest takes then, in seconds.
     pub decay_seconds: f64,
     /// Flagged steps in a row that are still believed.
     pub patience_steps: u32,
@@ -61,7 +61,7 @@ impl Hold {
     }
 }
 
-/// What is never believed, and what is believed for a while.
+/// Flags that are never believed, and flags that are believed for a while.
 const AT_ONCE: StepStatus = StepStatus::from_bits(
     StepStatus::STALE.bits() | StepStatus::NON_FINITE.bits() | StepStatus::UNTRUSTED.bits(),
 );
@@ -118,7 +118,7 @@ impl Holding {
         true
     }
 
-    /// What becomes of a step's outputs.
+    /// Holds a step's outputs if its flags ask for it.
     #[inline(always)]
     pub(super) fn judge(&mut self, status: &mut StepStatus, out: &mut [f32]) {
         if !status.intersects(FLAGGED) {
@@ -156,7 +156,7 @@ impl Holding {
         }
     }
 
-    /// What a checkpoint keeps.
+    /// The part that a checkpoint keeps.
     pub(super) fn state(&self) -> (u64, &[f32]) {
         (self.flagged, &self.last)
     }

@@ -1,10 +1,10 @@
-//! What the producer tells the consumer besides the spikes.
+//! Marks and drops: messages from the producer to the consumer besides the spikes.
 
 use super::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// Written by the producer alone.
 ///
-/// Who sees a mark also sees every spike pushed before it, every drop counted before it, and a time
+/// A reader that sees a mark also sees every spike pushed before it, every drop counted before it, and a time
 /// no older than the mark's.
 #[derive(Debug)]
 pub(super) struct Ledger {

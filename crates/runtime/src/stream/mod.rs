@@ -41,7 +41,7 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 }
 
-/// What lies between a session's thread and a worker's: a test puts loom's in its place.
+/// Types that join a session's thread and a worker's: a test puts loom's in their place.
 mod between {
     pub(super) use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use crate::psc::LowPassFilter;
 use crate::width::Width;
 use betz_base::error::{Error, Result};
 
-/// What is left of a response after [`PreparedModel::memory_steps`], of a sum of one.
+/// Part of a response that is left after [`PreparedModel::memory_steps`], of a sum of one.
 const FORGOTTEN: f64 = 1e-7;
 
 /// A decoder in the form that steps use: weights scaled, masked, one short row per channel.
@@ -42,7 +42,7 @@ pub struct PreparedModel {
     /// The head's outputs are the estimates, then the logarithms of their variances.
     pub(super) tells_variances: bool,
     pub(super) blanking: Option<PreparedBlanking>,
-    /// What outputs are kept within; empty for no bounds.
+    /// Ranges that outputs are kept within; empty for no bounds.
     pub(super) ranges: Vec<OutputRange>,
     /// Largest count of each channel in a tick; empty for no bounds.
     pub(super) count_caps: Vec<f64>,
@@ -168,7 +168,7 @@ impl PreparedModel {
         self.output_names.len()
     }
 
-    /// Whether steps tell how far their estimates are likely to be from the truth
+    /// True if steps estimate how far their outputs are likely to be from the truth
     /// ([`Session::variances`](super::Session::variances)).
     pub fn tells_variances(&self) -> bool {
         self.tells_variances
@@ -296,9 +296,9 @@ fn rows(decoder: &Decoder, mask: Option<&[bool]>, order: &[usize]) -> Result<Ali
 pub(super) struct PreparedBlanking {
     least: u64,
     most: u64,
-    /// Whether a channel's spikes count, one per channel.
+    /// True if a channel's spikes count, one per channel.
     counts: Vec<bool>,
-    /// Whether those of every channel do.
+    /// True if those of every channel do.
     all_count: bool,
     /// Sum of the rows of the mean counts: what a blanked step drives the filters with.
     pub(super) mean_drive: Vec<f64>,
@@ -311,7 +311,7 @@ impl PreparedBlanking {
             Some(mask) => own.iter().zip(mask).map(|(a, b)| *a && *b).collect(),
         };
         let mut mean_drive = vec![0.0; rows.len() / own.len()];
-        // What the session masks on top is missing from the totals.
+        // Channels that only the session masks are missing from the totals.
         let mut missing = 0.0;
         for (channel, row) in rows.chunks_exact(mean_drive.len()).enumerate() {
             let mean = blanking.mean_counts[channel];
@@ -331,7 +331,7 @@ impl PreparedBlanking {
         }
     }
 
-    /// Whether `fired`, (channel, how often), are too few or too many to be believed.
+    /// True if `fired`, (channel, count), are too few or too many to be believed.
     #[inline]
     pub(super) fn is_artefact(&self, fired: &[(u32, f64)]) -> bool {
         let counted = fired.iter().map(|&(channel, count)| {

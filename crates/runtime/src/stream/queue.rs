@@ -23,7 +23,7 @@ pub struct Spike {
     pub channel: u32,
 }
 
-/// What becomes of a spike that reaches the session after its tick. It is counted either way.
+/// Treatment of a spike that reaches the session after its tick. It is counted either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LateSpikes {
     /// It is taken in the tick that is decoded now.
@@ -58,15 +58,15 @@ pub struct SpikeConsumer {
     origin: Instant,
 }
 
-/// How a queue is made. The default holds 65,536 spikes, takes late ones and leaves out what lies more than
+/// Configuration of a queue. The default holds 65,536 spikes, takes late ones and leaves out what lies more than
 /// 10 s ahead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueConfig {
     /// Spikes that it holds at most, 1 to 2²⁴; 20 bytes each.
     pub capacity: usize,
-    /// What becomes of late spikes.
+    /// Treatment of late spikes.
     pub late_spikes: LateSpikes,
-    /// How far ahead of the tick that is decoded a spike's tick may lie, in seconds; what lies further is a
+    /// Largest distance, in seconds, of a spike's tick ahead of the tick that is decoded; one further ahead is a
     /// fault of the acquisition's, counted as `future` and left out, so that it holds up nothing.
     pub ahead_seconds: f64,
 }
@@ -81,7 +81,7 @@ impl Default for QueueConfig {
     }
 }
 
-/// What becomes of a session whose queue goes on elsewhere ([`SpikeConsumer::resync`]).
+/// Treatment of a session whose queue goes on elsewhere ([`SpikeConsumer::resync`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resync {
     /// Its filters decay by the ticks that passed, exactly.
@@ -194,7 +194,7 @@ impl SpikeProducer {
         self.dropped
     }
 
-    /// Whether the consumer is still there.
+    /// True while the consumer exists.
     pub fn is_connected(&self) -> bool {
         self.ring.read_is_held()
     }
@@ -336,7 +336,7 @@ impl SpikeConsumer {
         Some(marked.saturating_sub(self.tick).saturating_add(1))
     }
 
-    /// Whether the producer has marked the tick to be decoded next: all its spikes are here.
+    /// True if the producer has marked the tick to be decoded next: all its spikes are here.
     pub fn is_ready(&self) -> bool {
         (self.ledger.read().marked).is_some_and(|marked| marked >= self.tick)
     }
@@ -365,7 +365,7 @@ impl SpikeConsumer {
         self.ring.occupied_len()
     }
 
-    /// Whether the producer is still there.
+    /// True while the producer exists.
     pub fn is_connected(&self) -> bool {
         self.ring.write_is_held()
     }

@@ -93,7 +93,7 @@ fn add<const LANES: usize>(sum: &mut [f64; LANES], count: f64, row: &[f64; LANES
     }
 }
 
-/// Whether the sums of a row of so many lanes all stay in registers.
+/// True if the sums of a row of so many lanes all stay in registers.
 #[inline(always)]
 pub(super) fn is_one_block(width: Width, lanes: usize) -> bool {
     matches!(lanes, 1..=4) || width.is_wide() && matches!(lanes, 8 | 16 | 32 | 40 | 48)

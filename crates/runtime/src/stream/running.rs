@@ -26,7 +26,7 @@ impl Other {
     }
 }
 
-/// What the second engine is there for.
+/// Part of the second engine.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     /// Takes over after so many more ticks and a cross-fade.
@@ -42,7 +42,7 @@ enum Part {
     StandingBy,
 }
 
-/// What a tick of the second engine has changed.
+/// Changes that a tick of the second engine has made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Beside {
     pub(super) fading: bool,
@@ -77,13 +77,13 @@ impl Running {
         self.other = other;
     }
 
-    /// Whether a second engine runs.
+    /// True while a second engine runs.
     #[inline(always)]
     pub(super) fn is_swapping(&self) -> bool {
         self.other.is_some()
     }
 
-    /// What the second engine gave at the last tick; empty where there is none.
+    /// Estimates of the second engine at the last tick; empty without one.
     #[inline]
     pub(super) fn beside(&self) -> &[f64] {
         (self.other.as_ref()).map_or(&[], |other| other.engine.estimates())

@@ -48,9 +48,9 @@ pub struct Session {
     counters: Counters,
     /// The next step's tick.
     tick: i64,
-    /// Whether a queue has set the tick of the step that is under way.
+    /// True if a queue has set the tick of the step that is under way.
     clock_is_set: bool,
-    /// What is to be said with the next step.
+    /// Flags that come with the next step.
     pending: StepStatus,
     status: StepStatus,
     holding: Holding,
@@ -59,7 +59,7 @@ pub struct Session {
     taps: Vec<Attached>,
     published: Option<Arc<Published>>,
     counted: Option<Arc<Counted>>,
-    /// What the session watches itself with.
+    /// The session's own watch of its channels.
     watch: Option<Box<ChannelWatch>>,
     /// The form of the last step's spikes.
     form: Form,
@@ -157,7 +157,7 @@ impl Session {
         self.tick = self.tick.saturating_add_unsigned(ticks);
     }
 
-    /// What the last step's estimates are worth.
+    /// Flags of the last step: how far its estimates can be trusted.
     pub fn status(&self) -> StepStatus {
         self.status
     }
@@ -220,7 +220,7 @@ impl Session {
         self.taps.iter_mut().for_each(Attached::rest);
     }
 
-    /// What was counted and how long steps took. Costs a few microseconds; no allocation.
+    /// Counters and latencies. Costs a few microseconds; no allocation.
     pub fn stats(&self) -> Stats {
         let Counters {
             ticks,

@@ -75,7 +75,7 @@ impl HeadSilence {
         })
     }
 
-    /// Whether so many ticks of silence have put the filters to rest, and the head is at its end.
+    /// True if so many ticks of silence have put the filters to rest, and the head is where silence leads.
     #[inline]
     pub(super) fn has_arrived(&self, ticks: u64, states: &[f64]) -> bool {
         let near = |(state, end): (&f64, &f64)| (state - end).abs() <= NEAR.0 * end.abs() + NEAR.1;

@@ -1,4 +1,4 @@
-//! How far outputs may go from one step to the next.
+//! Limits of the change of outputs from one step to the next.
 
 use betz_base::error::{Error, Result};
 
@@ -61,7 +61,7 @@ impl Slew {
         self.given.fill(f32::INFINITY);
     }
 
-    /// What a checkpoint keeps.
+    /// The part that a checkpoint keeps.
     pub(super) fn state(&self) -> &[f32] {
         &self.given
     }

@@ -1,9 +1,9 @@
-//! What a step is worth, in one word.
+//! Flags of a step, in one word.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// What a step's estimates are worth: a word of flags, [`OK`](Self::OK) when there is nothing to say.
+/// How far a step's estimates can be trusted: a word of flags, [`OK`](Self::OK) when there is nothing to say.
 ///
 /// ```
 /// use betz_runtime::stream::StepStatus;
@@ -91,17 +91,17 @@ impl StepStatus {
             .map(|bit| Self::NAMES[bit])
     }
 
-    /// Whether nothing is to be said.
+    /// True if no flag is set.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of `flags` are set.
+    /// True if all of `flags` are set.
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// Whether any of `flags` is set.
+    /// True if any of `flags` is set.
     pub const fn intersects(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
     }

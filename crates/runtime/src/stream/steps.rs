@@ -185,7 +185,7 @@ impl StepWriter {
 
     /// The session was reset: the next step that finds room is marked so.
     pub fn rest(&mut self) {
-        // What was lost before a reset does not matter behind it.
+        // Steps lost before a reset do not matter behind it.
         self.marks = REST;
     }
 
@@ -298,7 +298,7 @@ impl StepReader {
         };
         let list = STEP_WORDS + details + estimates + auxiliary;
         let words = list + listed as usize;
-        // What follows the head may still be on its way.
+        // The words behind the head may still be on their way.
         if self.ring.occupied_len() < words {
             return false;
         }

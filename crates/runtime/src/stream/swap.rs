@@ -65,7 +65,7 @@ impl SwapState {
     }
 }
 
-/// How far a swap is.
+/// Progress of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwapProgress {
     /// Where it stands.
@@ -79,7 +79,7 @@ pub struct SwapProgress {
     pub running: u64,
 }
 
-/// How a model is swapped in.
+/// Options of a swap.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SwapOptions<'a> {
     /// Ticks that it runs beside the old one before it takes over; `None`: as many as it remembers
@@ -87,7 +87,7 @@ pub struct SwapOptions<'a> {
     pub warm_up_steps: Option<u64>,
     /// Ticks over which the estimates then go from the old model's to its own.
     pub cross_fade_steps: u64,
-    /// Whether channels and outputs are matched by position, whatever their names; else their names must
+    /// True to match channels and outputs by position, whatever their names; else their names must
     /// be those of the running model, in its order.
     pub by_position: bool,
     /// Recorded spikes to warm up with, in the caller's thread.
@@ -104,7 +104,7 @@ pub struct Replay<'a> {
     pub end_tick: i64,
 }
 
-/// What the session tells the swapper: requests taken × 4 + phase, ticks left, the running model.
+/// Message from the session to the swapper: requests taken × 4 + phase, ticks left, the running model.
 #[derive(Debug, Default)]
 struct Status {
     word: AtomicU64,
@@ -128,7 +128,7 @@ pub(super) enum Command {
     Checkpoint(Vec<u8>),
 }
 
-/// What comes back, to be freed or taken in the swapper's thread.
+/// Objects that come back, to be freed or taken in the swapper's thread.
 pub(super) enum Retired {
     Engine(Box<Engine>),
     #[allow(dead_code)] // freed, never read
@@ -367,7 +367,7 @@ impl Swapper {
         }
     }
 
-    /// How far the last swap is, and which model runs.
+    /// Progress of the last swap, and the model that runs.
     pub fn progress(&self) -> SwapProgress {
         let state = self.state();
         let ticks_left = match state {
@@ -484,7 +484,7 @@ impl Mailbox {
         }
     }
 
-    /// How far a swap is, which model gives the estimates, and ticks until the other one does.
+    /// Progress of a swap, the model that gives the estimates, and ticks until the other one does.
     pub(super) fn tell(&self, state: SwapState, model: u64, left: u64) {
         self.status.running.store(model, Ordering::Relaxed);
         self.tell_left(left);

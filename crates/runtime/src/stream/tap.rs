@@ -12,7 +12,7 @@ const REST_SECONDS: f64 = 60.0;
 /// Most taps of a session.
 pub const MAX_TAPS: usize = 8;
 
-/// What a step was given.
+/// Input of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Input<'a> {
@@ -33,16 +33,16 @@ pub struct Step<'a> {
     /// The step's tick: the session's, or the queue's where it steps through one; see
     /// [`Session::attach`] for what a reset does.
     pub tick: i64,
-    /// What it was given, masked and unknown channels included.
+    /// Its input, masked and unknown channels included.
     pub input: Input<'a>,
-    /// What it gave out, one per output.
+    /// Its estimates, one per output.
     pub estimates: &'a [f32],
-    /// What the second model of a swap gave, one per output: the new one while it warms up, the one before while
+    /// Estimates of the second model of a swap, one per output: the new one while it warms up, the one before while
     /// it stands by. Empty where one model runs.
     pub beside: &'a [f64],
-    /// What the estimates are worth.
+    /// Flags of the estimates.
     pub status: StepStatus,
-    /// How long the step *before* took, in nanoseconds (a step's own time is known only after its taps);
+    /// Duration of the step *before* in nanoseconds (a step's own time is known only after its taps);
     /// 0 when statistics are off.
     pub previous_latency_ns: u32,
     /// Where a swap stands.
@@ -74,7 +74,7 @@ pub trait Tap: Send {
     /// A new trial begins with the next step: the session was reset.
     fn rest(&mut self) {}
 
-    /// What it is, for [`Session::detach_named`].
+    /// Its name, for [`Session::detach_named`].
     fn name(&self) -> &'static str {
         ""
     }
@@ -85,14 +85,14 @@ pub(super) struct Attached {
     tap: Box<dyn Tap>,
     /// The session's tick that the tap was to hear as this one; `None`: the session's own.
     first: Option<i64>,
-    /// What makes of the session's ticks those that are handed on.
+    /// Difference between the session's ticks and those that are handed on.
     offset: i64,
     rest_ticks: i64,
     /// The last tick handed on.
     last: Option<i64>,
     /// True from a reset to the next step.
     resting: bool,
-    /// Whether `offset` is a rest's.
+    /// True if `offset` is that of a rest.
     rested: bool,
 }
 
@@ -163,7 +163,7 @@ impl Session {
     /// that is refused hands on nothing. At most [`MAX_TAPS`] at a time; they are called in the order in
     /// which they came.
     ///
-    /// The next step is `first_tick`, each later one a tick more; steps through a
+    /// The next step is `first_tick`, each later one tick more; steps through a
     /// [`SpikeConsumer`](super::SpikeConsumer) have the queue's ticks instead. After a
     /// [`reset`](Self::reset) the next step comes 60 s of silence after the last one, whatever its tick
     /// on either clock: an acquisition may count from 0 in every trial. Neither this nor the steps

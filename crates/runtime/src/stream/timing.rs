@@ -1,4 +1,4 @@
-//! How long steps take, kept without allocation, lock or system call.
+//! Durations of steps, kept without allocation, lock or system call.
 
 use std::time::{Duration, Instant};
 
@@ -151,7 +151,7 @@ pub(super) struct Timing {
 
 /// Figures of a [`Timing`] that is suspended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Suspended {
+pub(super) struct TimingFigures {
     longest: u64,
     last: u64,
     total: u64,
@@ -186,13 +186,13 @@ impl Timing {
         self.clock.now()
     }
 
-    /// How long the last step took, in nanoseconds.
+    /// Duration of the last step in nanoseconds.
     #[inline(always)]
     pub(super) fn last_ns(&self) -> u32 {
         (self.last as f64 * self.clock.nanoseconds_per_count()) as u32
     }
 
-    /// How long the slowest step took, in nanoseconds.
+    /// Duration of the slowest step in nanoseconds.
     pub(super) fn longest_ns(&self) -> u64 {
         (self.longest as f64 * self.clock.nanoseconds_per_count()) as u64
     }
@@ -209,9 +209,9 @@ impl Timing {
     }
 
     /// Steps until [`resume`](Self::resume) are timed and not counted.
-    pub(super) fn suspend(&mut self) -> Suspended {
+    pub(super) fn suspend(&mut self) -> TimingFigures {
         self.weight = 0;
-        Suspended {
+        TimingFigures {
             longest: self.longest,
             last: self.last,
             total: self.total,
@@ -219,7 +219,7 @@ impl Timing {
         }
     }
 
-    pub(super) fn resume(&mut self, figures: Suspended) {
+    pub(super) fn resume(&mut self, figures: TimingFigures) {
         self.weight = 1;
         (self.longest, self.last) = (figures.longest, figures.last);
         (self.total, self.misses) = (figures.total, figures.misses);

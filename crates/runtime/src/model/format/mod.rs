@@ -80,7 +80,7 @@ fn section(to: &mut Writer, tag: [u8; 4], content: impl FnOnce(&mut Writer)) {
     to.u32(crc32fast::hash(&to.bytes[start..]));
 }
 
-/// What a payload of `version` holds. It is well-formed, not yet checked for sense.
+/// The content of a payload of `version`. It is well-formed, not yet checked for sense.
 pub(super) fn decode(version: u32, payload: &[u8]) -> Result<DecoderParts> {
     let mut from = reader(payload);
     match version {
@@ -188,7 +188,7 @@ fn read_section(
     content.at("a section").end()
 }
 
-/// Whether a reader that does not know `tag` may go on without it.
+/// True if a reader that does not know `tag` may go on without it.
 pub(super) fn is_optional(tag: [u8; 4]) -> bool {
     tag[0].is_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! What makes a decoder's outputs of its latents.
+//! Heads: from a decoder's latents to its outputs.
 //!
 //! A kind is one file here: its parameters, their check, their section of the model file, the prepared
 //! form and the arithmetic of a step. It is listed once, below; nothing outside this folder names it
@@ -77,7 +77,7 @@ macro_rules! kinds {
     ($( $(#[$doc:meta])* $file:ident :: $Kind:ident ( $($more:ident),* ) ),+ $(,)?) => {
         $( mod $file; pub use $file::{$Kind, $($more),*}; )+
 
-        /// What makes a decoder's outputs of its latents, with its parameters.
+        /// The step from a decoder's latents to its outputs, with its parameters.
         #[derive(Debug, Clone, Default, PartialEq)]
         #[non_exhaustive]
         pub enum Head {

@@ -40,7 +40,7 @@ pub struct Place {
     pub walk: Vec<f32>,
     /// u, the share that jumps anywhere in a step.
     pub jump: f64,
-    /// What the outputs are in each cell, row-major (cell, output).
+    /// The outputs in each cell, row-major (cell, output).
     pub values: Vec<f64>,
 }
 

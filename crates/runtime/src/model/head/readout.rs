@@ -161,7 +161,7 @@ pub(super) struct PreparedReadout {
     outputs: usize,
     pub(super) columns: usize,
     pub(super) memory_steps: u64,
-    /// What each column begins with: intercept − Φ·centre.
+    /// The start of each column: intercept − Φ·centre.
     pub(super) offsets: Vec<f64>,
     /// (feature, column)
     pub(super) weights: Vec<f64>,

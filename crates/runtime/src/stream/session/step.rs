@@ -247,7 +247,7 @@ impl Session {
         }
         self.holding.judge(&mut status, out);
         if let Some(slew) = &self.slew {
-            // What a policy gives in its place is held to it too.
+            // Outputs that a policy puts in their place are held to it too.
             status |= StepStatus::SLEWED.when(slew.keep(out));
         }
         // The bounds are hard: a limit of change, or where held outputs come to rest, does not go beyond them.
@@ -282,7 +282,7 @@ impl Session {
         }
     }
 
-    /// What comes after a step's estimates: taps, clock, timing, what other threads read.
+    /// The end of a step, after its estimates: taps, clock, timing, and the state that other threads read.
     #[inline(always)]
     fn finish(&mut self, input: &Input<'_>, out: &[f32], start: Option<u64>) {
         if !self.taps.is_empty() {

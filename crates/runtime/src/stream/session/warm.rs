@@ -79,7 +79,7 @@ impl Warmth {
 }
 
 /// The numbers of a session that a step changes.
-struct Before {
+struct Snapshot {
     counters: Counters,
     tick: i64,
     clock_is_set: bool,
@@ -124,7 +124,7 @@ impl Session {
         let (mailbox, published) = (self.mailbox.take(), self.published.take());
         let counted = self.counted.take();
         let mut other = self.running.take_other();
-        let before = self.before();
+        let before = self.snapshot();
         warmth.last.copy_from_slice(self.holding.state().1);
         if let Some(slew) = &self.slew {
             warmth.given.copy_from_slice(slew.state());
@@ -155,8 +155,8 @@ impl Session {
         (self.counted, self.warmth) = (counted, Some(warmth));
     }
 
-    fn before(&self) -> Before {
-        Before {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
             counters: self.counters,
             tick: self.tick,
             clock_is_set: self.clock_is_set,
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    fn put_back(&mut self, before: &Before, last: &[f32]) {
+    fn put_back(&mut self, before: &Snapshot, last: &[f32]) {
         self.counters = before.counters;
         self.tick = before.tick;
         self.clock_is_set = before.clock_is_set;
