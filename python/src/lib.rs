@@ -10,6 +10,7 @@ mod arguments;
 mod arrays;
 mod dataset;
 mod error;
+mod keywords;
 mod look;
 mod mine;
 mod model;
