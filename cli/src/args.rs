@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    adapt, convert, demo, drop, evaluate, export, info, join, mine, monitor, network, serve,
-    simulate, solve, som, sort, stream, sums, train,
+    adapt, convert, decode, demo, drop, evaluate, export, info, join, look, mine, monitor, network,
+    serve, simulate, solve, som, sort, stream, sums, train,
 };
 
 #[derive(Parser)]
@@ -45,12 +45,16 @@ pub(crate) enum Command {
     Drift(simulate::drift::Drift),
     /// Score a model on a recording that it was not trained on
     Evaluate(evaluate::args::Evaluate),
+    /// Decode a whole recording and write the outputs with their times
+    Decode(decode::args::Decode),
     /// Decode a recording, or a live source, step by step in a real-time session; report scores and latency
     Stream(stream::args::Stream),
     /// Run a real-time session and serve a page that shows it
     Monitor(monitor::args::Monitor),
     /// Serve a page that shows recordings, networks, maps and sorters
     Serve(serve::Serve),
+    /// Look at a recording: rates around events, tuning curves, intervals between spikes, quality of units
+    Look(Box<look::args::Look>),
     /// Find frequent episodes: units that fire in the same order, at the same delays, again and again
     Mine(mine::args::Mine),
     /// Join the shards that `betz mine --shard` or `betz network compute --shard` wrote
@@ -82,9 +86,11 @@ impl Command {
             Self::Adapt(args) => adapt::run(args),
             Self::Drift(args) => simulate::drift::run(args),
             Self::Evaluate(args) => evaluate::run(args),
+            Self::Decode(args) => decode::run(args),
             Self::Stream(args) => stream::run(args),
             Self::Monitor(args) => monitor::run(args),
             Self::Serve(args) => serve::run(args),
+            Self::Look(args) => look::run(args),
             Self::Mine(args) => mine::run(args),
             Self::Join(args) => join::run(args),
             Self::Network(command) => network::run(command),

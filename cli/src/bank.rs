@@ -6,6 +6,7 @@ use betz::train::{PRESETS, Preset};
 use betz::{Error, Result};
 use serde::Serialize;
 
+use crate::parse;
 use crate::report;
 
 /// Filters as the JSON names them.
@@ -67,7 +68,7 @@ pub(crate) fn named(bank: &str, filters: &[String], or: &str) -> Result<FilterBa
 fn filter(text: &str) -> Result<Filter> {
     let parsed = text
         .split_once(':')
-        .and_then(|(tau, order)| Some((tau.parse().ok()?, order.parse().ok()?)));
+        .and_then(|(tau, order)| Some((parse::seconds(tau).ok()?, order.parse().ok()?)));
     match parsed {
         Some((tau_seconds, order)) => Ok(Filter { tau_seconds, order }),
         None => Err(Error::argument(format!(
@@ -88,9 +89,8 @@ pub(crate) fn low_pass(text: &str) -> Result<LowPass> {
 
 /// Seconds of `--delay` in whole steps; what was rounded is said on standard error.
 pub(crate) fn delay_steps(text: &str, step_seconds: f64) -> Result<i64> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| Error::argument(format!("--delay: expected seconds or auto, got '{text}'")))?;
+    let seconds = parse::seconds(text)
+        .map_err(|e| Error::argument(format!("--delay: {e}; auto estimates the delay")))?;
     let steps = (seconds / step_seconds).round();
     if !seconds.is_finite() || steps.abs() > 1e15 {
         return Err(Error::argument(format!(

@@ -8,6 +8,7 @@ use betz::{Error, Result};
 
 use crate::common_args::Part;
 use crate::data;
+use crate::parse;
 use crate::report;
 
 /// Refuses `option` for a file that cannot be read in chunks.
@@ -50,7 +51,7 @@ pub(crate) fn open(
         report::count(whole.segments.len() as u128, "segment"),
     ));
     if let Some(list) = &part.segments {
-        let wanted = data::parse_ranges("--segments", list, whole.segments.len())?;
+        let wanted = parse::ranges("--segments", list, whole.segments.len())?;
         let segments = wanted.iter().map(|&i| whole.segments[i]).collect();
         stretches = stretches.with_segments(segments)?;
     }

@@ -3,6 +3,8 @@
 use betz::team::Shard;
 use clap::Args;
 
+use crate::parse::seconds;
+
 /// Options of every command.
 #[derive(Args, Clone)]
 pub(crate) struct Common {
@@ -48,15 +50,15 @@ pub(crate) struct Part {
     /// [default: all]
     #[arg(long, value_name = "LIST")]
     pub(crate) segments: Option<String>,
-    /// Start of the part to use, in seconds [default: 0]
-    #[arg(long, value_name = "SECONDS")]
+    /// Start of the part to use, in seconds or with a unit (90s, 1.5min) [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) from: Option<f64>,
     /// End of the part to use, in seconds [default: the end]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until: Option<f64>,
     /// Longest gap between two behaviour samples that is interpolated, in seconds; longer gaps are
     /// left out [default: no limit]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) max_gap: Option<f64>,
 }
 

@@ -5,12 +5,15 @@ use std::io::Write;
 use std::path::Path;
 
 use betz::model::Decoder;
-use betz::recording::{AlignOptions, Dataset, Recording, SpikeForm, invented_channel_names};
+use betz::recording::{
+    AlignOptions, AlignReport, Dataset, Recording, SpikeForm, invented_channel_names,
+};
 use betz::{Error, Result};
 use betz_interop::{ReadOptions, Report};
 
 use crate::common_args::{Behaviors, Part};
 use crate::files::Kind;
+use crate::parse;
 use crate::report;
 use betz::input_form;
 
@@ -88,13 +91,28 @@ pub(crate) fn default_step(recording: &Recording) -> f64 {
 }
 
 /// The chosen `part` of `recording` on a clock of `step` seconds. Omissions are reported on standard error.
-pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Result<Dataset> {
+pub(crate) fn dataset(recording: Recording, step: f64, part: &Part) -> Result<Dataset> {
+    let (dataset, left_out) = aligned(recording, step, part)?;
+    say_left_out(&left_out);
+    Ok(dataset)
+}
+
+/// [`dataset`], and the omissions of the alignment instead of notes.
+pub(crate) fn aligned(
+    mut recording: Recording,
+    step: f64,
+    part: &Part,
+) -> Result<(Dataset, AlignReport)> {
     if let Some(list) = &part.segments {
-        let wanted = parse_ranges("--segments", list, recording.segments.len())?;
+        let wanted = parse::ranges("--segments", list, recording.segments.len())?;
         recording.segments = wanted.iter().map(|&i| recording.segments[i]).collect();
     }
     check_gap(part)?;
-    let mut dataset = align(&recording, step, part.max_gap)?;
+    let options = AlignOptions {
+        step_seconds: step,
+        max_gap_seconds: part.max_gap,
+    };
+    let (mut dataset, left_out) = recording.align_with(&options)?;
     drop(recording);
     if part.segments.is_some() {
         // Without the spikes of the segments that were not chosen.
@@ -108,7 +126,12 @@ pub(crate) fn dataset(mut recording: Recording, step: f64, part: &Part) -> Resul
         );
         dataset = dataset.between(from, until)?;
     }
-    Ok(dataset)
+    Ok((dataset, left_out))
+}
+
+/// Number of steps of `step` seconds that the whole of `recording` has.
+pub(crate) fn steps_of(recording: &Recording, step: f64) -> usize {
+    (recording.seconds() / step + 1e-6).floor() as usize
 }
 
 /// Refuses a longest gap that is none.
@@ -121,12 +144,7 @@ pub(crate) fn check_gap(part: &Part) -> Result<()> {
     }
 }
 
-fn align(recording: &Recording, step: f64, max_gap: Option<f64>) -> Result<Dataset> {
-    let options = AlignOptions {
-        step_seconds: step,
-        max_gap_seconds: max_gap,
-    };
-    let (dataset, left_out) = recording.align_with(&options)?;
+fn say_left_out(left_out: &AlignReport) {
     for (count, unit, place) in [
         (
             left_out.segments_dropped,
@@ -144,59 +162,6 @@ fn align(recording: &Recording, step: f64, max_gap: Option<f64>) -> Result<Datas
             let left_out = report::count(count as u128, unit);
             eprintln!("left out: {left_out} {place}");
         }
-    }
-    Ok(dataset)
-}
-
-/// Parses an option's `0..800,805` into ascending indices below `count`.
-pub(crate) fn parse_ranges(option: &str, list: &str, count: usize) -> Result<Vec<usize>> {
-    let bad = |item: &str| {
-        Error::argument(format!(
-            "{option}: expected numbers and half-open ranges below {count}, such as 0..800,805; got '{item}'"
-        ))
-    };
-    let number = |text: &str, item: &str| text.trim().parse::<usize>().map_err(|_| bad(item));
-    let mut wanted = Vec::new();
-    for item in list.split(',') {
-        let range = match item.split_once("..") {
-            Some((first, last)) => {
-                let first = if first.trim().is_empty() {
-                    0
-                } else {
-                    number(first, item)?
-                };
-                let last = if last.trim().is_empty() {
-                    count
-                } else {
-                    number(last, item)?
-                };
-                first..last
-            }
-            None => {
-                let one = number(item, item)?;
-                one..one + 1
-            }
-        };
-        if range.is_empty() || range.end > count {
-            return Err(bad(item));
-        }
-        wanted.extend(range);
-    }
-    wanted.sort_unstable();
-    wanted.dedup();
-    Ok(wanted)
-}
-
-/// Two numbers as `LOW,HIGH`.
-pub(crate) fn parse_pair(option: &str, text: &str) -> Result<(f64, f64)> {
-    let parsed = text
-        .split_once(',')
-        .and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
-    match parsed {
-        Some((low, high)) if low <= high => Ok((low, high)),
-        _ => Err(Error::argument(format!(
-            "{option}: expected LOW,HIGH with LOW <= HIGH, got '{text}'"
-        ))),
     }
 }
 
@@ -233,24 +198,48 @@ fn csv_field(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes decoded outputs as CSV: step, its start and its end in seconds, then each output and, where
-/// `dataset` has behaviour (the model's outputs, in its order), its truth. Estimate and truth belong to
-/// the step's end: what a session emits when the step is over, and the behaviour at that moment.
+/// Columns of a table of decoded outputs besides step, start, end and the outputs.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns {
+    /// The number of each step's segment.
+    pub(crate) segment: bool,
+    /// The true value of each output.
+    pub(crate) truth: bool,
+}
+
+/// A row of a table of decoded outputs.
+pub(crate) struct OutputsRow<'a> {
+    pub(crate) step: i64,
+    /// Written if present.
+    pub(crate) segment: Option<usize>,
+    pub(crate) estimate: &'a [f32],
+    /// Written if present.
+    pub(crate) truth: Option<&'a [f32]>,
+}
+
+/// Writes decoded outputs as CSV: step, its start and its end in seconds, then each output and, if `dataset` has
+/// behaviour (the model's outputs, in its order), its truth. Estimate and truth belong to the step's end: the output of
+/// a session when the step is over, and the behaviour at that moment.
 pub(crate) fn write_outputs(
     path: &Path,
     model: &Decoder,
     dataset: &Dataset,
     decoded: &[f32],
+    columns: Columns,
 ) -> Result<()> {
-    let truth = (!dataset.outputs.is_empty()).then_some(&dataset.behavior);
     betz::file::write_atomically(path, |file| {
-        write_outputs_header(file, model, truth.is_some())?;
+        write_outputs_header(file, model, columns)?;
         let width = model.outputs().len();
-        for segment in &dataset.segments {
+        for (number, segment) in dataset.segments.iter().enumerate() {
             for step in segment.start..segment.stop {
-                let row = step as usize * width..(step + 1) as usize * width;
-                let truth = truth.map(|truth| &truth[row.clone()]);
-                write_outputs_row(file, dataset.step_seconds, step, &decoded[row], truth)?;
+                let values = step as usize * width..(step + 1) as usize * width;
+                let row = OutputsRow {
+                    step,
+                    segment: columns.segment.then_some(number),
+                    estimate: &decoded[values.clone()],
+                    truth: columns.truth.then(|| &dataset.behavior[values]),
+                };
+                write_outputs_row(file, dataset.step_seconds, &row)?;
             }
         }
         Ok(())
@@ -261,12 +250,15 @@ pub(crate) fn write_outputs(
 pub(crate) fn write_outputs_header(
     to: &mut impl Write,
     model: &Decoder,
-    truth: bool,
+    columns: Columns,
 ) -> std::io::Result<()> {
     write!(to, "step,start_seconds,end_seconds")?;
+    if columns.segment {
+        write!(to, ",segment")?;
+    }
     for output in model.outputs() {
         write!(to, ",{}", csv_field(&output.name))?;
-        if truth {
+        if columns.truth {
             write!(to, ",{}", csv_field(&format!("{}_true", output.name)))?;
         }
     }
@@ -277,15 +269,17 @@ pub(crate) fn write_outputs_header(
 pub(crate) fn write_outputs_row(
     to: &mut impl Write,
     step_seconds: f64,
-    step: i64,
-    estimate: &[f32],
-    truth: Option<&[f32]>,
+    row: &OutputsRow<'_>,
 ) -> std::io::Result<()> {
+    let step = row.step;
     let [start, end] = [step, step + 1].map(|s| s as f64 * step_seconds);
     write!(to, "{step},{start},{end}")?;
-    for (o, estimate) in estimate.iter().enumerate() {
+    if let Some(segment) = row.segment {
+        write!(to, ",{segment}")?;
+    }
+    for (o, estimate) in row.estimate.iter().enumerate() {
         write!(to, ",{estimate}")?;
-        if let Some(truth) = truth {
+        if let Some(truth) = row.truth {
             write!(to, ",{}", truth[o])?;
         }
     }
@@ -300,20 +294,5 @@ mod tests {
     fn a_name_stays_one_field() {
         assert_eq!(csv_field("x"), "x");
         assert_eq!(csv_field("x, \"left\""), "\"x, \"\"left\"\"\"");
-    }
-
-    #[test]
-    fn ranges_are_half_open_and_checked() {
-        assert_eq!(
-            parse_ranges("--segments", "0..3,5", 6).unwrap(),
-            [0, 1, 2, 5]
-        );
-        assert_eq!(parse_ranges("--segments", "4..", 6).unwrap(), [4, 5]);
-        for bad in ["6", "2..2", "a", "0..7", "-1", ""] {
-            assert!(
-                parse_ranges("--segments", bad, 6).is_err(),
-                "{bad} was accepted"
-            );
-        }
     }
 }

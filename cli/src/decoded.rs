@@ -1,28 +1,82 @@
-//! Decoded outputs, as a table or in an NWB file together with their recording.
+//! Decoded outputs: of a whole recording, as a table, as arrays, or in an NWB file together with their recording.
 
 use std::path::Path;
 
-use betz::model::Decoder;
+use betz::device::Device;
+use betz::model::{self, Decoder};
+use betz::recording::arrays::{self, Array};
 use betz::recording::{Dataset, Recording};
 use betz::{Error, Result};
 use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 
-use crate::common_args::Behaviors;
-use crate::data;
-use crate::files::Kind;
+use crate::common_args::{Behaviors, Part};
+use crate::data::{self, Columns};
+use crate::device;
+use crate::files::{DECODED, Kind, is_stream};
 
 /// True if `path` ends in .nwb.
 pub(super) fn is_nwb(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("nwb"))
+    ends_in(path, "nwb")
 }
 
-/// The kind of file for decoded outputs at `path`: a table, or NWB.
+fn ends_in(path: &Path, wanted: &str) -> bool {
+    path.extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case(wanted))
+}
+
+/// The kind of file for decoded outputs at `path`: NWB, arrays, or a table.
 pub(super) fn kind(path: Option<&Path>) -> Kind {
-    match path.is_some_and(is_nwb) {
-        true => Kind::Nwb,
-        false => data::OUTPUTS,
+    match path {
+        Some(path) if is_nwb(path) => Kind::Nwb,
+        Some(path) if ends_in(path, "npz") => Kind::Decoded,
+        _ => data::OUTPUTS,
     }
+}
+
+/// True if decoded outputs at `path` are a table, which is written row by row.
+pub(super) fn is_table(path: &Path) -> bool {
+    matches!(kind(Some(path)), Kind::Table(_))
+}
+
+/// [`kind`] of a file whose ending must tell it.
+pub(super) fn checked_kind(path: &Path) -> Result<Kind> {
+    let kind = kind(Some(path));
+    if is_table(path) && !ends_in(path, "csv") && !is_stream(path) {
+        return Err(Error::argument(format!(
+            "--out: expected a file ending in .csv, .npz or .nwb, got {}",
+            path.display()
+        )));
+    }
+    Ok(kind)
+}
+
+/// The outputs of a recording at every step inside its segments.
+pub(super) struct Whole {
+    /// The recording without behaviour on the model's clock.
+    pub(super) dataset: Dataset,
+    /// (steps, outputs) row-major, NaN outside segments.
+    pub(super) estimates: Vec<f32>,
+    /// The device that decoded.
+    pub(super) device: String,
+}
+
+/// Decodes `part` of `recording`, which has no behaviour and `model`'s channels: every step inside a segment.
+pub(super) fn whole(
+    device: &Device,
+    model: &Decoder,
+    recording: Recording,
+    part: &Part,
+) -> Result<Whole> {
+    let dataset = data::dataset(recording, model.step_seconds(), part)?;
+    let values = dataset.steps as u128 * model.outputs().len() as u128;
+    betz::memory::plan("the decoded outputs", values * 4)?;
+    let decoded = model::decode_on(device, model, &dataset)?;
+    device::note_fallback(&decoded.ran, "decoding");
+    Ok(Whole {
+        dataset,
+        estimates: decoded.estimates,
+        device: decoded.ran.device,
+    })
 }
 
 /// `estimates` of `model` for the steps of `dataset`, as a series: one for the end of each step inside a segment.
@@ -108,25 +162,39 @@ fn begun(out: &Path, recording: &Path, session: Option<Session>) -> Result<Sessi
     })
 }
 
-/// Where a model's outputs come from and go to.
+/// The files of decoded outputs: where they come from and go to.
 pub(super) struct Outputs<'a> {
     pub(super) out: &'a Path,
     pub(super) recording: &'a Path,
     pub(super) behavior: &'a Behaviors,
     pub(super) model: &'a Path,
+    /// A table has the number of each step's segment.
+    pub(super) segments: bool,
 }
 
 impl Outputs<'_> {
-    /// Writes `estimates` of `model` for `dataset`: as a table, or into an NWB file beside the whole recording.
+    /// Writes `estimates` of `model` for `dataset`: as a table, as arrays, or into an NWB file with the whole
+    /// recording.
     pub(super) fn write(
         &self,
         model: &Decoder,
         dataset: &Dataset,
         estimates: &[f32],
     ) -> Result<()> {
-        if !is_nwb(self.out) {
-            return data::write_outputs(self.out, model, dataset, estimates);
+        match kind(Some(self.out)) {
+            Kind::Nwb => self.write_nwb(model, dataset, estimates),
+            Kind::Decoded => self.write_npz(model, dataset, estimates),
+            _ => {
+                let columns = Columns {
+                    segment: self.segments,
+                    truth: !dataset.outputs.is_empty(),
+                };
+                data::write_outputs(self.out, model, dataset, estimates, columns)
+            }
         }
+    }
+
+    fn write_nwb(&self, model: &Decoder, dataset: &Dataset, estimates: &[f32]) -> Result<()> {
         let (recording, read) = data::read_again(self.recording, self.behavior)?;
         let session = said(
             self.recording,
@@ -143,4 +211,60 @@ impl Outputs<'_> {
         options.decoded = Some(series(self.model, model, dataset, estimates));
         nwb::write(&recording, self.out, &options)
     }
+
+    /// Arrays with a row for each step inside a segment.
+    fn write_npz(&self, model: &Decoder, dataset: &Dataset, estimates: &[f32]) -> Result<()> {
+        let width = model.outputs().len();
+        let (mut steps, mut segments) = (Vec::new(), Vec::new());
+        let (mut decoded, mut truth) = (Vec::new(), Vec::new());
+        for (number, segment) in dataset.segments.iter().enumerate() {
+            for step in segment.start..segment.stop {
+                steps.push(step);
+                segments.push(number as i64);
+                let row = step as usize * width..(step as usize + 1) * width;
+                decoded.extend_from_slice(&estimates[row.clone()]);
+                if !dataset.outputs.is_empty() {
+                    truth.extend_from_slice(&dataset.behavior[row]);
+                }
+            }
+        }
+        let ends: Vec<f64> = (steps.iter())
+            .map(|step| (step + 1) as f64 * dataset.step_seconds)
+            .collect();
+        let [names, units] = [
+            model.outputs().iter().map(|o| o.name.clone()).collect(),
+            model.outputs().iter().map(|o| o.unit.clone()).collect(),
+        ] as [Vec<String>; 2];
+        let meta = [format!(
+            "{DECODED}{}, \"recording\": {}, \"decoder\": \"{}\"}}",
+            json_text(self.model),
+            json_text(self.recording),
+            model.kind()
+        )];
+        let rows = [steps.len()];
+        let values = [steps.len(), width];
+        let mut list = vec![
+            ("meta", Array::Text(&[], &meta)),
+            ("outputs", Array::F32(&values, &decoded)),
+            ("times", Array::F64(&rows, &ends)),
+            ("steps", Array::I64(&rows, &steps)),
+            ("segments", Array::I64(&rows, &segments)),
+            (
+                "step_seconds",
+                Array::F64(&[], std::slice::from_ref(&dataset.step_seconds)),
+            ),
+            ("output_names", Array::Text(&values[1..], &names)),
+            ("output_units", Array::Text(&values[1..], &units)),
+        ];
+        if !dataset.outputs.is_empty() {
+            list.push(("truth", Array::F32(&values, &truth)));
+        }
+        arrays::write(self.out, &list)
+    }
+}
+
+/// The name of a file as a string of JSON.
+fn json_text(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    serde_json::Value::from(name).to_string()
 }

@@ -21,6 +21,8 @@ pub(crate) const DRAWN_PNG: &str = "drawn by betz";
 pub(crate) const CHAINS: &str = "# Chains embedded among ";
 /// First words of a file of candidates.
 pub(crate) const CANDIDATES: &str = "# Candidates of size ";
+/// First words of the description inside decoded outputs as `.npz`.
+pub(crate) const DECODED: &str = "{\"decoded_by\": ";
 /// Ending of partial results.
 const PARTIAL: &str = ".partial";
 /// Note inside a partial result.
@@ -47,6 +49,8 @@ pub(crate) enum Kind {
     SimulatedEvents,
     /// A table as CSV whose first line begins with one of these.
     Table(&'static [&'static str]),
+    /// Decoded outputs as `.npz`.
+    Decoded,
     /// Chains, one per line.
     Chains,
     /// A graph as DOT or GraphML.
@@ -97,6 +101,7 @@ impl Kind {
             | Self::Simulated
             | Self::Map
             | Self::Sorted
+            | Self::Decoded
             | Self::Weights
             | Self::GraphMeasures => &["npz"],
             Self::SimulatedEvents => &["csv"],
@@ -117,6 +122,7 @@ impl Kind {
             // IR version 9, producer "betz".
             Self::Onnx => begins("\x08\x09\x12\x04betz"),
             Self::Simulated => meta_begins(path, "{\"source\": \"betz "),
+            Self::Decoded => meta_begins(path, DECODED),
             Self::Weights => meta_begins(path, "{\"weights_of\": "),
             Self::Network => meta_begins(path, "{\"kind\":\"network\","),
             Self::GraphMeasures => meta_begins(path, "{\"graph_of\":"),

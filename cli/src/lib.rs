@@ -18,6 +18,7 @@ mod decoded;
 mod device;
 mod files;
 mod page;
+mod parse;
 mod rates;
 mod replay;
 mod report;

@@ -11,6 +11,7 @@ use betz::{Error, Result};
 use serde::Serialize;
 
 use crate::files::{Files, Kind};
+use crate::parse;
 use crate::report::{self, Outcome};
 
 #[derive(Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Drop {
     /// Model file, trained with --retain
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Channels to remove: names or numbers, separated by commas
+    /// Channels to remove: names, numbers and half-open ranges such as 3,7..9
     #[arg(long, value_name = "LIST")]
     pub(crate) channels: String,
     /// Model file to write; it stores the same sums
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Drop) -> Result<()> {
         .writes("--out", &args.out, Kind::Model)?;
     let model = Decoder::load(&args.model)?;
     let at = |e: Error| e.at(args.model.display());
-    let channels = channels(&args.channels, model.channel_names())?;
+    let channels = parse::channels("--channels", &args.channels, model.channel_names())?;
     let retained = StoredStatistics::read(&model).map_err(at)?;
     let started = Instant::now();
     let remover = Remover::new(&model, &retained).map_err(at)?;
@@ -76,42 +77,5 @@ impl Outcome for RemovalReport {
             1e3 * self.factor_seconds,
             1e3 * self.seconds
         ))
-    }
-}
-
-/// Channels by name or number; a name goes first where both are possible.
-fn channels(list: &str, names: &[String]) -> Result<Vec<usize>> {
-    let one = |item: &str| {
-        let by_name = names.iter().position(|name| name == item);
-        let by_number = || item.parse().ok().filter(|&n: &usize| n < names.len());
-        by_name.or_else(by_number).ok_or_else(|| {
-            Error::argument(format!(
-                "--channels: expected names of the model's channels or numbers below {}, got '{item}'",
-                names.len()
-            ))
-        })
-    };
-    let mut channels: Vec<usize> = Vec::new();
-    for item in list.split(',') {
-        let channel = one(item.trim())?;
-        if !channels.contains(&channel) {
-            channels.push(channel);
-        }
-    }
-    Ok(channels)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn channels_go_by_name_or_number() {
-        let names = ["7".to_owned(), "left".to_owned(), "right".to_owned()];
-        assert_eq!(channels("left, 2,7", &names).unwrap(), [1, 2, 0]);
-        assert_eq!(channels("2,left,right,1", &names).unwrap(), [2, 1]);
-        for bad in ["", "3", "left,,right", "up", "-1"] {
-            assert!(channels(bad, &names).is_err(), "{bad} was accepted");
-        }
     }
 }

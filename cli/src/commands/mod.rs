@@ -2,12 +2,14 @@
 
 pub(crate) mod adapt;
 pub(crate) mod convert;
+pub(crate) mod decode;
 pub(crate) mod demo;
 pub(crate) mod drop;
 pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod info;
 pub(crate) mod join;
+pub(crate) mod look;
 pub(crate) mod mine;
 pub(crate) mod monitor;
 pub(crate) mod network;

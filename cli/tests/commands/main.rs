@@ -5,10 +5,12 @@
 
 mod adapt;
 mod convert;
+mod decode;
 mod fixtures;
 mod guide;
 mod kinds;
 mod long;
+mod look;
 mod mining;
 mod monitor;
 mod network;

@@ -53,7 +53,7 @@ pub struct Intervals {
     pub lv: Vec<f64>,
 }
 
-/// Sums over the intervals of one channel.
+/// Sums over the intervals of one channel, in ticks.
 #[derive(Default)]
 struct Sums {
     n: f64,
@@ -121,13 +121,14 @@ pub fn intervals(
                 true => found.counts[p * bins + bin] += n as u64,
                 false => found.longer[p] += n as u64,
             }
-            let seconds = ticks as f64 * recording.tick_seconds;
+            // In ticks: whole numbers add up without rounding.
+            let ticks = ticks as f64;
             sums.n += n;
-            sums.sum += n * seconds;
-            sums.square += n * seconds * seconds;
+            sums.sum += n * ticks;
+            sums.square += n * ticks * ticks;
         });
         let mean = sums.sum / sums.n;
-        found.mean_seconds.push(mean);
+        found.mean_seconds.push(mean * recording.tick_seconds);
         found.cv.push(match sums.n >= 2.0 {
             true => (sums.square / sums.n - mean * mean).max(0.0).sqrt() / mean,
             false => f64::NAN,

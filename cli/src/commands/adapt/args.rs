@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::common_args::{Common, Part};
+use crate::parse::seconds;
 
 #[derive(Args)]
 #[command(
@@ -23,7 +24,7 @@ pub(crate) struct Adapt {
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
     /// Half-life of what was learned, in seconds of labelled time. inf: nothing is forgotten
-    #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 120.0)]
     pub(crate) half_life: f64,
     /// Number of trials from one candidate model to the next, and on which a candidate is scored
     /// before it may take over
@@ -39,7 +40,7 @@ pub(crate) struct Adapt {
     /// Number of trials that share a row of the table
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) window: usize,
-    /// Shuffle the labels of these trials (FIRST..LAST), to test how adaptation copes with wrong
+    /// Shuffle the labels of these trials, a half-open range such as 3..9, to test how adaptation copes with wrong
     /// labels
     #[arg(long, value_name = "RANGE")]
     pub(crate) shuffle_labels: Option<String>,

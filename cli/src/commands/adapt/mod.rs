@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
+use crate::parse;
 use crate::report::{self, Bar, Outcome, Table};
 use args::Adapt;
 
@@ -158,14 +159,12 @@ fn shuffled(args: &Adapt, trials: usize) -> Result<Vec<usize>> {
     let Some(text) = &args.shuffle_labels else {
         return Ok(label_of);
     };
-    let range = text
-        .split_once("..")
-        .and_then(|(a, b)| Some(a.trim().parse::<usize>().ok()?..b.trim().parse::<usize>().ok()?));
-    let Some(some) = range.and_then(|range| label_of.get_mut(range)) else {
+    let Some(range) = parse::range(text, trials) else {
         return Err(Error::argument(format!(
-            "--shuffle-labels: expected FIRST..LAST within the {trials} trials, got '{text}'"
+            "--shuffle-labels: expected a half-open range of trials below {trials}, such as 3..9, got '{text}'"
         )));
     };
+    let some = &mut label_of[range];
     some.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(args.seed));
     Ok(label_of)
 }

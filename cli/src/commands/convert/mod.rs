@@ -4,7 +4,7 @@ pub(crate) mod args;
 
 use std::path::Path;
 
-use betz::model::{self, Decoder};
+use betz::model::Decoder;
 use betz::recording::{Recording, Stretches};
 use betz::{Error, Result, input_form};
 use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
@@ -183,15 +183,13 @@ fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<DecodedO
         meta: None,
     };
     let seen = seen.with_channels(model.channel_names()).map_err(at)?;
-    let dataset = data::dataset(seen, model.step_seconds(), &Part::default()).map_err(at)?;
-    let width = model.outputs().len();
-    betz::memory::plan(
-        "the decoded outputs",
-        dataset.steps as u128 * width as u128 * 4,
-    )?;
-    let decoded = model::decode_on(&device, &model, &dataset)?;
-    device::note_fallback(&decoded.ran, "decoding");
-    Ok(decoded::series(path, &model, &dataset, &decoded.estimates))
+    let decoded = decoded::whole(&device, &model, seen, &Part::default()).map_err(at)?;
+    Ok(decoded::series(
+        path,
+        &model,
+        &decoded.dataset,
+        &decoded.estimates,
+    ))
 }
 
 fn told(

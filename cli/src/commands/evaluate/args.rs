@@ -32,8 +32,8 @@ pub(crate) struct Evaluate {
     )]
     pub(crate) moving: Option<f64>,
     /// Write true and decoded outputs to this file: .csv (step, start_seconds, end_seconds, then
-    /// each output and its truth, both at the step's end), or .nwb (the recording with the decoded
-    /// outputs)
+    /// each output and its truth, both at the step's end), .npz (the same as arrays), or .nwb (the
+    /// recording with the decoded outputs). `betz decode` also writes steps without behaviour
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Draw truth and decoded outputs, their error, a scatter plot and scores per trial (.svg)

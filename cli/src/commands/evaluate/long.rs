@@ -50,16 +50,20 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
             let mut found = None;
             let written = betz::file::write_atomically(path, |file| {
                 let mut to = BufWriter::new(file);
-                data::write_outputs_header(&mut to, model, true)?;
+                let columns = data::Columns {
+                    segment: false,
+                    truth: true,
+                };
+                data::write_outputs_header(&mut to, model, columns)?;
                 let mut each = |row: Decoded<'_>| {
-                    data::write_outputs_row(
-                        &mut to,
-                        outline.step_seconds,
-                        row.step,
-                        row.estimate,
-                        Some(row.truth),
-                    )
-                    .map_err(|e| Error::io("writing", path, &e))
+                    let row = data::OutputsRow {
+                        step: row.step,
+                        segment: None,
+                        estimate: row.estimate,
+                        truth: Some(row.truth),
+                    };
+                    data::write_outputs_row(&mut to, outline.step_seconds, &row)
+                        .map_err(|e| Error::io("writing", path, &e))
                 };
                 found = Some(run(&mut each));
                 match &found {

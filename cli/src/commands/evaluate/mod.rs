@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     let model = Decoder::load(&args.model)?;
     decoded_file::check(out, &args.recording)?;
     if let Some(memory) = args.memory {
-        if let Some(path) = out.filter(|path| decoded_file::is_nwb(path)) {
+        if let Some(path) = out.filter(|path| !decoded_file::is_table(path)) {
             return Err(Error::argument(format!(
                 "--out {}: expected .csv with --memory, which never has the whole recording",
                 path.display()
@@ -129,6 +129,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             recording: &args.recording,
             behavior: &args.part.behavior,
             model: &args.model,
+            segments: false,
         };
         outputs.write(&model, &dataset, &decoded.estimates)?;
     }

@@ -6,6 +6,7 @@ use betz::team::Shard;
 use clap::Args;
 
 use crate::common_args::{Common, memory_size, shard};
+use crate::parse::seconds;
 
 /// Arguments of `betz mine`.
 #[derive(Args)]
@@ -90,7 +91,7 @@ pub struct Mine {
     pub(crate) replay: Option<f64>,
     /// With --replay: length of the window that is mined, in seconds. It is mined again four times
     /// per window; silence between trials does not count
-    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 20.0)]
     pub(crate) window: f64,
     #[command(flatten)]
     pub(crate) chance: Chance,
@@ -107,7 +108,7 @@ pub(crate) struct Chance {
     pub(crate) surrogates: Option<u32>,
     /// Move each event of a surrogate at random by up to this many seconds [default: four times the
     /// longest delay of the tested episodes]
-    #[arg(long, value_name = "SECONDS", requires = "surrogates")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "surrogates")]
     pub(crate) dither: Option<f64>,
     /// Make surrogates by shuffling each symbol's intervals between spikes, instead of moving
     /// events

@@ -8,7 +8,7 @@ use betz::{Error, Result};
 
 use super::args::Mine;
 use super::listed::given;
-use crate::data;
+use crate::parse;
 use crate::report::Bar;
 
 /// Most bytes that one event of a chunk takes while it is read, moved and indexed.
@@ -80,7 +80,7 @@ pub(super) fn count_wanted(
 /// The intervals of the command line, on `clock`.
 pub(super) fn parse_intervals(texts: &[String], clock: Clock) -> Result<Vec<Interval>> {
     let interval = |text: &String| {
-        let (low, high) = data::parse_pair("--interval", text)?;
+        let (low, high) = parse::seconds_pair("--interval", text)?;
         Interval::from_seconds(low, high, clock).map_err(|e| e.at("--interval"))
     };
     texts.iter().map(interval).collect()

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::common_args::{Common, Part};
 use crate::page::Page;
+use crate::parse::microseconds;
 
 #[derive(Args)]
 #[command(
@@ -47,7 +48,7 @@ pub(crate) struct Monitor {
     pub(crate) repeat: bool,
     /// Deadline of one step in microseconds; slower steps are marked, and their surroundings are
     /// kept
-    #[arg(long, value_name = "US", default_value_t = 1000.0)]
+    #[arg(long, value_name = "US", value_parser = microseconds, default_value_t = 1000.0)]
     pub(crate) deadline: f64,
     /// Model file that the page may swap in; repeat for several. Needs --control
     #[arg(long, value_name = "MODEL", requires = "control")]

@@ -13,8 +13,8 @@ use serde_json::json;
 
 use super::args::Monitor as Arguments;
 use crate::commands::simulate;
-use crate::data;
 use crate::page::{LOOK, announce, options, rest};
+use crate::parse;
 use crate::report::{self, Bar, UntilInterrupted, number};
 
 /// Most channels of a page: of larger networks every so many neurons are shown.
@@ -110,7 +110,7 @@ impl ReadyNetwork {
     fn new(asked: NetworkRequest, network: &Network, listed: Option<&str>) -> Result<Self> {
         let all = network.neurons();
         let traced = match listed {
-            Some(list) => data::parse_ranges("--trace", list, all as usize)?,
+            Some(list) => parse::ranges("--trace", list, all as usize)?,
             None => first_with_potential(network),
         };
         if traced.len() > MOST_TRACED {

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use crate::common_args::{Common, memory_size, shard};
+use crate::parse::{positive_seconds, seconds_with_unit};
 
 #[derive(Subcommand)]
 pub(crate) enum NetworkCommand {
@@ -30,43 +31,14 @@ pub(crate) enum Span {
 
 /// `200` (samples), `2s`, `50ms`, `1.5min`.
 pub(crate) fn span(text: &str) -> Result<Span, String> {
-    let expected =
-        || format!("expected a whole number of samples or a time such as 2s or 50ms, got {text:?}");
-    let text_of = text.trim();
-    let unit = text_of
-        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | 'e' | '-' | '+'))
-        .unwrap_or(text_of.len());
-    let (number, unit) = text_of.split_at(unit);
-    let a_second = match unit.trim() {
-        "" => return number.parse().map(Span::Samples).map_err(|_| expected()),
-        "us" | "µs" => 1e6,
-        "ms" => 1e3,
-        "s" => 1.0,
-        "min" => 1.0 / 60.0,
-        _ => return Err(expected()),
-    };
-    // Divided, not multiplied: 50ms is then the number that 0.05 is.
-    let seconds = number.parse::<f64>().map_err(|_| expected())? / a_second;
-    if !(seconds > 0.0 && seconds.is_finite()) {
-        return Err(expected());
+    if let Ok(samples) = text.trim().parse() {
+        return Ok(Span::Samples(samples));
     }
-    Ok(Span::Seconds(seconds))
-}
-
-/// A time with its unit, or a number of seconds.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    let expected = || format!("expected a time such as 50ms or 0.05, got {text:?}");
-    let plain = text.trim().parse::<f64>().ok();
-    let seconds = match (plain, span(text)) {
-        (Some(seconds), _) => seconds,
-        (None, Ok(Span::Seconds(seconds))) => seconds,
-        _ => return Err(expected()),
-    };
-    if seconds > 0.0 && seconds.is_finite() {
-        Ok(seconds)
-    } else {
-        Err(expected())
-    }
+    (seconds_with_unit(text).filter(|seconds| *seconds > 0.0))
+        .map(Span::Seconds)
+        .ok_or_else(|| {
+            format!("expected a whole number of samples or a time such as 2s or 50ms, got {text:?}")
+        })
 }
 
 /// A count that may be written as 1e9.
@@ -176,16 +148,16 @@ pub(crate) struct From {
     #[arg(long, value_name = "NAME", default_value = "signal")]
     pub(crate) signal: String,
     /// Time between samples, such as 0.1 or 100ms, if the file does not give it
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = positive_seconds)]
     pub(crate) sample_seconds: Option<f64>,
     /// Length of the bins in which a recording's spikes are counted, such as 50ms; bins restart
     /// with every trial
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = positive_seconds)]
     pub(crate) bin: Option<f64>,
     /// Read INPUT as raw frames: one byte per pixel, H rows of W pixels
     #[arg(long, value_name = "H,W", value_parser = frame)]
     pub(crate) frames: Option<(usize, usize)>,
-    /// Nodes to use: numbers from 0, ranges such as 3-9, or names, separated by commas [default:
+    /// Nodes to use: numbers from 0, half-open ranges such as 3..10, or names, separated by commas [default:
     /// all]
     #[arg(long, value_name = "LIST", conflicts_with = "region")]
     pub(crate) nodes: Option<String>,
@@ -236,7 +208,7 @@ pub(crate) struct Edges {
     #[arg(long, value_name = "N|TIME", value_parser = span)]
     pub(crate) lags: Option<Span>,
     /// Largest time between spikes that count as together for --measure sttc, such as 5ms
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = positive_seconds)]
     pub(crate) reach: Option<f64>,
     /// Number of consecutive windows that a pair must be near for --measure distance
     #[arg(long, value_name = "N")]
@@ -417,8 +389,6 @@ mod tests {
         for text in ["", "s", "2.5", "-1s", "0s", "2h", "nans", "1e999s", "-3"] {
             assert!(span(text).is_err(), "{text}");
         }
-        assert_eq!((seconds("0.05"), seconds("50ms")), (Ok(0.05), Ok(0.05)));
-        assert!(seconds("0").is_err() && seconds("x").is_err());
         assert_eq!((many("1e9"), many("12")), (Ok(1_000_000_000), Ok(12)));
         assert_eq!(frame("130, 172"), Ok((130, 172)));
         assert!(frame("130").is_err() && frame("0,5").is_err() && frame("1,2,3").is_err());

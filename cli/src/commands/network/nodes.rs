@@ -1,12 +1,15 @@
 //! `--nodes` and `--region`: some of an input's nodes alone.
 
+use std::ops::Range;
 use std::path::Path;
 
 use betz::recording::arrays::{Values, read_npy};
 use betz::{Error, Result};
 
-/// The nodes that `list` has, ascending, none twice: numbers from 0 (`3`), ranges with both ends
-/// (`3-9`), and names, separated by commas. A name goes before a number.
+use crate::parse;
+
+/// The nodes that `list` has, ascending, none twice: numbers from 0 (`3`), half-open ranges
+/// (`3..10`, or `3-9` with both ends), and names, separated by commas. A name goes before a number.
 ///
 /// # Errors
 /// What of the list there is not.
@@ -70,24 +73,23 @@ fn listed<'a>(
             kept[at] = true;
             continue;
         }
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            digits.then(|| text.parse::<usize>().ok()).flatten()
-        };
-        let range = match part.split_once('-') {
-            Some((first, last)) => number(first).zip(number(last)),
-            None => number(part).map(|n| (n, n)),
-        };
-        let Some((first, last)) = range.filter(|(first, last)| first <= last && *last < nodes)
-        else {
+        let Some(range) = parse::range(part, nodes).or_else(|| with_both_ends(part, nodes)) else {
             let or_names = if names.is_some() { ", or names" } else { "" };
             return Err(Error::argument(format!(
-                "expected numbers below {nodes}, ranges such as 3-9{or_names}, got {part:?}"
+                "expected numbers below {nodes}, half-open ranges such as 3..10{or_names}, got {part:?}"
             )));
         };
-        kept[first..=last].fill(true);
+        kept[range].fill(true);
     }
     Ok((0..nodes).filter(|n| kept[*n]).collect())
+}
+
+/// A range with both ends, `3-9`: the spelling of earlier versions.
+fn with_both_ends(part: &str, nodes: usize) -> Option<Range<usize>> {
+    let (first, last) = part.split_once('-')?;
+    let one = |text: &str| parse::range(text, nodes).filter(|range| range.len() == 1);
+    let (first, last) = (one(first)?.start, one(last)?.end);
+    (first < last).then_some(first..last)
 }
 
 /// The samples of `kept` of `nodes` nodes.
@@ -116,6 +118,7 @@ mod tests {
         let chosen = |list: &str| chosen(list, 3, Some(&names));
         assert_eq!(chosen("2, 0").unwrap(), [0, 2]);
         assert_eq!(chosen("0-1,1-2,2").unwrap(), [0, 1, 2]);
+        assert_eq!(chosen("1..3").unwrap(), [1, 2]);
         // A name that looks like something else is a name.
         assert_eq!(chosen("7,c-d").unwrap(), [1, 2]);
         assert_eq!(chosen("a b").unwrap(), [0]);
@@ -124,6 +127,8 @@ mod tests {
             "3",
             "2-3",
             "2-1",
+            "0..4",
+            "0..2-3",
             "-1",
             "+1",
             "x",

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::drift::Drift;
 use crate::common_args::{Common, memory_size};
+use crate::parse::seconds;
 
 #[derive(Args)]
 #[command(
@@ -32,10 +33,10 @@ pub(crate) struct Simulate {
     pub(crate) neurons: Option<usize>,
     /// Length of the recording in seconds [default: 100; --sym26: 60; the paper's spiking networks:
     /// 10, models: 1]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
     /// Length of one tick in seconds [default: 0.00025; networks with chains: 0.00001]
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["spiking", "loop"])]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["spiking", "loop"])]
     pub(crate) tick: Option<f64>,
     /// Draw a spiking network's last 250 ms (spikes, rates, potentials of --trace), or the cursor's
     /// last paths and the time of each trial of a closed loop's first repeat (.svg)
@@ -70,7 +71,7 @@ pub(crate) struct Population {
     /// Length of the test recording in seconds
     #[arg(
         long,
-        value_name = "SECONDS",
+        value_name = "SECONDS", value_parser = seconds,
         default_value_t = 10.0,
         conflicts_with_all = ["net", "spiking", "loop"]
     )]
@@ -164,7 +165,7 @@ pub(crate) struct Spiking {
     #[arg(long, value_name = "WHOSE", requires = "spiking", conflicts_with_all = ["model", "spec"])]
     pub(crate) compat: Option<Compat>,
     /// Time in seconds to simulate before rates are measured [default: 0]
-    #[arg(long, value_name = "SECONDS", requires = "spiking")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "spiking")]
     pub(crate) settle: Option<f64>,
     /// Number of threads that share the neurons on the CPU; spikes do not depend on it [default: 1;
     /// from 5,000 neurons on, all processors]
@@ -269,10 +270,10 @@ pub(crate) struct ClosedLoop {
     )]
     pub(crate) reaches: usize,
     /// Delay of the user's visual feedback in seconds [default: 0.2]
-    #[arg(long, value_name = "SECONDS", requires = "closed_loop")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "closed_loop")]
     pub(crate) feedback_delay: Option<f64>,
     /// Length of one bin of counts and one decoder step, in seconds [default: 0.025]
-    #[arg(long, value_name = "SECONDS", requires = "closed_loop")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "closed_loop")]
     pub(crate) bin: Option<f64>,
     /// User, units, task and faults as JSON (docs/closed-loop.md); options override it
     #[arg(long, value_name = "FILE", requires = "closed_loop")]

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::args::{Chains, Simulate};
 use super::recording_file::RecordingFile;
-use crate::data;
 use crate::files::{CHAINS, Files, Kind, hash_of, is_csv, told_of};
+use crate::parse;
 use crate::report::{self, Bar, Outcome};
 
 /// Length of a network's recording unless told otherwise.
@@ -118,7 +118,7 @@ fn config(args: &Simulate) -> Result<NetworkConfig> {
     config.basal_hz = asked.rate.unwrap_or(config.basal_hz);
     config.connection = asked.connection.unwrap_or(config.connection);
     if let Some(text) = &asked.delay {
-        config.delay_seconds = data::parse_pair("--delay", text)?;
+        config.delay_seconds = parse::seconds_pair("--delay", text)?;
     }
     if let Some(text) = &asked.chains {
         config.chain_lengths = lengths(text)?;

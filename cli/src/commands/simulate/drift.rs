@@ -12,6 +12,7 @@ use crate::common_args::{Behaviors, Common};
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
+use crate::parse::{self, seconds};
 use crate::report::{self, Outcome};
 
 #[derive(Args)]
@@ -31,7 +32,7 @@ pub(crate) struct Drift {
     #[arg(long, value_name = "RECORDING")]
     pub(crate) out: PathBuf,
     /// Time of the change, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) at: f64,
     /// Number of units to silence
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Drift) -> Result<()> {
         .writes("--out", &args.out, Kind::Simulated)?;
     device::cpu_for("drift", &args.common.device)?;
     let gain = (args.gain.as_deref())
-        .map(|text| data::parse_pair("--gain", text))
+        .map(|text| parse::pair("--gain", text))
         .transpose()?;
     if args.lose + args.swap + args.scream == 0 && gain.is_none() {
         return Err(Error::argument(

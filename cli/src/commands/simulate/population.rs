@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::args::Simulate;
 use super::recording_file::RecordingFile;
-use crate::data;
 use crate::files::{Files, Kind};
+use crate::parse;
 use crate::report::{self, Bar, Outcome};
 
 /// Length of a recording and number of neurons unless told otherwise.
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Simulate, out: &Path) -> Result<()> {
     if asked.units == 0 {
         return Err(Error::argument("--units: expected at least 1, got 0"));
     }
-    let (low, high) = data::parse_pair("--rates", &asked.rates)?;
+    let (low, high) = parse::pair("--rates", &asked.rates)?;
     let config = PopulationConfig {
         neurons,
         step_seconds: args.tick.unwrap_or(TICK_SECONDS),

@@ -14,9 +14,9 @@ use super::activity::Activity;
 use super::args::{Compat, Simulate, Spiking};
 use super::recording_file::RecordingFile;
 use super::spiking_picture::{self, Moments};
-use crate::data;
 use crate::device;
 use crate::files::{self, Files, Kind};
+use crate::parse;
 use crate::report::{self, Bar, Outcome, Table, count, number};
 
 /// Seconds simulated unless told otherwise: of the paper's networks, and of models.
@@ -137,7 +137,7 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         )));
     }
     let traced = match &asked.trace {
-        Some(list) => data::parse_ranges("--trace", list, network.neurons() as usize)?,
+        Some(list) => parse::ranges("--trace", list, network.neurons() as usize)?,
         None => Vec::new(),
     };
     let options = Options {

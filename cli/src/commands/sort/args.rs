@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::common_args::Common;
+use crate::parse::seconds;
 
 #[derive(Subcommand)]
 pub(crate) enum SortCommand {
@@ -41,10 +42,10 @@ pub(crate) struct Raw {
     #[arg(long, value_name = "UV")]
     pub(crate) gain: Option<f64>,
     /// Start of the part to use, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 0.0)]
     pub(crate) from: f64,
     /// End of the part to use, in seconds [default: the end]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until: Option<f64>,
 }
 
@@ -107,7 +108,7 @@ pub(crate) struct SortTrain {
     pub(crate) d_prime: f64,
     /// Time constant in seconds with which units follow drifting spikes while the sorter runs. 0:
     /// they stay
-    #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 20.0)]
     pub(crate) forget: f64,
 }
 
@@ -141,7 +142,7 @@ pub(crate) struct SortRun {
     #[arg(long, value_name = "NAME", default_value = "sorted")]
     pub(crate) feature: Feature,
     /// Length of a bin of spike-band power in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.02)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 0.02)]
     pub(crate) bin: f64,
     /// Write spike_times.npy, spike_clusters.npy and the other files of Phy to this folder; not for
     /// NWB
@@ -163,7 +164,7 @@ pub(crate) struct SortScore {
     #[arg(value_name = "TRUTH")]
     pub(crate) truth: PathBuf,
     /// Largest time between spikes that match, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0004)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 0.0004)]
     pub(crate) window: f64,
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::common_args::{Common, Part};
+use crate::parse::{microseconds, seconds};
 
 #[derive(Args)]
 #[command(allow_negative_numbers = true)]
@@ -23,8 +24,7 @@ pub(crate) struct Stream {
     /// lsl://NAME, brand://HOST:PORT?nickname=NAME or zmq://HOST:PORT
     #[arg(long = "in", value_name = "URI", conflicts_with_all = ["recording", "counts", "speed", "watch"])]
     pub(crate) source: Option<String>,
-    /// Write decoded outputs to this file: .csv (step, start_seconds, end_seconds, each output at
-    /// the step's end) or .nwb. With --in, send them to udp://HOST:PORT, lsl://NAME,
+    /// Write decoded outputs to this file, .csv, .npz or .nwb, as `betz evaluate` does. With --in, send them to udp://HOST:PORT, lsl://NAME,
     /// brand://HOST:PORT?nickname=NAME or zmq://HOST:PORT?topic=NAME (bound on this machine)
     #[arg(long, value_name = "FILE|URI")]
     pub(crate) out: Option<PathBuf>,
@@ -32,10 +32,10 @@ pub(crate) struct Stream {
     #[arg(long, value_name = "N", conflicts_with = "recording")]
     pub(crate) steps: Option<u64>,
     /// Seconds without input after which --in ends [default: no limit]
-    #[arg(long, value_name = "SECONDS", conflicts_with = "recording")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "recording")]
     pub(crate) silence: Option<f64>,
     /// Deadline of one step in microseconds; steps that take longer are counted
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = microseconds)]
     pub(crate) deadline: Option<f64>,
     /// Feed binned counts instead of spike lists
     #[arg(long)]

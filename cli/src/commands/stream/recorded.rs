@@ -100,6 +100,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
             recording,
             behavior: &args.part.behavior,
             model: &args.model,
+            segments: false,
         };
         outputs.write(&model, &dataset, &decoded)?;
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::common_args::{Common, Part, memory_size};
+use crate::parse::seconds;
 
 #[derive(Args)]
 #[command(
@@ -34,13 +35,13 @@ pub(crate) struct Sums {
     #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
     /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) step: Option<f64>,
     /// Delay of the output behind the behaviour, in seconds, rounded to whole steps (negative:
     /// ahead)
     #[arg(
         long,
-        value_name = "SECONDS",
+        value_name = "SECONDS", value_parser = seconds,
         default_value = "0",
         allow_hyphen_values = true
     )]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::common_args::{Common, Part, memory_size};
+use crate::parse::seconds;
 
 /// Arguments of `betz train`.
 #[derive(Args)]
@@ -34,7 +35,7 @@ pub struct Train {
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
     /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) step: Option<f64>,
     /// Filter bank: auto (chosen by cross-validation), single (10 ms), slow (0.1 to 10 s), reach
     /// (10 to 800 ms) or wide (10 ms to 3 s)

@@ -1,0 +1,93 @@
+//! `betz decode`: the outputs of a whole recording, in a file.
+
+pub(crate) mod args;
+mod print;
+
+use betz::device::Device;
+use betz::model::Decoder;
+use betz::recording::Recording;
+use betz::train::score::score_estimates_on;
+use betz::{Error, ErrorKind, Result};
+
+use crate::data;
+use crate::decoded::{self, Outputs};
+use crate::device;
+use crate::files::Files;
+use crate::rates::Rates;
+use crate::report;
+use args::Decode;
+use print::{BehaviorScores, DecodingReport};
+
+pub(crate) fn run(args: &Decode) -> Result<()> {
+    let out = args.out.as_path();
+    Files::new(&args.common)
+        .reads("MODEL", &args.model)
+        .reads("RECORDING", &args.recording)
+        .writes("--out", out, decoded::checked_kind(out)?)?;
+    decoded::check(Some(out), &args.recording)?;
+    let device = device::open(&args.common.device)?;
+    let model = Decoder::load(&args.model)?;
+    let mut recording = data::recording_for(&model, &args.recording, &args.part.behavior)?;
+    let with_behavior = recording.behavior.is_some().then(|| recording.clone());
+    // Every step is decoded, also without behaviour.
+    recording.behavior = None;
+    let steps = data::steps_of(&recording, model.step_seconds());
+    let decoded = decoded::whole(&device, &model, recording, &args.part)
+        .map_err(|e| e.at(args.recording.display()))?;
+    let rates = Rates::of(&model, &decoded.dataset);
+    if let Some(rates) = &rates {
+        rates.warn();
+    }
+    let outputs = Outputs {
+        out,
+        recording: &args.recording,
+        behavior: &args.part.behavior,
+        model: &args.model,
+        segments: true,
+    };
+    outputs.write(&model, &decoded.dataset, &decoded.estimates)?;
+    let scored = with_behavior
+        .map(|recording| scores(args, &device, &model, recording, &decoded.estimates))
+        .transpose()?
+        .flatten();
+    let steps_in_segments = decoded.dataset.steps_in_segments();
+    let report = DecodingReport {
+        out: out.display().to_string(),
+        outputs: scored,
+        output_names: model.outputs().iter().map(|o| o.name.clone()).collect(),
+        steps: steps_in_segments,
+        segments: decoded.dataset.segments.len(),
+        steps_not_decoded: steps.saturating_sub(steps_in_segments),
+        rates_hz: rates,
+        device: decoded.device,
+        total_seconds: report::total_seconds(),
+    };
+    report::tell(&report, args.common.json)
+}
+
+/// Scores of the steps with behaviour; `None`, with the reason on standard error, if the behaviour is not the model's.
+fn scores(
+    args: &Decode,
+    device: &Device,
+    model: &Decoder,
+    recording: Recording,
+    estimates: &[f32],
+) -> Result<Option<BehaviorScores>> {
+    let at = |e: Error| e.at(args.recording.display());
+    let dataset = data::aligned(recording, model.step_seconds(), &args.part)
+        .and_then(|(dataset, _)| dataset.with_outputs(model.outputs()));
+    let dataset = match dataset {
+        Ok(dataset) => dataset,
+        Err(e) if matches!(e.kind(), ErrorKind::Mismatch | ErrorKind::InsufficientData) => {
+            report::note(&format!("not scored: {}", e.message()));
+            return Ok(None);
+        }
+        Err(e) => return Err(at(e)),
+    };
+    let scores =
+        score_estimates_on(device, &dataset, estimates, model.delay_steps()).map_err(at)?;
+    Ok(Some(BehaviorScores {
+        outputs: scores.outputs,
+        steps: dataset.steps_in_segments(),
+    }))
+}
