@@ -88,6 +88,18 @@ pub fn room<T>(what: impl fmt::Display, len: usize) -> Result<Vec<T>> {
     Ok(all)
 }
 
+/// Tries to get `bytes` at once, and gives them back: asked before work whose parts are not each asked for.
+/// Asks the allocator of the program, which a host may limit more strictly than the system does.
+///
+/// # Errors
+/// [`ErrorKind::OutOfMemory`].
+pub fn expect(what: impl fmt::Display, bytes: usize) -> Result<()> {
+    let mut all = room::<u8>(what, bytes)?;
+    // An allocation that is never used may otherwise be left out.
+    std::hint::black_box(all.as_mut_ptr());
+    Ok(())
+}
+
 /// `bytes` for people: `34.0 GB`.
 pub fn size(bytes: u64) -> String {
     match bytes {
@@ -149,6 +161,9 @@ mod tests {
         let error = filled("a list", 0_u64, usize::MAX / 16).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert_eq!(filled("a list", 7_u8, 3).unwrap(), [7; 3]);
+        expect("a megabyte", 1 << 20).unwrap();
+        let error = expect("half of all addresses", usize::MAX / 2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert_eq!(of_names(&["ab".into(), String::new()]), 24 + 32 + 24);
     }
 

@@ -40,17 +40,25 @@ pub struct Dropped {
     pub long: u64,
     /// The session was reset between its labels.
     pub reset: u64,
+    /// There was no memory to hold it or to learn from it.
+    pub memory: u64,
 }
 
 impl Dropped {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.full + self.unwanted + self.unlabelled + self.long + self.reset
+        self.full + self.unwanted + self.unlabelled + self.long + self.reset + self.memory
     }
 }
 
 /// Counts above are not replayed spike by spike.
 const MOST_AT_ONCE: f32 = 1e4;
+
+/// Steps that are heard between two questions for memory.
+const STEPS_AT_ONCE: usize = 1024;
+
+/// Bytes that a step takes while it is heard, and again in its trial: the record, and a few channels.
+const STEP_BYTES: usize = 256;
 
 /// Puts trials together.
 pub(super) struct Assembler {
@@ -60,7 +68,7 @@ pub(super) struct Assembler {
     /// Values of labels of the trial that has not ended.
     labels: Vec<Item>,
     /// The trial before ended with this tick; what is labelled there comes too late.
-    ended: i64,
+    ended_with: i64,
     long: bool,
     /// Steps of a trial at most, and steps before it.
     most: usize,
@@ -69,9 +77,17 @@ pub(super) struct Assembler {
     step_seconds: f64,
     channel_names: Vec<String>,
     outputs: Vec<OutputInfo>,
+    /// True where there are so many bytes of memory.
+    pub(super) has_room: fn(usize) -> bool,
+    /// Bytes that learning from a trial takes, besides its steps.
+    learning_bytes: usize,
+    /// Steps or labels of the trial that has not ended were dropped because memory was short.
+    short: bool,
     pub(super) dropped: Dropped,
     /// Labels of trials that had ended.
     pub(super) late: u64,
+    /// Ends of trials that came.
+    pub(super) ended: u64,
 }
 
 /// Shape of trials.
@@ -85,6 +101,10 @@ pub(super) struct Shape {
     pub(super) before: usize,
     /// Steps that filters remember.
     pub(super) memory: u64,
+    /// Bytes that learning from a trial takes, besides its steps.
+    pub(super) learning_bytes: usize,
+    /// True where there are so many bytes of memory.
+    pub(super) has_room: fn(usize) -> bool,
 }
 
 impl Assembler {
@@ -94,7 +114,7 @@ impl Assembler {
             values,
             heard: VecDeque::new(),
             labels: Vec::new(),
-            ended: i64::MIN,
+            ended_with: i64::MIN,
             long: false,
             most: shape.most,
             before: shape.before,
@@ -102,18 +122,31 @@ impl Assembler {
             step_seconds: shape.step_seconds,
             channel_names: shape.channel_names,
             outputs: shape.outputs,
+            has_room: shape.has_room,
+            learning_bytes: shape.learning_bytes,
+            short: false,
+            ended: 0,
             dropped: Dropped::default(),
             late: 0,
         }
     }
 
-    /// The next trial that has ended and can be learned from.
+    /// The next trial that has ended and can be learned from. Where memory is short all trials that have ended
+    /// are dropped, and that which has not.
     pub(super) fn next(&mut self) -> Option<Trial> {
+        let steps = self.heard.len().saturating_add(STEPS_AT_ONCE);
+        let each = STEP_BYTES + 16 * self.outputs.len();
+        let learning = self.learning_bytes.saturating_add(steps * each);
+        if !(self.has_room)(learning) {
+            self.discard();
+            return None;
+        }
         while let Some(item) = self.values.try_pop() {
             if item.what != END {
                 self.labels.push(item);
                 continue;
             }
+            self.ended += 1;
             // Its steps were pushed before its end, on the same thread.
             self.hear();
             if let Some(trial) = self.end(item.tick, item.value != 0.0) {
@@ -160,10 +193,53 @@ impl Assembler {
     fn hear(&mut self) {
         let channels = self.channel_names.len();
         let mut step = StepRecord::default();
+        let mut room = 0_usize;
         while self.steps.take(&mut step) {
+            if room == 0 {
+                // A list that grows is copied to one of twice its length.
+                let longer = 2 * self.heard.len() * size_of::<StepRecord>();
+                if !(self.has_room)(longer + STEPS_AT_ONCE * STEP_BYTES) {
+                    self.forget_trial();
+                    while self.steps.take(&mut step) {}
+                    return;
+                }
+                room = STEPS_AT_ONCE;
+            }
+            room -= 1;
             (step.fired).retain(|&(channel, _)| (channel as usize) < channels);
             self.heard.push_back(std::mem::take(&mut step));
         }
+    }
+
+    /// Drops what has come, in constant memory: trials that have ended, and what there is of the next.
+    fn discard(&mut self) {
+        let mut step = StepRecord::default();
+        let mut heard = !(self.heard.is_empty() && self.labels.is_empty());
+        while let Some(item) = self.values.try_pop() {
+            heard = item.what != END;
+            if !heard {
+                self.ended += 1;
+                self.ended_with = item.tick;
+                self.dropped.memory += 1;
+                self.short = false;
+            }
+        }
+        while self.steps.take(&mut step) {
+            heard |= step.tick > self.ended_with;
+        }
+        if heard {
+            self.forget_trial();
+        } else {
+            self.labels = Vec::new();
+            self.heard = VecDeque::new();
+        }
+    }
+
+    /// Gives the memory of the trial that has not ended back: it is dropped when it ends.
+    fn forget_trial(&mut self) {
+        self.labels = Vec::new();
+        self.heard = VecDeque::new();
+        self.short = true;
     }
 
     /// Steps that found no room in the ring.
@@ -177,11 +253,12 @@ impl Assembler {
         let labels = std::mem::take(&mut self.labels);
         let before = labels.len();
         let labels: Vec<Item> = (labels.into_iter())
-            .filter(|l| l.tick > self.ended)
+            .filter(|l| l.tick > self.ended_with)
             .collect();
         self.late += ((before - labels.len()) / self.outputs.len().max(1)) as u64;
-        self.ended = tick;
+        self.ended_with = tick;
         let long = std::mem::take(&mut self.long);
+        let short = std::mem::take(&mut self.short);
         // What is remembered begins with the last rest.
         let steps = self.heard.make_contiguous();
         let first = (steps[..count].iter())
@@ -197,7 +274,9 @@ impl Assembler {
             [_] => 1,
             [] => 0,
         };
-        let why = if gap {
+        let why = if short {
+            Some(&mut self.dropped.memory)
+        } else if gap {
             Some(&mut self.dropped.full)
         } else if !keep {
             Some(&mut self.dropped.unwanted)
@@ -223,7 +302,11 @@ impl Assembler {
             )),
         };
         // What filters remember of this trial stays for the next, if nothing is missing in it.
-        let stay = if gap { 0 } else { count.min(self.before) };
+        let stay = if gap || short {
+            0
+        } else {
+            count.min(self.before)
+        };
         self.heard.drain(..count - stay);
         trial
     }

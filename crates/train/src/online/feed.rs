@@ -34,6 +34,17 @@ pub(super) struct FeedCounters {
     tick: AtomicI64,
     /// Labels that were refused or found no room.
     pub(super) lost_labels: AtomicU64,
+    /// Ends of trials that found room.
+    pub(super) ended: AtomicU64,
+    /// Ends of trials that found none.
+    pub(super) lost_ends: AtomicU64,
+}
+
+impl FeedCounters {
+    /// True once the session has made a step.
+    pub(super) fn has_stepped(&self) -> bool {
+        self.tick.load(Ordering::Relaxed) != i64::MIN
+    }
 }
 
 /// Hands a session's steps to a trainer. Wait-free: a step is a bounded number of instructions, without
@@ -124,7 +135,7 @@ impl Labels {
     /// # Errors
     /// As [`label`](Self::label).
     pub fn label_at(&mut self, tick: i64, target: &[f32]) -> Result<bool> {
-        let refusal = if self.shared.tick.load(Ordering::Relaxed) == i64::MIN {
+        let refusal = if !self.shared.has_stepped() {
             Some(Error::argument(
                 "label: expected a step before its label, got none; is the trainer's tap attached?",
             ))
@@ -168,6 +179,12 @@ impl Labels {
             value: f32::from(u8::from(keep)),
         };
         self.broken = self.ring.try_push(end).is_err();
+        let ends = if self.broken {
+            &self.shared.lost_ends
+        } else {
+            &self.shared.ended
+        };
+        ends.fetch_add(1, Ordering::Relaxed);
         !self.broken
     }
 

@@ -5,6 +5,8 @@ mod saved;
 pub use saved::MAGIC;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::assemble::Trial;
 use super::config::{TrainerConfig, check_speed};
@@ -127,8 +129,13 @@ pub(super) struct Learner {
     pub(super) rolled_back: u64,
     /// Mean R² of the model in use and of the best candidate when they were compared last.
     pub(super) scores: Option<(f64, f64)>,
+    /// Candidates that were not solved because memory was short.
+    pub(super) unsolved: u64,
     /// Why the last system could not be solved.
     pub(super) failure: Option<String>,
+    pub(super) has_room: fn(usize) -> bool,
+    /// Nobody waits for what is being solved any more.
+    pub(super) abandoned: Arc<AtomicBool>,
 }
 
 impl Learner {
@@ -181,7 +188,10 @@ impl Learner {
             refused: 0,
             rolled_back: 0,
             scores: None,
+            unsolved: 0,
             failure: None,
+            has_room: super::has_room,
+            abandoned: Arc::default(),
         };
         learner.set_half_life(config.half_life_seconds);
         Ok(learner)
@@ -266,8 +276,24 @@ impl Learner {
         }
     }
 
+    /// True where there is memory to solve one more candidate: copies of the sums, its system, and the sums that
+    /// it retains.
+    pub(super) fn has_room(&self) -> bool {
+        let features = self.current.features();
+        let sums = 6_usize.saturating_mul(features).saturating_mul(features);
+        (self.has_room)(sums.saturating_mul(size_of::<f64>()))
+    }
+
     fn solve_candidates(&mut self) {
         for i in 0..self.memories.len() {
+            self.memories[i].candidate = None;
+            if self.abandoned.load(Ordering::Relaxed) {
+                continue;
+            }
+            if !self.has_room() {
+                self.unsolved += 1;
+                continue;
+            }
             let solved = self.solve(&self.memories[i].sums);
             self.memories[i].candidate = match solved {
                 Ok(decoder) => decoder,

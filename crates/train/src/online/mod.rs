@@ -21,7 +21,9 @@
 //!
 //! With a [`ChannelWatch`] ([`Worker::watch`]) channels that die or scream are left out without a label.
 //!
-//! A full ring loses whole trials, counted, never half of one.
+//! A full ring loses whole trials, counted, never half of one. Before the worker takes a trial or solves a
+//! candidate it asks the allocator for the memory that this may take; where there is none, the trial or the
+//! candidate is dropped and counted.
 //!
 //! ```
 //! use betz_runtime::psc::{Filter, FilterBank};
@@ -78,6 +80,7 @@ pub use thread::Trainer;
 
 use assemble::{Assembler, Shape};
 use betz_base::error::Result;
+use betz_base::memory;
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{ChannelWatch, PreparedModel};
 use feed::FeedCounters;
@@ -86,6 +89,12 @@ use learner::Learner;
 /// A model that is needed at once warms up for this part of what it remembers: e⁻³ of a spike then is
 /// missing at most, where that takes e⁻¹⁶.
 const HURRY: u64 = 5;
+
+/// True where the program's allocator has so many bytes. Between this question and the work another thread may
+/// take them.
+fn has_room(bytes: usize) -> bool {
+    memory::expect("trainer", bytes).is_ok()
+}
 
 /// Where a trainer stands.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -108,6 +117,10 @@ pub struct TrainerState {
     pub refused: u64,
     /// Models that were rolled back.
     pub rolled_back: u64,
+    /// Trials that have ended and that the worker has not come to yet.
+    pub waiting: u64,
+    /// Candidates that were not solved because there was no memory for it.
+    pub unsolved: u64,
     /// Numbers of the channels that are dead or scream, ascending.
     pub ill_channels: Vec<usize>,
     /// Mean R² over outputs of the model in use and of the best candidate, on the trials that decided last.
@@ -149,6 +162,8 @@ impl Worker {
             most: most.max(1),
             before: usize::try_from(memory).unwrap_or(most).min(most),
             memory,
+            learning_bytes: sums::bytes(decoder.features()),
+            has_room,
         };
         let worker = Self {
             assembler: Assembler::new(ends.steps, ends.values, shape),
@@ -181,6 +196,7 @@ impl Worker {
     /// Those of decoding and summing; the trial is then not learned from.
     pub fn work(&mut self) -> Result<Option<Verdict>> {
         if let Some(watch) = &mut self.watch
+            && self.learner.has_room()
             && watch.look()
             && !watch.detector().is_too_much()
         {
@@ -237,7 +253,9 @@ impl Worker {
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for those of other channels, outputs, filters or
     /// another step. Nothing has changed then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.learner = Learner::from_bytes(bytes, &self.config, self.learner.current())?;
+        let mut learner = Learner::from_bytes(bytes, &self.config, self.learner.current())?;
+        learner.abandoned = Arc::clone(&self.learner.abandoned);
+        self.learner = learner;
         Ok(())
     }
 
@@ -245,6 +263,13 @@ impl Worker {
     /// solved from.
     pub fn model(&self) -> &Decoder {
         self.learner.current()
+    }
+
+    /// As it is where memory is short, or not any more.
+    #[cfg(test)]
+    fn set_room(&mut self, has_room: fn(usize) -> bool) {
+        self.assembler.has_room = has_room;
+        self.learner.has_room = has_room;
     }
 
     #[cfg(test)]
@@ -265,16 +290,21 @@ impl Worker {
     /// Where it stands.
     pub fn state(&self) -> TrainerState {
         let learner = &self.learner;
+        let mut dropped = self.assembler.dropped;
+        dropped.full += self.shared.lost_ends.load(Ordering::Relaxed);
+        let ended = self.shared.ended.load(Ordering::Relaxed);
         TrainerState {
             trials: learner.trials,
             labelled_seconds: learner.labelled_seconds,
             effective_steps: learner.effective_steps(),
-            dropped: self.assembler.dropped,
+            dropped,
             lost_steps: self.assembler.lost_steps(),
             lost_labels: self.shared.lost_labels.load(Ordering::Relaxed) + self.assembler.late,
             accepted: learner.accepted,
             refused: learner.refused,
             rolled_back: learner.rolled_back,
+            waiting: ended.saturating_sub(self.assembler.ended),
+            unsolved: learner.unsolved,
             ill_channels: self.ill_channels(),
             scores: learner.scores,
             failure: learner.failure.clone(),

@@ -1,4 +1,5 @@
 mod controls;
+mod shortage;
 
 use super::feed::ends;
 use super::*;

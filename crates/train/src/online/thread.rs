@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::feed::FeedCounters;
 use super::{TrainerState, Verdict, Worker};
 use betz_base::error::Result;
 use betz_base::file::{read_all, write_atomically};
@@ -20,6 +21,9 @@ pub struct Trainer {
 
 /// State that the thread shares with its handle.
 struct SharedState {
+    counters: Arc<FeedCounters>,
+    /// Set when the handle goes: what is being solved is not waited for.
+    abandoned: Arc<AtomicBool>,
     /// Held by the thread while it is at a trial.
     worker: Mutex<Worker>,
     shown: Mutex<WorkerReport>,
@@ -30,6 +34,8 @@ struct SharedState {
 /// Report of the thread to its handle.
 struct WorkerReport {
     state: TrainerState,
+    /// Ends of trials that the worker had come to by then.
+    ended: u64,
     offer: Option<Offer>,
     given: Given,
 }
@@ -85,8 +91,14 @@ impl Offer {
             end_tick: *end,
         });
         let short = self.hurry || replay.is_some();
+        // A session that has not made a step has nothing to remember, and its first model nothing to give.
+        let warm_up = if worker.shared.has_stepped() {
+            short.then_some(worker.short_warm_up)
+        } else {
+            Some(0)
+        };
         let options = SwapOptions {
-            warm_up_steps: short.then_some(worker.short_warm_up),
+            warm_up_steps: warm_up,
             replay,
             ..SwapOptions::default()
         };
@@ -106,8 +118,11 @@ impl Trainer {
     pub fn start(worker: Worker, mut swapper: Option<Swapper>) -> Result<Self> {
         let idle = worker.config.idle;
         let shared = Arc::new(SharedState {
+            counters: Arc::clone(&worker.shared),
+            abandoned: Arc::clone(&worker.learner.abandoned),
             shown: Mutex::new(WorkerReport {
                 state: worker.state(),
+                ended: worker.assembler.ended,
                 offer: None,
                 given: None,
             }),
@@ -124,7 +139,12 @@ impl Trainer {
 
     /// Where it stands.
     pub fn state(&self) -> TrainerState {
-        lock(&self.shared.shown).state.clone()
+        let shown = lock(&self.shared.shown);
+        let ended = self.shared.counters.ended.load(Ordering::Relaxed);
+        TrainerState {
+            waiting: ended.saturating_sub(shown.ended),
+            ..shown.state.clone()
+        }
     }
 
     /// True while its thread runs: it ends with this handle, or by a panic.
@@ -141,19 +161,27 @@ impl Trainer {
     /// Swaps what [`take`](Self::take) would give into the session of `swapper`, or rolls back to it; false where
     /// there is nothing new. A model that takes over is warmed up with the spikes that the trainer remembers and
     /// runs beside the one before for a fifth of the usual warm-up, as does one without channels that died
-    /// or scream; else for the whole of it. Waits for the trial that the thread is at.
+    /// or scream; else for the whole of it. In a session that has not made a step it takes over with the first.
+    /// Waits for the trial that the thread is at.
     ///
     /// # Errors
     /// As [`Swapper::swap_with`] and [`Swapper::roll_back`]; the model is then still on offer.
     pub fn apply(&self, swapper: &mut Swapper) -> Result<bool> {
+        Ok(self.apply_model(swapper)?.is_some())
+    }
+
+    /// As [`apply`](Self::apply), and gives the model that the session runs from then on.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn apply_model(&self, swapper: &mut Swapper) -> Result<Option<Decoder>> {
         let mut worker = lock(&self.shared.worker);
         let shown = &mut *lock(&self.shared.shown);
         let Some(offer) = &shown.offer else {
-            return Ok(false);
+            return Ok(None);
         };
         offer.give(&mut worker, swapper, &mut shown.given)?;
-        shown.offer = None;
-        Ok(true)
+        Ok(shown.offer.take().map(|offer| offer.decoder))
     }
 
     /// Asks for candidates of all trials that have ended, without waiting for the end of the batch
@@ -187,6 +215,7 @@ impl Trainer {
         worker.restore(bytes)?;
         let mut shown = lock(&self.shared.shown);
         shown.state = worker.state();
+        shown.ended = worker.assembler.ended;
         shown.offer = Some(Offer {
             decoder: worker.model().clone(),
             back: false,
@@ -219,7 +248,14 @@ impl Trainer {
         let shared = Arc::clone(&self.shared);
         drop(self);
         let shared = Arc::into_inner(shared)?;
+        shared.abandoned.store(false, Ordering::Relaxed);
         shared.worker.into_inner().ok()
+    }
+}
+
+impl Drop for Trainer {
+    fn drop(&mut self) {
+        self.shared.abandoned.store(true, Ordering::Relaxed);
     }
 }
 
@@ -248,6 +284,7 @@ impl SharedState {
             .or(state.failure)
             .or(shown.state.failure.take());
         shown.state = state;
+        shown.ended = worker.assembler.ended;
         shown.offer = offer.or(shown.offer.take());
         idle
     }
