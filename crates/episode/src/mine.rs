@@ -25,8 +25,7 @@ use betz_base::memory;
 use betz_base::progress::Progress;
 use betz_device::Ran;
 
-/// Candidates counted at once: below a hundred megabytes. A device needs thousands of prefixes at
-/// once.
+/// Candidates counted at once. A device needs thousands of prefixes at once.
 const BATCH: usize = 1 << 19;
 
 /// Options of a search.
@@ -153,11 +152,24 @@ pub fn mine(
     options: &MineOptions,
     progress: &dyn Progress,
 ) -> Result<MiningResult> {
+    mine_within(usize::MAX, events, options, progress)
+}
+
+/// [`mine`] in at most `max_bytes` besides the events.
+///
+/// # Errors
+/// As [`mine`]; `OutOfMemory` where that is not enough.
+pub(crate) fn mine_within(
+    max_bytes: usize,
+    events: &Events,
+    options: &MineOptions,
+    progress: &dyn Progress,
+) -> Result<MiningResult> {
     let counter = InMemory {
         events,
         strategy: &LatestStart,
     };
-    mine_by(&counter, options, progress)
+    search(&counter, options, max_bytes, progress)
 }
 
 /// [`mine`] with `counter`, whose events may be in memory or in a file: an [`InMemory`] counts by any strategy.
@@ -167,6 +179,15 @@ pub fn mine(
 pub fn mine_by(
     counter: &dyn Counter,
     options: &MineOptions,
+    progress: &dyn Progress,
+) -> Result<MiningResult> {
+    search(counter, options, usize::MAX, progress)
+}
+
+fn search(
+    counter: &dyn Counter,
+    options: &MineOptions,
+    max_bytes: usize,
     progress: &dyn Progress,
 ) -> Result<MiningResult> {
     options.check()?;
@@ -183,6 +204,9 @@ pub fn mine_by(
             counter,
             options,
             progress,
+            max_bytes: max_bytes as u128,
+            listed: mined.episodes.len(),
+            size,
             stage: format!("size {size}"),
             total: 0,
             done: 0,
@@ -222,6 +246,11 @@ struct LevelSearch<'a> {
     counter: &'a dyn Counter,
     options: &'a MineOptions,
     progress: &'a dyn Progress,
+    /// Bytes for episodes and candidates at most.
+    max_bytes: u128,
+    /// Frequent episodes of smaller sizes.
+    listed: usize,
+    size: usize,
     stage: String,
     total: u64,
     done: u64,
@@ -245,7 +274,7 @@ impl LevelSearch<'_> {
         intervals.sort_unstable();
         let each = intervals.len() * symbols.len();
         self.total = symbols.len() as u64 * each as u64;
-        for firsts in symbols.chunks((BATCH / each.max(1)).max(1)) {
+        for firsts in symbols.chunks((self.batch() / each.max(1)).max(1)) {
             self.plan(firsts.len() * each)?;
             self.count(&pairs(firsts, symbols, &intervals)?)?;
         }
@@ -267,11 +296,12 @@ impl LevelSearch<'_> {
             .map(|head| (head, continuations(shorter, &head.pattern)))
             .collect();
         self.total = joins.iter().map(|(_, tails)| tails.len() as u64).sum();
+        let at_once = self.batch();
         let mut rest = joins.as_slice();
         while !rest.is_empty() && !self.interrupted {
             let mut size = 0;
             let heads = rest.iter().take_while(|(_, tails)| {
-                let fits = size < BATCH;
+                let fits = size < at_once;
                 size += tails.len();
                 fits
             });
@@ -289,8 +319,29 @@ impl LevelSearch<'_> {
         Ok(())
     }
 
+    /// Candidates counted at once: a quarter of the memory, but no fewer than a few.
+    fn batch(&self) -> usize {
+        let most = self.max_bytes / 4 / BYTES_PER_CANDIDATE;
+        usize::try_from(most).unwrap_or(BATCH).clamp(256, BATCH)
+    }
+
     /// Refuses a batch of so many candidates if there is no memory to make and count it.
     fn plan(&self, candidates: usize) -> Result<()> {
+        // Symbols, intervals, and what an allocator adds to each list.
+        let each = size_of::<Episode>() + 20 * self.size + 2 * 16;
+        let episodes = (self.listed + self.found.len()) as u128 * each as u128;
+        let bytes = candidates as u128 * BYTES_PER_CANDIDATE + episodes;
+        if bytes > self.max_bytes {
+            return Err(Error::new(
+                ErrorKind::OutOfMemory,
+                format!(
+                    "{}: expected at most {} bytes for episodes and candidates, {candidates} candidates and {} frequent episodes take {bytes}; use a higher threshold, a smaller largest size or more bytes",
+                    self.stage,
+                    self.max_bytes,
+                    self.listed + self.found.len()
+                ),
+            ));
+        }
         memory::plan(
             format_args!(
                 "{}: {candidates} candidates, {} frequent so far (a higher threshold leaves fewer)",

@@ -215,6 +215,7 @@ fn refusals_reach_the_statistics() {
         events: 2,
         late: 1,
         invalid: 2,
+        forgotten: 0,
     };
     assert_eq!(handle.summary().stats, stats);
     assert!(open(config(3, 0)).is_err());

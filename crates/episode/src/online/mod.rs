@@ -50,6 +50,9 @@ pub struct OnlineStats {
     pub late: u64,
     /// Events refused because their symbol is unknown, or their tick is beyond ±2⁶¹.
     pub invalid: u64,
+    /// Beginnings of occurrences that were forgotten because the miner's memory was full
+    /// ([`MinerConfig::max_bytes`]). Counts of episodes with long delays may be too low where it is not 0.
+    pub forgotten: u64,
 }
 
 /// Counts a list of episodes event by event.
@@ -67,6 +70,8 @@ pub struct OnlineMiner {
     patterns: Vec<Pattern>,
     since: Vec<Option<i64>>,
     list: WatchList,
+    /// Bytes that the list's chains may take.
+    chain_bytes: usize,
     window: Option<Window>,
     /// Tick of the last event taken.
     now: Option<i64>,
@@ -93,6 +98,7 @@ impl OnlineMiner {
             patterns: patterns.to_vec(),
             since: vec![None; patterns.len()],
             list: WatchList::new(symbols, patterns),
+            chain_bytes: usize::MAX,
             window: None,
             now: None,
             stats: OnlineStats::default(),
@@ -120,6 +126,14 @@ impl OnlineMiner {
         check_spans(window_ticks, patterns)?;
         miner.window = Some(Window::new(window_ticks, max_events));
         Ok(miner)
+    }
+
+    /// Keeps the beginnings of occurrences in at most so many bytes, which count from here on; past that the
+    /// oldest are forgotten and counted ([`OnlineStats::forgotten`]).
+    pub(super) fn limited_to(mut self, chain_bytes: usize) -> Self {
+        self.chain_bytes = chain_bytes;
+        self.list = self.list.limited_to(chain_bytes);
+        self
     }
 
     /// Takes one event; false when it is refused, which is counted and changes nothing else.
@@ -235,12 +249,15 @@ impl OnlineMiner {
 
     /// Numbers of events taken and refused.
     pub fn stats(&self) -> OnlineStats {
-        self.stats
+        OnlineStats {
+            forgotten: self.stats.forgotten + self.list.forgotten(),
+            ..self.stats
+        }
     }
 
     /// Begins anew with the same list: counts and statistics are 0, the window is empty.
     pub fn reset(&mut self) {
-        self.list = WatchList::new(self.symbols, &self.patterns);
+        self.list = WatchList::new(self.symbols, &self.patterns).limited_to(self.chain_bytes);
         self.since.fill(None);
         self.now = None;
         self.stats = OnlineStats::default();
@@ -287,7 +304,7 @@ impl OnlineMiner {
         }
 
         let since = window.complete_from();
-        let mut list = WatchList::new(self.symbols, patterns);
+        let mut list = WatchList::new(self.symbols, patterns).limited_to(self.chain_bytes);
         for (tick, symbol) in window.iter() {
             list.observe(tick, symbol);
         }
@@ -302,6 +319,7 @@ impl OnlineMiner {
             .map(|old| old.map_or(since, |i| self.since[i]))
             .collect();
         self.patterns = patterns.to_vec();
+        self.stats.forgotten += self.list.forgotten();
         self.list = list;
         Ok(())
     }

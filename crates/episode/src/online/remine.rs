@@ -7,7 +7,7 @@ use crate::alphabet::Alphabet;
 use crate::candidates::check_intervals;
 use crate::clock::Clock;
 use crate::events::Events;
-use crate::mine::{MineOptions, MiningResult, mine};
+use crate::mine::{MineOptions, MiningResult, mine_within};
 use crate::pattern::{Episode, Interval, Pattern};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
@@ -70,12 +70,13 @@ impl ReminingOptions {
         Ok(())
     }
 
-    /// Mines `events`, (tick, symbol) pairs in time order, and chooses what to watch; `None` when
-    /// there is no event, or `progress` cancelled.
+    /// Mines `events`, (tick, symbol) pairs in time order, in at most `max_bytes` besides them, and chooses what
+    /// to watch; `None` when there is no event, or `progress` cancelled.
     pub(super) fn search(
         &self,
         symbols: usize,
         events: &[(i64, u32)],
+        max_bytes: usize,
         progress: &dyn Progress,
     ) -> Result<Option<Vec<Pattern>>> {
         let Some(&(first, _)) = events.first() else {
@@ -89,7 +90,7 @@ impl ReminingOptions {
         let events = Events::new(alphabet, &ticks, &names)?;
         let mut options = MineOptions::new(self.intervals.clone(), self.threshold);
         options.max_size = Some(self.max_size);
-        let mined = mine(&events, &options, progress)?;
+        let mined = mine_within(max_bytes, &events, &options, progress)?;
         Ok(mined.complete.then(|| self.choose(mined)))
     }
 
@@ -116,7 +117,7 @@ impl OnlineMiner {
     /// As [`ReminingOptions::check`], [`mine`] and [`OnlineMiner::watch`].
     pub fn remine(&mut self, remining: &ReminingOptions, progress: &dyn Progress) -> Result<bool> {
         remining.check()?;
-        let found = remining.search(self.symbols(), &self.window_events(), progress)?;
+        let found = remining.search(self.symbols(), &self.window_events(), usize::MAX, progress)?;
         match found {
             Some(patterns) => self.watch(&patterns).map(|()| true),
             None => Ok(false),

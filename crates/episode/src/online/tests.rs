@@ -167,6 +167,7 @@ fn what_cannot_be_taken_is_refused_and_counted() {
         events: 3,
         late: 1,
         invalid: 3,
+        forgotten: 0,
     };
     assert_eq!((miner.stats(), miner.now()), (stats, Some(-6)));
     miner.reset();
@@ -234,4 +235,66 @@ fn a_search_that_cannot_be_is_refused_before_it_begins() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         assert!(error.message().starts_with("re-mining: "), "{error}");
     }
+}
+
+#[test]
+fn chains_beyond_the_budget_are_forgotten_and_counted() {
+    let far = Interval::new(900, 1000).unwrap();
+    let pair = Pattern::uniform(vec![0, 1], far).unwrap();
+    let events: Vec<(i64, u32)> = (0..4000).map(|t| (t, u32::from(t % 10 == 9))).collect();
+    let mut all = OnlineMiner::new(2, std::slice::from_ref(&pair)).unwrap();
+    let mut few = all.clone().limited_to(100 * 16);
+    all.extend(events.iter().copied());
+    few.extend(events.iter().copied());
+    assert_eq!(all.stats().forgotten, 0);
+    assert!(all.list.chains() > 800 && few.list.chains() <= 101);
+    assert!(few.stats().forgotten > 2000);
+    // The oldest are forgotten, and those were wanted.
+    assert!(few.counts().next() < all.counts().next());
+    // Within the budget nothing is lost.
+    let mut enough = few.clone().limited_to(4096 * 16);
+    enough.reset();
+    enough.extend(events.iter().copied());
+    assert_eq!(enough.stats().forgotten, 0);
+    assert!(enough.counts().eq(all.counts()));
+}
+
+#[test]
+fn a_search_that_needs_more_memory_than_it_may_fails_and_the_list_stays() {
+    let remining = ReminingOptions {
+        threshold: 1,
+        max_size: 4,
+        ..remining(400, Interval::new(0, 90).unwrap())
+    };
+    let events: Vec<(i64, u32)> = (0..300).map(|t| (t, (t * 7 % 12) as u32)).collect();
+    let search = |bytes| remining.search(12, &events, bytes, &());
+    let error = search(1 << 20).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert!(
+        error.message().contains("expected at most 1048576 bytes"),
+        "{error}"
+    );
+    assert_eq!(search(1 << 30).unwrap().unwrap().len(), 10);
+
+    let config = |max_bytes| MinerConfig {
+        max_bytes,
+        idle: std::time::Duration::from_micros(50),
+        remining: Some(ReminingOptions {
+            every_ticks: 200,
+            ..remining.clone()
+        }),
+        ..MinerConfig::new(12, Vec::new())
+    };
+    let refused = open(config(Some(1000))).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let (mut feed, handle) = open(config(Some(3 << 20))).unwrap();
+    assert_eq!(feed.push_events(&events), events.len());
+    handle.flush().unwrap();
+    while handle.summary().remining_failures == 0 {
+        assert!(handle.is_running());
+        std::thread::yield_now();
+    }
+    let told = handle.snapshot();
+    assert_eq!((told.summary.remined, told.watched.len()), (0, 0));
+    assert!(told.remining_error.unwrap().contains("higher threshold"));
 }

@@ -26,6 +26,11 @@ pub struct MinerConfig {
     pub patterns: Vec<Pattern>,
     /// Events that the ring holds at least (20 bytes each), 1 to 2²⁴: room for events while the miner is held up.
     pub capacity: usize,
+    /// Bytes that the miner takes at most, besides the ring and the watched episodes themselves: for the window,
+    /// for beginnings of occurrences, and while it mines. A search that needs more fails and is counted
+    /// ([`MinerSummary::remining_failures`]); beginnings that find no room are forgotten and counted
+    /// ([`OnlineStats::forgotten`]). `None`: 256 MiB, or 256 bytes for each event of the window if that is more.
+    pub max_bytes: Option<usize>,
     /// Mines the recent past in the background and changes the watch list; `None`: the list is fixed.
     pub remining: Option<ReminingOptions>,
     /// Sleep of the miner's thread while the ring is empty.
@@ -39,6 +44,7 @@ impl MinerConfig {
             symbols,
             patterns,
             capacity: 1 << 16,
+            max_bytes: None,
             remining: None,
             idle: Duration::from_millis(1),
         }
@@ -103,10 +109,12 @@ struct State {
 /// Opens a miner on its own thread, and a second thread when it is to mine in the background.
 ///
 /// # Errors
-/// `InvalidArgument` for a ring without room or of more than 2²⁴ events; as [`OnlineMiner::new`],
+/// `InvalidArgument` for a ring without room or of more than 2²⁴ events, and for a window that leaves nothing
+/// of [`MinerConfig::max_bytes`]; as [`OnlineMiner::new`],
 /// [`OnlineMiner::with_window`] and [`ReminingOptions::check`]; `OutOfMemory` when the system has no memory for
 /// the ring, `Io` when it starts no thread.
 pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
+    let shares = Shares::new(&config)?;
     let (writer, mut reader) = step_ring("miner's ring", config.capacity, STEP_WORDS + 1, None)?;
     let (miner, background) = match config.remining {
         None => (OnlineMiner::new(config.symbols, &config.patterns)?, None),
@@ -121,10 +129,11 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
             (miner, Some(remining))
         }
     };
+    let miner = miner.limited_to(shares.chains);
     let backlog = Arc::clone(reader.backlog());
     let shared = Arc::new(SharedMiner::new(miner, Arc::clone(&backlog)));
     let mut background = background
-        .map(|remining| Background::start(remining, config.symbols, &shared))
+        .map(|remining| Background::start(remining, config.symbols, shares.mining, &shared))
         .transpose()?;
     let thread = WorkerThread::start("miner", &backlog, config.idle, {
         let shared = Arc::clone(&shared);
@@ -151,6 +160,40 @@ pub fn open(config: MinerConfig) -> Result<(MinerFeed, MinerHandle)> {
     let handle = MinerHandle { shared, thread };
     Ok((feed, handle))
 }
+
+/// Bytes of a window's event: kept, copied for a search, and in the form that is searched.
+const WINDOW_EVENT_BYTES: usize = 64;
+
+/// Bytes for a miner's parts.
+struct Shares {
+    /// Chains of one list; while the list changes there are two.
+    chains: usize,
+    mining: usize,
+}
+
+impl Shares {
+    /// Half of what the window leaves is for mining, a quarter for chains.
+    fn new(config: &MinerConfig) -> Result<Self> {
+        let events = config.remining.as_ref().map_or(0, |r| r.window_events);
+        let window = events.saturating_mul(WINDOW_EVENT_BYTES);
+        let default = (256_usize << 20).max(window.saturating_mul(4));
+        let all = config.max_bytes.unwrap_or(default);
+        let left = all.saturating_sub(window);
+        if left < LEAST_BYTES {
+            return Err(Error::argument(format!(
+                "miner: expected max_bytes of at least {} ({WINDOW_EVENT_BYTES} for each event of the window, and {LEAST_BYTES}), got {all}",
+                window.saturating_add(LEAST_BYTES)
+            )));
+        }
+        Ok(Self {
+            chains: left / 4,
+            mining: left / 2,
+        })
+    }
+}
+
+/// Bytes that a miner has at least besides its window.
+const LEAST_BYTES: usize = 1 << 20;
 
 impl MinerFeed {
     /// Hands one event over; false if there is no room for it, which is counted.
@@ -355,7 +398,12 @@ struct Background {
 }
 
 impl Background {
-    fn start(remining: ReminingOptions, symbols: usize, shared: &Arc<SharedMiner>) -> Result<Self> {
+    fn start(
+        remining: ReminingOptions,
+        symbols: usize,
+        max_bytes: usize,
+        shared: &Arc<SharedMiner>,
+    ) -> Result<Self> {
         // One thread, apart from rayon's common ones, which may be at work for somebody else. Rayon
         // does not wait for a pool's threads, so this one is started here, and joined.
         let mut worker = None;
@@ -375,7 +423,8 @@ impl Background {
             let (remining, shared) = (remining.clone(), Arc::clone(shared));
             move || {
                 for window in windows {
-                    let list = pool.install(|| remining.search(symbols, &window, &*shared));
+                    let list =
+                        pool.install(|| remining.search(symbols, &window, max_bytes, &*shared));
                     if send_list.send(list).is_err() {
                         break;
                     }

@@ -64,6 +64,16 @@ pub(super) struct WatchList {
     tallies: Vec<GreedyChoice>,
     /// For each episode given, its tally.
     of_episode: Vec<u32>,
+    budget: Budget,
+}
+
+/// Memory for older ends of all prefixes.
+#[derive(Debug, Clone)]
+struct Budget {
+    /// Chains that more room may be made for.
+    left: usize,
+    /// Chains that were forgotten because there was no room left.
+    forgotten: u64,
 }
 
 impl WatchList {
@@ -129,7 +139,22 @@ impl WatchList {
             children,
             tallies: vec![GreedyChoice::default(); trie.counted],
             of_episode,
+            budget: Budget {
+                left: usize::MAX,
+                forgotten: 0,
+            },
         }
+    }
+
+    /// Keeps chains in at most so many bytes: past it a prefix forgets its oldest chain, which is counted.
+    pub(super) fn limited_to(mut self, bytes: usize) -> Self {
+        self.budget.left = bytes / size_of::<Chain>();
+        self
+    }
+
+    /// Chains that were forgotten because there was no room left.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.budget.forgotten
     }
 
     /// Takes an event; `tick` must not be before that of the last one, nor `symbol` unknown.
@@ -161,7 +186,7 @@ impl WatchList {
         }
         let (first, last) = prefix.children;
         if first < last {
-            self.prefixes[at].push(Chain { end: tick, start });
+            self.prefixes[at].push(Chain { end: tick, start }, &mut self.budget);
             for child in &self.children[first as usize..last as usize] {
                 self.deadlines[child.prefix as usize] = tick + child.high;
             }
@@ -224,12 +249,17 @@ impl Prefix {
 
     /// Adds a chain that ends now. A second one of the same tick has the same start.
     #[inline]
-    fn push(&mut self, chain: Chain) {
+    fn push(&mut self, chain: Chain, budget: &mut Budget) {
         if self.newest.end == chain.end {
             return;
         }
         if self.newest.end > NEVER {
-            self.older.push_back(self.newest);
+            if self.older.len() == self.older.capacity() {
+                self.make_room(budget);
+            }
+            if self.older.len() < self.older.capacity() {
+                self.older.push_back(self.newest);
+            }
             // From now on, no child asks for an end when a newer one is already far enough back.
             let limit = chain.end - self.keep;
             while self.older.get(1).is_some_and(|c| c.end < limit) {
@@ -237,5 +267,19 @@ impl Prefix {
             }
         }
         self.newest = chain;
+    }
+
+    /// Room for twice as many older ends, or for one in the place of the oldest where the budget has none.
+    #[cold]
+    fn make_room(&mut self, budget: &mut Budget) {
+        let before = self.older.capacity();
+        let more = before.max(4);
+        if more <= budget.left {
+            self.older.reserve_exact(more);
+            budget.left = (budget.left).saturating_sub(self.older.capacity() - before);
+        } else {
+            self.older.pop_front();
+            budget.forgotten += 1;
+        }
     }
 }
