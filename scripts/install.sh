@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Builds libbetz and lays out an installed package:
 #
-#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--target TRIPLE] [--debug]
+#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--with-page] [--target TRIPLE]
+#                      [--debug]
 #
 #   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
 #   --runtime-only  only load, step and swap models, and queues: the smallest library
 #   --with-workspace  build with the features of the whole workspace, so that nothing is compiled again after
 #                   `cargo build`; the linker removes unused code, so the library
 #                   does not grow
+#   --with-page     also install libbetz_page.so, betz_page.h and betz_page.pc: libbetz with the page of a session
 #   --target        build for another machine (aarch64-unknown-linux-gnu); needs Rust's standard library for it
 #                   and a C cross-compiler: TRIPLE's own, or the one in CC, or CROSS (a prefix such as
 #                   aarch64-linux-gnu-)
@@ -25,7 +27,7 @@ from=$PWD
 cd "$(dirname "$0")/.."
 
 usage() {
-    sed -n '2,23s/^# \{0,1\}//p' "$0"
+    sed -n '2,25s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -36,6 +38,7 @@ target=
 profile=(--release)
 folder=release
 runtime_only=
+page=
 while [ $# -gt 0 ]; do
     case $1 in
     --prefix) prefix=${2:?--prefix needs a folder}; shift 2 ;;
@@ -45,6 +48,7 @@ while [ $# -gt 0 ]; do
     --with-workspace) packages=(--lib); shift ;;
     --target) target=${2:?--target needs a triple}; shift 2 ;;
     --target=*) target=${1#*=}; shift ;;
+    --with-page) page=1; shift ;;
     --debug) profile=(); folder=debug; shift ;;
     -h | --help) usage 0 ;;
     *) echo "install.sh: unknown argument $1" >&2; usage 2 >&2 ;;
@@ -78,7 +82,15 @@ if [ -n "$target" ]; then
         }
     fi
 fi
+# betz_version_full() tells them.
+BETZ_COMMIT=${BETZ_COMMIT-$(git rev-parse HEAD 2>/dev/null || true)}
+BETZ_RUSTC=$(rustc --version)
+export BETZ_COMMIT BETZ_RUSTC
 cargo build "${profile[@]}" "${packages[@]}" "${features[@]}"
+if [ -n "$page" ]; then
+    # The same features: with `--lib` it is built already.
+    [ "${packages[0]}" = --lib ] || cargo build "${profile[@]}" --package betz-page-library
+fi
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 abi=$(sed -n 's/^#define BETZ_ABI_VERSION \([0-9]*\)/\1/p' ffi/include/betz.h)
@@ -104,4 +116,10 @@ chmod 644 "$root/lib/libbetz.a"
 fill ffi/package/betz.pc.in "$root/lib/pkgconfig/betz.pc"
 fill ffi/package/betzConfig.cmake.in "$root/lib/cmake/betz/betzConfig.cmake"
 fill ffi/package/betzConfigVersion.cmake.in "$root/lib/cmake/betz/betzConfigVersion.cmake"
+if [ -n "$page" ]; then
+    install -m 644 monitor/ffi/include/betz_page.h "$root/include/"
+    install -m 755 "$built/libbetz_page.so" "$root/lib/"
+    "$strip" --strip-unneeded "$root/lib/libbetz_page.so"
+    fill monitor/ffi/package/betz_page.pc.in "$root/lib/pkgconfig/betz_page.pc"
+fi
 echo "Betz $version (ABI $abi${runtime_only:+, runtime only}) is in $root"

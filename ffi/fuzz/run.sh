@@ -5,7 +5,7 @@
 #
 # Coverage-guided by libFuzzer, on the stable compiler (RUSTC_BOOTSTRAP=1); what it finds is written
 # to ffi/fuzz/artifacts: fix it and keep the input in ffi/fuzz/corpus/TARGET, which
-# `cargo test -p betz-ffi --test fuzz_corpus` replays. New inputs that only add coverage are kept in
+# `cargo test -p betz-ffi --test calls fuzz_corpus` replays. New inputs that only add coverage are kept in
 # target/, not in the tree.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -33,6 +33,15 @@
  * - Floating point: threads of Betz run in the default environment (no traps, rounding to nearest), whatever
  *   the calling thread has set. A step runs in the caller's environment: keep the default there.
  * - A step's order: clamp, slew limit, hold, slew limit, clamp. The clamp is hard.
+ * - One thread owns a session: it alone steps, resets, skips, restores, checkpoints, detaches and closes it, and
+ *   reads its statistics, status and variances. Beside a step other threads may call what says so: swaps of
+ *   models, masks, clamps, betz_trainer_apply, attaching, health, requested checkpoints. One thread pushes into a
+ *   queue while another steps from it. One thread gives a trainer its labels, the one that steps; all other calls
+ *   on trainers, miners and networks may come from any thread at any time, but for closing.
+ * - A step that misses betz_session_config.deadline_us is complete: its estimates are written, it is counted
+ *   (betz_stats.deadline_misses, health) and returns BETZ_OK. Betz stops nothing and skips nothing: the controller
+ *   decides whether to use an estimate that comes late, by its own clock.
+ * - A panic in a call prints nothing. A panic in a thread of Betz goes to stderr.
  * - Arrays of more than one dimension are row-major, without padding.
  * - Each function says: Thread-safe (whether several threads may call it on one handle at once),
  *   Realtime-safe (bounded time, no lock, no system call), Allocates (memory from the heap). What
@@ -1135,7 +1144,7 @@ typedef struct betz_queue_state {
 } betz_queue_state;
 
 /**
- * How a trainer learns. Fill it with `betz_trainer_config_default`, then change what you need.
+ * Configuration of a trainer. Fill it with `betz_trainer_config_default`, then change what you need.
  */
 typedef struct betz_trainer_config {
     /**
@@ -1268,6 +1277,19 @@ typedef struct betz_trainer_state {
      * That of the best candidate.
      */
     double score_after;
+    /**
+     * Trials left out because there was no memory to hold them or to learn from them.
+     */
+    uint64_t dropped_memory;
+    /**
+     * Trials that have ended and that the trainer's thread has not come to yet. Every trial that was ended is
+     * in `trials`, in one of the `dropped_` fields, or here.
+     */
+    uint64_t waiting;
+    /**
+     * Candidates that were not solved because there was no memory for it.
+     */
+    uint64_t unsolved;
 } betz_trainer_state;
 
 /**
@@ -1406,6 +1428,13 @@ typedef struct betz_miner_config {
      * Number of processors, 0 for NULL.
      */
     size_t n_processors;
+    /**
+     * Bytes that the miner takes at most, besides `capacity` and the watched episodes: for the window, for
+     * beginnings of occurrences, and while it mines. A search that needs more fails and is counted
+     * (`betz_miner_stats.failures`); beginnings that find no room are forgotten and counted (`forgotten`).
+     * 0 (default): 256 MiB, or 256 bytes for each event of the window if that is more.
+     */
+    size_t max_bytes;
 } betz_miner_config;
 
 /**
@@ -1445,6 +1474,11 @@ typedef struct betz_miner_stats {
      * `betz_watch_list_last_failure` says why.
      */
     uint64_t failures;
+    /**
+     * Beginnings of occurrences that were forgotten because `betz_miner_config.max_bytes` were in use: counts
+     * of episodes with long delays may be too low.
+     */
+    uint64_t forgotten;
 } betz_miner_stats;
 
 /**
@@ -1773,6 +1807,16 @@ BETZ_API uint32_t betz_abi_version(void);
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  */
 BETZ_API const char *betz_version(void);
+
+/**
+ * The library's version with all that tells builds apart, such as "betz 0.1.0 abi 2 commit 1a2b3c rustc 1.95.0
+ * x86_64 train mine network sort cuda". Commit and compiler are those that `scripts/install.sh` notes; "unknown"
+ * in other builds. The text is static: do not free it.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ */
+BETZ_API
+const char *betz_version_full(void);
 
 /**
  * 1 when the library has what `name` says, 0 when it has not or does not know the name; 0 for NULL.
@@ -2486,9 +2530,10 @@ betz_status betz_session_set_clamp(struct betz_session *session,
                                    size_t len);
 
 /**
- * Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`,
- * of `model`, which must be the one that it runs (`BETZ_ERROR_MISMATCH`); NULL and 0 for no mask. Filters go
- * on. `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
+ * Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`; NULL
+ * and 0 for no mask. `model` NULL stands for the model that the session runs, also one that
+ * `betz_trainer_apply` gave it; any other model must be that one (`BETZ_ERROR_MISMATCH`). Filters go on.
+ * `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
  * Allocates: yes (in this thread, not in the step).
@@ -2743,6 +2788,10 @@ betz_status betz_trainer_config_default(struct betz_trainer_config *config,
  * frees it with `betz_trainer_close`; the session may be closed first. What the steps hand over to a trainer
  * that is closed is lost.
  *
+ * Memory: the line and the sums are taken here. Before each trial and each candidate the trainer's thread asks
+ * for what that may take; where there is none, the trial (`dropped_memory`) or the candidate (`unsolved`) is
+ * dropped and counted, and the model stays.
+ *
  * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
@@ -2800,7 +2849,10 @@ betz_status betz_trainer_take(const struct betz_trainer *trainer,
  * Gives the model that `betz_trainer_take` would give to `session`, the one that the trainer was opened for,
  * and to `*applied` (NULL: to nobody) 1, or 0 where there is nothing new. A model that took over is warmed up with the
  * spikes that the trainer remembers, and runs beside the one before for a fifth of what
- * `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick.
+ * `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick. In a
+ * session that has not made a step since the trainer was opened the model takes over with the first step: a
+ * controller that restarts calls `betz_trainer_load`, this function, steps once, calls
+ * `betz_session_release_model`, steps once more, and calls `betz_session_restore`.
  * Fails as that call does; the model is then still there.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
@@ -2817,7 +2869,8 @@ betz_status betz_trainer_apply(const struct betz_trainer *trainer,
 /**
  * Asks for candidates of all trials that have ended, without waiting for the end of the batch
  * (`betz_trainer_config.batch`): those that are there are decided on as far as the trials do, new ones solved.
- * The trainer's thread does it after the trials that are in line; this call does not wait.
+ * The trainer's thread does it after the trials that are in line; this call does not wait and calls no system
+ * function. After fork() it does nothing in the child.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2903,7 +2956,8 @@ betz_status betz_trainer_ill_channels(const struct betz_trainer *trainer,
                                       size_t *len);
 
 /**
- * Closes and frees a trainer, after the trial that it is at. NULL is nothing to do. Its session goes on with
+ * Closes and frees a trainer, after the trial that it is at; candidates that have not been solved are given up.
+ * NULL is nothing to do. Its session goes on with
  * the model that it has.
  *
  * Thread-safe: no (nobody may use the trainer any more). Realtime-safe: no. Allocates: no.

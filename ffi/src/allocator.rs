@@ -16,7 +16,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use betz::{Error, ErrorKind};
+use betz::memory;
 
 use crate::barrier;
 use crate::failure::{Failure, Result};
@@ -322,14 +322,14 @@ pub(crate) fn expect_room(bytes: usize, what: &'static str) -> Result<()> {
     if bytes <= RESERVE / 4 {
         return Ok(());
     }
-    let mut room = Vec::<u8>::new();
-    if room.try_reserve_exact(bytes).is_err() {
-        let text = format!("{what}: the system has no {bytes} bytes of memory for it");
-        return Err(Error::new(ErrorKind::OutOfMemory, text).into());
-    }
-    // An allocation that is never used may otherwise be left out.
-    std::hint::black_box(room.as_mut_ptr());
-    Ok(())
+    Ok(memory::expect(what, bytes)?)
+}
+
+/// True where the host or the system gives `bytes` now, without the reserve: that is for calls.
+#[cfg(feature = "train")]
+pub(crate) fn has_room_outside(bytes: usize) -> bool {
+    Shortage::begin();
+    memory::expect("work", bytes).is_ok() && Shortage::check().is_ok()
 }
 
 #[cfg(test)]

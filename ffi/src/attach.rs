@@ -1,11 +1,36 @@
 //! A miner at a session: what the steps take in is counted too.
 
-use crate::barrier;
-use crate::failure::Failure;
-use crate::hearing::{attach, detach, same_tick};
+use std::sync::atomic::AtomicBool;
+
+use betz::stream::Tap;
+
+use crate::failure::Result;
+use crate::hearing::{Listener, attach_listener, detach_listener};
 use crate::miner::betz_miner;
 use crate::session::betz_session;
 use crate::status::betz_status;
+
+impl Listener for betz_miner {
+    const CHANNELS: &'static str = "miner's symbols, one per channel";
+    const WITHOUT: &'static str = "one without a miner";
+    const WITH: &'static str = "one with a miner attached";
+
+    fn channels(&self) -> usize {
+        self.alphabet().len()
+    }
+
+    fn tick_seconds(&self) -> f64 {
+        self.alphabet().clock().tick_seconds()
+    }
+
+    fn lend_tap(&self) -> Result<Box<dyn Tap>> {
+        Ok(Box::new(self.lend()?))
+    }
+
+    fn is_attached(session: &betz_session) -> &AtomicBool {
+        session.has_miner()
+    }
+}
 
 /// From its next step on, `session` hands the spikes of every step to `miner`, a symbol being a channel: all
 /// that the step was given, also of channels that are masked or unknown. A step never waits for the miner:
@@ -34,25 +59,7 @@ pub unsafe extern "C" fn betz_session_attach_miner(
     first_tick: i64,
 ) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe {
-        barrier::run_on(session, |session| {
-            let (miner, _guard) = barrier::second(miner.cast_const())?;
-            let (channels, symbols) = (session.channels(), miner.alphabet().len());
-            if symbols < channels {
-                return Err(Failure::Length {
-                    name: "miner's symbols, one per channel",
-                    expected: channels,
-                    got: symbols,
-                });
-            }
-            let tick = miner.alphabet().clock().tick_seconds();
-            same_tick(session, "miner", tick)?;
-            let has = session.has_miner();
-            attach(session, has, "one without a miner", first_tick, || {
-                Ok(Box::new(miner.lend()?))
-            })
-        })
-    }
+    unsafe { attach_listener(session, miner, first_tick) }
 }
 
 /// The steps of `session` hand on nothing any more; its miner goes on and can be fed otherwise.
@@ -65,15 +72,5 @@ pub unsafe extern "C" fn betz_session_attach_miner(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_detach_miner(session: *mut betz_session) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe {
-        barrier::run_on(session, |handle| {
-            let has = handle.has_miner();
-            detach(
-                &mut *handle.session()?,
-                has,
-                "miner",
-                "one with a miner attached",
-            )
-        })
-    }
+    unsafe { detach_listener::<betz_miner>(session) }
 }

@@ -1,11 +1,36 @@
 //! A network at a session: which channels go together in what the steps take in.
 
-use crate::barrier;
-use crate::failure::Failure;
-use crate::hearing::{attach, detach, same_tick};
+use std::sync::atomic::AtomicBool;
+
+use betz::stream::Tap;
+
+use crate::failure::Result;
+use crate::hearing::{Listener, attach_listener, detach_listener};
 use crate::network::betz_network;
 use crate::session::betz_session;
 use crate::status::betz_status;
+
+impl Listener for betz_network {
+    const CHANNELS: &'static str = "network's channels";
+    const WITHOUT: &'static str = "one without a network";
+    const WITH: &'static str = "one with a network attached";
+
+    fn channels(&self) -> usize {
+        Self::channels(self)
+    }
+
+    fn tick_seconds(&self) -> f64 {
+        Self::tick_seconds(self)
+    }
+
+    fn lend_tap(&self) -> Result<Box<dyn Tap>> {
+        Ok(Box::new(self.lend()?))
+    }
+
+    fn is_attached(session: &betz_session) -> &AtomicBool {
+        session.has_network()
+    }
+}
 
 /// From its next step on, `session` hands the spikes of every step to `network`: all that the step was given,
 /// also of channels that are masked; those of channels that the network does not have are counted. A step
@@ -35,23 +60,7 @@ pub unsafe extern "C" fn betz_session_attach_network(
     first_tick: i64,
 ) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe {
-        barrier::run_on(session, |session| {
-            let (network, _guard) = barrier::second(network.cast_const())?;
-            if network.channels() < session.channels() {
-                return Err(Failure::Length {
-                    name: "network's channels",
-                    expected: session.channels(),
-                    got: network.channels(),
-                });
-            }
-            same_tick(session, "network", network.tick_seconds())?;
-            let has = session.has_network();
-            attach(session, has, "one without a network", first_tick, || {
-                Ok(Box::new(network.lend()?))
-            })
-        })
-    }
+    unsafe { attach_listener(session, network, first_tick) }
 }
 
 /// The steps of `session` hand nothing to its network any more, which can be fed otherwise.
@@ -64,15 +73,5 @@ pub unsafe extern "C" fn betz_session_attach_network(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_detach_network(session: *mut betz_session) -> betz_status {
     // SAFETY: the caller's promise.
-    unsafe {
-        barrier::run_on(session, |handle| {
-            let has = handle.has_network();
-            detach(
-                &mut *handle.session()?,
-                has,
-                "network",
-                "one with a network attached",
-            )
-        })
-    }
+    unsafe { detach_listener::<betz_network>(session) }
 }

@@ -35,6 +35,7 @@ mod feed;
 mod grow;
 #[cfg(any(feature = "mine", feature = "network"))]
 mod hearing;
+mod known;
 #[cfg(any(feature = "train", feature = "mine", feature = "network"))]
 mod workers;
 
@@ -50,6 +51,9 @@ pub mod model;
 
 #[cfg(feature = "train")]
 pub mod train;
+
+#[cfg(feature = "train")]
+pub mod trainer_config;
 
 #[cfg(feature = "train")]
 pub mod trainer;
@@ -124,6 +128,8 @@ pub use swap::*;
 pub use train::*;
 #[cfg(feature = "train")]
 pub use trainer::*;
+#[cfg(feature = "train")]
+pub use trainer_config::*;
 pub use version::*;
 #[cfg(feature = "mine")]
 pub use watch_list::*;

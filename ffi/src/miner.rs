@@ -84,6 +84,9 @@ grows! {
         /// How often mining the window has failed, and the list has stayed;
         /// `betz_watch_list_last_failure` says why.
         pub failures: u64,
+        /// Beginnings of occurrences that were forgotten because `betz_miner_config.max_bytes` were in use: counts
+        /// of episodes with long delays may be too low.
+        pub forgotten: u64,
     }
 }
 
@@ -274,6 +277,7 @@ pub unsafe extern "C" fn betz_miner_get_stats(
                 episodes: now.watched as u64,
                 renewed: now.remined,
                 failures: now.remining_failures,
+                forgotten: now.stats.forgotten,
             };
             grow::write(out, size, "out", stats)
         })

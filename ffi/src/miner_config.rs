@@ -97,6 +97,11 @@ grows! {
         pub processors: *const u32,
         /// Number of processors, 0 for NULL.
         pub n_processors: usize,
+        /// Bytes that the miner takes at most, besides `capacity` and the watched episodes: for the window, for
+        /// beginnings of occurrences, and while it mines. A search that needs more fails and is counted
+        /// (`betz_miner_stats.failures`); beginnings that find no room are forgotten and counted (`forgotten`).
+        /// 0 (default): 256 MiB, or 256 bytes for each event of the window if that is more.
+        pub max_bytes: usize,
     }
 }
 
@@ -158,6 +163,7 @@ impl betz_miner_config {
         }
         let mut config = MinerConfig::new(symbols, watched);
         config.capacity = self.capacity;
+        config.max_bytes = (self.max_bytes != 0).then_some(self.max_bytes);
         config.remining = self.remining(clock, intervals)?;
         if config.remining.is_none() && config.patterns.is_empty() {
             return Err(Failure::Argument {

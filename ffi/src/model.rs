@@ -70,9 +70,7 @@ pub unsafe extern "C" fn betz_model_load(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let (path, out) = unsafe { (cast::path(path, "path")?, cast::out(out, "out")?) };
-        if let Ok(file) = std::fs::metadata(path) {
-            expect_room_for_file(file.len())?;
-        }
+        expect_readable(path)?;
         out.write(cast::into_handle(betz_model::new(Decoder::load(path)?))?);
         Ok(())
     })
@@ -388,6 +386,23 @@ pub unsafe extern "C" fn betz_model_score(
 pub(crate) fn expect_room_for_file(len: u64) -> Result<()> {
     let bytes = usize::try_from(len.saturating_mul(4)).unwrap_or(usize::MAX);
     expect_room(bytes, "model")
+}
+
+/// Refuses what is no regular file before it is opened (opening a pipe waits for somebody to write into it, and a
+/// device may never end), and a file that there is no memory for. A file that cannot be looked at is left to
+/// reading, which says why.
+pub(crate) fn expect_readable(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => {
+            let text = format!(
+                "reading {}: expected a regular file, got a folder, a pipe or a device",
+                path.display()
+            );
+            Err(betz::Error::new(betz::ErrorKind::Io, text).into())
+        }
+        Ok(file) => expect_room_for_file(file.len()),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Refuses to replace what is there and is no regular file.

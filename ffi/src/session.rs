@@ -1,10 +1,11 @@
 //! A decoder at work: opened, stepped, reset, closed.
 
 use std::mem::MaybeUninit;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use betz::model::Decoder;
 use betz::stream::{
     ChannelRules, Clamp, HealthReader, Hold, Input, Session, SessionConfig, Swapper,
     UnknownChannels,
@@ -17,6 +18,7 @@ use crate::enum_bits::enum_bits;
 use crate::exclusive::{Exclusive, ExclusiveGuard};
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
+use crate::known::{KnownDecoder, KnownDecoders};
 use crate::model::betz_model;
 use crate::shortage::Shortage;
 use crate::status::betz_status;
@@ -34,6 +36,8 @@ pub struct betz_session {
     health: Option<HealthReader>,
     /// A checkpoint that was asked for and has not been fetched yet.
     checkpoint: Mutex<Option<Vec<u8>>>,
+    /// Decoders that it may be running.
+    known: Mutex<KnownDecoders>,
     channels: usize,
     outputs: usize,
     step_seconds: f64,
@@ -69,6 +73,18 @@ impl betz_session {
 
     pub(crate) fn requested_checkpoint(&self) -> &Mutex<Option<Vec<u8>>> {
         &self.checkpoint
+    }
+
+    /// Notes a decoder that the session was given through its swapper.
+    pub(crate) fn remember(&self, decoder: KnownDecoder, swapper: &Swapper) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.add(decoder, swapper.progress().running);
+    }
+
+    /// The decoder of that fingerprint, if the session was given it of late.
+    pub(crate) fn known_decoder(&self, fingerprint: u64) -> Option<Arc<Decoder>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.find(fingerprint)
     }
 
     pub(crate) fn outputs(&self) -> usize {
@@ -320,6 +336,8 @@ pub unsafe extern "C" fn betz_session_open(
             }
             let health = publishes.then(|| session.health());
             let swapper = Mutex::new(session.swapper()?);
+            let first = session.model().decoder_fingerprint();
+            let first = KnownDecoder::new(first, Arc::clone(model.decoder()))?;
             out.write(cast::into_handle(betz_session {
                 channels: session.channels(),
                 outputs: session.outputs(),
@@ -330,6 +348,7 @@ pub unsafe extern "C" fn betz_session_open(
                 swapper,
                 health,
                 checkpoint: Mutex::new(None),
+                known: Mutex::new(KnownDecoders::new(first)),
                 poison: Poison::default(),
             })?);
             Ok(())

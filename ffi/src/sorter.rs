@@ -9,7 +9,7 @@ use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
 use crate::grow::{self, grows};
-use crate::model::expect_room_for_file;
+use crate::model::{expect_readable, expect_room_for_file};
 use crate::status::betz_status;
 
 /// The unit of a spike that none has: noise, an overlap, or a unit that training did not see.
@@ -152,9 +152,7 @@ pub unsafe extern "C" fn betz_sorter_load(
     barrier::run(|| {
         // SAFETY: the caller's promise.
         let (path, out) = unsafe { (cast::path(path, "path")?, cast::out(out, "out")?) };
-        if let Ok(file) = std::fs::metadata(path) {
-            expect_room_for_file(file.len())?;
-        }
+        expect_readable(path)?;
         let sorter = betz_sorter::open(Sorter::load(path)?)?;
         out.write(cast::into_handle(sorter)?);
         Ok(())

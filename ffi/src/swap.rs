@@ -1,6 +1,6 @@
 //! Another model for a running session: made ready off the loop, taken at a tick's boundary.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use betz::model::Decoder;
 use betz::stream::{Clamp, PreparedModel, Replay, Spike, SwapOptions, SwapState, Swapper};
@@ -10,6 +10,7 @@ use crate::barrier;
 use crate::cast;
 use crate::failure::Failure;
 use crate::grow::{self, Config, grows};
+use crate::known::KnownDecoder;
 use crate::model::betz_model;
 use crate::queue::betz_spike;
 use crate::session::betz_session;
@@ -111,15 +112,19 @@ pub unsafe extern "C" fn betz_session_swap_model_after(
 /// Prepares `decoder` and sends it.
 fn send(
     session: &betz_session,
-    decoder: &Decoder,
+    decoder: &Arc<Decoder>,
     options: SwapOptions<'_>,
 ) -> Result<(), Failure> {
     Shortage::begin();
     expect_room(4 * decoder.weights().len() * size_of::<f64>(), "model")?;
     // What memory there is shows in a first preparation, before anything is sent.
-    drop(PreparedModel::new(decoder, None)?);
+    let fingerprint = PreparedModel::new(decoder, None)?.decoder_fingerprint();
+    let known = KnownDecoder::new(fingerprint, Arc::clone(decoder))?;
     Shortage::check()?;
-    Ok(swapper(session).swap_with(decoder, &options)?)
+    let mut swapper = swapper(session);
+    swapper.swap_with(decoder, &options)?;
+    session.remember(known, &swapper);
+    Ok(())
 }
 
 grows! {
@@ -354,9 +359,10 @@ pub unsafe extern "C" fn betz_session_set_clamp(
     }
 }
 
-/// Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`,
-/// of `model`, which must be the one that it runs (`BETZ_ERROR_MISMATCH`); NULL and 0 for no mask. Filters go
-/// on. `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
+/// Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`; NULL
+/// and 0 for no mask. `model` NULL stands for the model that the session runs, also one that
+/// `betz_trainer_apply` gave it; any other model must be that one (`BETZ_ERROR_MISMATCH`). Filters go on.
+/// `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
 /// Allocates: yes (in this thread, not in the step).
@@ -374,12 +380,19 @@ pub unsafe extern "C" fn betz_session_set_mask(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(session, |session| {
-            let (model, _guard) = barrier::second(model)?;
             cast::expect_len("len", session.channels(), len)?;
             let mask = cast::slice(mask, len, "mask")?;
             let mask: Vec<bool> = mask.iter().map(|&m| m != 0).collect();
             let mask = (!mask.is_empty()).then_some(mask);
-            Ok(swapper(session).set_mask(model.decoder(), mask.as_deref())?)
+            let mut swapper = swapper(session);
+            let decoder = if model.is_null() {
+                let running = session.known_decoder(swapper.progress().running);
+                running.ok_or(Failure::Null("model"))?
+            } else {
+                let (model, _guard) = barrier::second(model)?;
+                Arc::clone(model.decoder())
+            };
+            Ok(swapper.set_mask(&decoder, mask.as_deref())?)
         })
     }
 }

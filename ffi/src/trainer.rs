@@ -3,21 +3,25 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_char;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use betz::stream::ChannelRules;
-use betz::train::online::{Labels, Trainer, TrainerConfig, TrainerState, Worker};
+use betz::stream::{ChannelRules, PreparedModel};
+use betz::train::online::{Labels, Trainer, TrainerState, Worker};
 use betz::{Error, ErrorKind};
 
-use crate::allocator::expect_room;
+use crate::allocator::{expect_room, has_room_outside};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
-use crate::grow::{self, Config, grows};
-use crate::model::{betz_model, expect_room_for_file, only_regular};
+use crate::grow::{self, grows};
+use crate::known::KnownDecoder;
+use crate::model::{betz_model, expect_readable, only_regular};
 use crate::session::betz_session;
+use crate::shortage::Shortage;
 use crate::status::betz_status;
 use crate::swap;
+use crate::trainer_config::betz_trainer_config;
 use crate::workers::{Process, Workers};
 
 /// Learns from the labels of a session's steps on a thread of its own, trial by trial, and offers models
@@ -30,6 +34,7 @@ pub struct betz_trainer {
     labelling: AtomicBool,
     trainer: ManuallyDrop<Trainer>,
     outputs: usize,
+    features: usize,
     /// Where its thread is.
     process: Process,
     poison: Poison,
@@ -105,86 +110,6 @@ impl betz_trainer {
 }
 
 grows! {
-    /// How a trainer learns. Fill it with `betz_trainer_config_default`, then change what you need.
-    #[repr(C)]
-    pub struct betz_trainer_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
-        pub struct_size: u32,
-        /// 1 (default): channels that die or scream are left out of the model until they are well again, where
-        /// the model knows how many spikes are usual (trained on 200 steps or more). 0: none is.
-        pub watch_channels: u32,
-        /// After so many seconds with labels what was learned counts half, in one of the memories that
-        /// compete: of the others one is three times as short, and one forgets nothing. INFINITY: that one
-        /// alone. Default: 120.
-        pub half_life_seconds: f64,
-        /// Seconds of data that the sums retained by the model count for, at most. 0 (default): all of them.
-        pub prior_seconds: f64,
-        /// Refuse models that change the outputs by more than this, root mean square over the labels' standard
-        /// deviations. 0 (default): by whatever.
-        pub max_change: f64,
-        /// Longest trial that is learned from, in seconds. Default: 60.
-        pub longest_trial_seconds: f64,
-        /// Trials from one candidate to the next, 2 to 10,000. Default: 5.
-        pub batch: usize,
-        /// Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
-        /// labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
-        pub capacity: usize,
-        /// Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
-        /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
-        pub thread_priority: u32,
-        /// Zero.
-        pub reserved: u32,
-        /// Processors that the thread may run on, by number. NULL (default): those that the process had when
-        /// the library was loaded, whatever the calling thread is pinned to.
-        pub processors: *const u32,
-        /// Number of processors, 0 for NULL.
-        pub n_processors: usize,
-    }
-}
-
-impl Config for betz_trainer_config {
-    fn defaults() -> Self {
-        let config = TrainerConfig::default();
-        Self {
-            struct_size: size_of::<Self>() as u32,
-            watch_channels: 1,
-            half_life_seconds: config.half_life_seconds,
-            max_change: config.max_change,
-            longest_trial_seconds: config.longest_trial_seconds,
-            batch: config.batch,
-            capacity: config.capacity,
-            ..grow::zeroed()
-        }
-    }
-}
-
-impl betz_trainer_config {
-    fn read(&self) -> Result<TrainerConfig> {
-        if self.watch_channels > 1 {
-            return Err(Failure::Argument {
-                name: "config->watch_channels",
-                expected: "0 or 1",
-            });
-        }
-        if self.reserved != 0 {
-            return Err(Failure::Argument {
-                name: "config->reserved",
-                expected: "0",
-            });
-        }
-        Ok(TrainerConfig {
-            half_life_seconds: self.half_life_seconds,
-            prior_seconds: (self.prior_seconds != 0.0).then_some(self.prior_seconds),
-            batch: self.batch,
-            max_change: self.max_change,
-            longest_trial_seconds: self.longest_trial_seconds,
-            capacity: self.capacity,
-            ..TrainerConfig::default()
-        })
-    }
-}
-
-grows! {
     /// Where a trainer stands.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
@@ -224,6 +149,13 @@ grows! {
         pub score_before: f64,
         /// That of the best candidate.
         pub score_after: f64,
+        /// Trials left out because there was no memory to hold them or to learn from them.
+        pub dropped_memory: u64,
+        /// Trials that have ended and that the trainer's thread has not come to yet. Every trial that was ended is
+        /// in `trials`, in one of the `dropped_` fields, or here.
+        pub waiting: u64,
+        /// Candidates that were not solved because there was no memory for it.
+        pub unsolved: u64,
     }
 }
 
@@ -248,24 +180,11 @@ impl From<TrainerState> for betz_trainer_state {
             failed: u64::from(state.failure.is_some()),
             score_before,
             score_after,
+            dropped_memory: state.dropped.memory,
+            waiting: state.waiting,
+            unsolved: state.unsolved,
         }
     }
-}
-
-/// Fills a trainer's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
-/// behind `size`.
-///
-/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
-///
-/// # Safety
-/// `config` is NULL or writable for `size` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn betz_trainer_config_default(
-    config: *mut betz_trainer_config,
-    size: usize,
-) -> betz_status {
-    // SAFETY: the caller's promise.
-    barrier::run(|| unsafe { grow::write_defaults(config, size) })
 }
 
 /// Opens a trainer for `session`, which runs `model`, and starts its thread: from the session's next step
@@ -278,6 +197,10 @@ pub unsafe extern "C" fn betz_trainer_config_default(
 /// in with `betz_session_swap_model`. The trainer takes for granted that the session runs them. The caller
 /// frees it with `betz_trainer_close`; the session may be closed first. What the steps hand over to a trainer
 /// that is closed is lost.
+///
+/// Memory: the line and the sums are taken here. Before each trial and each candidate the trainer's thread asks
+/// for what that may take; where there is none, the trial (`dropped_memory`) or the candidate (`unsolved`) is
+/// dropped and counted, and the model stays.
 ///
 /// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
 ///
@@ -309,6 +232,7 @@ pub unsafe extern "C" fn betz_trainer_open(
             let features = decoder.features().saturating_mul(decoder.features());
             expect_room(features.saturating_mul(8 * size_of::<f64>()), "trainer")?;
             let (tap, labels, mut worker) = Worker::open(decoder, config)?;
+            worker.set_room(has_room_outside);
             if given.watch_channels == 1 && decoder.limits().blanking.is_some() {
                 worker.watch(session.watch_channels(decoder, ChannelRules::default())?);
             }
@@ -319,6 +243,7 @@ pub unsafe extern "C" fn betz_trainer_open(
                 labelling: AtomicBool::new(false),
                 trainer: ManuallyDrop::new(trainer),
                 outputs: decoder.outputs().len(),
+                features: decoder.features(),
                 process: Process::current(),
                 poison: Poison::default(),
             })?;
@@ -420,7 +345,10 @@ pub unsafe extern "C" fn betz_trainer_take(
 /// Gives the model that `betz_trainer_take` would give to `session`, the one that the trainer was opened for,
 /// and to `*applied` (NULL: to nobody) 1, or 0 where there is nothing new. A model that took over is warmed up with the
 /// spikes that the trainer remembers, and runs beside the one before for a fifth of what
-/// `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick.
+/// `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick. In a
+/// session that has not made a step since the trainer was opened the model takes over with the first step: a
+/// controller that restarts calls `betz_trainer_load`, this function, steps once, calls
+/// `betz_session_release_model`, steps once more, and calls `betz_session_restore`.
 /// Fails as that call does; the model is then still there.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
@@ -438,9 +366,20 @@ pub unsafe extern "C" fn betz_trainer_apply(
     unsafe {
         barrier::wait_on(trainer, |trainer| {
             let (session, _guard) = barrier::second(session.cast_const())?;
-            let given = trainer.here()?.apply(&mut swap::swapper(session))?;
+            Shortage::begin();
+            // The model and its states, twice: for its fingerprint, and to run.
+            let rows = trainer.features.saturating_mul(trainer.outputs);
+            expect_room(rows.saturating_mul(8 * size_of::<f64>()), "model")?;
+            Shortage::check()?;
+            let mut swapper = swap::swapper(session);
+            let given = trainer.here()?.apply_model(&mut swapper)?;
             if !applied.is_null() {
-                applied.write(u32::from(given));
+                applied.write(u32::from(given.is_some()));
+            }
+            if let Some(decoder) = given {
+                let fingerprint = PreparedModel::new(&decoder, None)?.decoder_fingerprint();
+                let known = KnownDecoder::new(fingerprint, Arc::new(decoder))?;
+                session.remember(known, &swapper);
             }
             Ok(())
         })
@@ -449,7 +388,8 @@ pub unsafe extern "C" fn betz_trainer_apply(
 
 /// Asks for candidates of all trials that have ended, without waiting for the end of the batch
 /// (`betz_trainer_config.batch`): those that are there are decided on as far as the trials do, new ones solved.
-/// The trainer's thread does it after the trials that are in line; this call does not wait.
+/// The trainer's thread does it after the trials that are in line; this call does not wait and calls no system
+/// function. After fork() it does nothing in the child.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -459,8 +399,8 @@ pub unsafe extern "C" fn betz_trainer_apply(
 pub unsafe extern "C" fn betz_trainer_request(trainer: *const betz_trainer) -> betz_status {
     // SAFETY: the caller's promise.
     unsafe {
-        barrier::wait_on(trainer, |trainer| {
-            trainer.here()?.request();
+        barrier::run_on(trainer, |trainer: &betz_trainer| {
+            trainer.trainer.request();
             Ok(())
         })
     }
@@ -506,6 +446,9 @@ pub unsafe extern "C" fn betz_trainer_save(
         barrier::wait_on(trainer, |trainer| {
             let path = cast::path(path, "path")?;
             only_regular(path)?;
+            // The sums of every memory as they are written, and those of the model in use.
+            let sums = trainer.features.saturating_mul(trainer.features);
+            expect_room(sums.saturating_mul(6 * size_of::<f64>()), "trainer's state")?;
             Ok(trainer.here()?.save(path)?)
         })
     }
@@ -529,9 +472,7 @@ pub unsafe extern "C" fn betz_trainer_load(
     unsafe {
         barrier::wait_on(trainer, |trainer| {
             let path = cast::path(path, "path")?;
-            if let Ok(file) = std::fs::metadata(path) {
-                expect_room_for_file(file.len())?;
-            }
+            expect_readable(path)?;
             Ok(trainer.here()?.load(path)?)
         })
     }
@@ -590,7 +531,8 @@ pub unsafe extern "C" fn betz_trainer_ill_channels(
     }
 }
 
-/// Closes and frees a trainer, after the trial that it is at. NULL is nothing to do. Its session goes on with
+/// Closes and frees a trainer, after the trial that it is at; candidates that have not been solved are given up.
+/// NULL is nothing to do. Its session goes on with
 /// the model that it has.
 ///
 /// Thread-safe: no (nobody may use the trainer any more). Realtime-safe: no. Allocates: no.

@@ -11,6 +11,61 @@ const VERSION: &CStr =
         Err(_) => c"unknown",
     };
 
+/// `text`, or "unknown".
+const fn known(text: Option<&'static str>) -> &'static str {
+    match text {
+        Some(text) if !text.is_empty() => text,
+        _ => "unknown",
+    }
+}
+
+const PARTS: [&str; 13] = [
+    "betz ",
+    env!("CARGO_PKG_VERSION"),
+    " abi 2 commit ",
+    known(option_env!("BETZ_COMMIT")),
+    " ",
+    known(option_env!("BETZ_RUSTC")),
+    " ",
+    std::env::consts::ARCH,
+    if cfg!(feature = "train") {
+        " train"
+    } else {
+        ""
+    },
+    if cfg!(feature = "mine") { " mine" } else { "" },
+    if cfg!(feature = "network") {
+        " network"
+    } else {
+        ""
+    },
+    if cfg!(feature = "sort") { " sort" } else { "" },
+    if cfg!(feature = "cuda") { " cuda" } else { "" },
+];
+
+/// The parts behind each other, and NUL.
+const FULL: [u8; 256] = {
+    let mut all = [0; 256];
+    let (mut part, mut at) = (0, 0);
+    while part < PARTS.len() {
+        let text = PARTS[part].as_bytes();
+        let mut i = 0;
+        // One place is left for NUL.
+        while i < text.len() && at < all.len() - 1 {
+            all[at] = text[i];
+            at += 1;
+            i += 1;
+        }
+        part += 1;
+    }
+    all
+};
+
+const VERSION_FULL: &CStr = match CStr::from_bytes_until_nul(&FULL) {
+    Ok(version) => version,
+    Err(_) => c"unknown",
+};
+
 /// The ABI version of the library that is linked: compare it with `BETZ_ABI_VERSION`, the one that
 /// was compiled against.
 ///
@@ -26,6 +81,16 @@ pub extern "C" fn betz_abi_version() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn betz_version() -> *const c_char {
     VERSION.as_ptr()
+}
+
+/// The library's version with all that tells builds apart, such as "betz 0.1.0 abi 2 commit 1a2b3c rustc 1.95.0
+/// x86_64 train mine network sort cuda". Commit and compiler are those that `scripts/install.sh` notes; "unknown"
+/// in other builds. The text is static: do not free it.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+#[unsafe(no_mangle)]
+pub extern "C" fn betz_version_full() -> *const c_char {
+    VERSION_FULL.as_ptr()
 }
 
 /// 1 when the library has what `name` says, 0 when it has not or does not know the name; 0 for NULL.

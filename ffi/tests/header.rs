@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 22] = [
     "version",
     "status",
     "last_error",
@@ -22,6 +22,7 @@ const SOURCES: [&str; 21] = [
     "swap",
     "checkpoint",
     "queue",
+    "trainer_config",
     "trainer",
     "miner_config",
     "miner",

@@ -40,7 +40,7 @@ compile() { # TEST [FLAGS...]: a C test against the installed package
 
 install_package() {
     # What `cargo run --release` has built is not built again: the two differ by less than 1 % in size.
-    local flags=(--with-workspace)
+    local flags=(--with-workspace --with-page)
     [ "$profile" = release ] || flags+=(--debug)
     scripts/install.sh --prefix "$package" "${flags[@]}"
     cp -r "$package" "$work/moved" # the package may be moved: it is used from here on
@@ -179,8 +179,20 @@ int main() { return 0; }' >"$work/header.cpp"
         echo "no 32-bit headers: skipped"
     fi
     if command -v clang >/dev/null; then
-        clang -std=c89 "${warnings[@]}" -fsyntax-only "-I$package/include" "$work/header.c"
-        clang++ -std=c++17 "${warnings[@]}" -fsyntax-only "-I$package/include" "$work/header.cpp"
+        for std in c89 c99 c11 c17; do
+            clang "-std=$std" "${warnings[@]}" -fsyntax-only "-I$package/include" "$work/header.c"
+        done
+        for std in c++17 c++20; do
+            clang++ "-std=$std" "${warnings[@]}" -fsyntax-only "-I$package/include" "$work/header.cpp"
+        done
+        # clang reads all that gcc compiles and runs below.
+        clang -std=gnu11 "${warnings[@]}" -fsyntax-only "-I$package/include" ffi/tests/c/*.c
+        clang -std=c99 "${warnings[@]}" -fsyntax-only "-I$package/include" examples/c/{decode,mine,sort,train}.c
+        clang++ -std=c++17 "${warnings[@]}" -fsyntax-only "-I$package/include" ffi/tests/c/wrapper.cpp
+        clang++ -std=c++17 -fno-exceptions "${warnings[@]}" -fsyntax-only "-I$package/include" \
+            ffi/tests/c/no_exceptions.cpp
+    else
+        echo "no clang: skipped"
     fi
     # A status that nobody looks at is warned of, in C and in C++.
     echo '#include <betz.h>
@@ -222,11 +234,15 @@ examples() {
     gcc -std=c99 "${warnings[@]}" examples/c/decode.c -o "$work/decode" \
         $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz)
     LD_LIBRARY_PATH=$package/lib "$work/decode" "$work/examples/model.betz" 3 >/dev/null
+    # shellcheck disable=SC2046
+    gcc -std=c99 "${warnings[@]}" examples/c/watch.c -o "$work/watch" \
+        $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz_page)
+    BETZ_CACHE=$work/cache LD_LIBRARY_PATH=$package/lib "$work/watch" "$work/examples/model.betz" 0.1 | grep -q '^http://127.0.0.1'
 }
 
 conformance() {
     local test
-    for test in lifecycle refusals growth steps process memory threads miner network trainer sorter realtime soak; do
+    for test in lifecycle refusals growth steps process memory threads miner network trainer sorter faults realtime soak; do
         compile "$test"
         "$work/$test"
     done

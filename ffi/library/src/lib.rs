@@ -3,6 +3,8 @@
 //! A crate of its own because the libraries are called `betz`, as the Rust library is: one package
 //! cannot build an rlib under one name and a shared library under another.
 
+#[cfg(target_os = "linux")]
+mod quiet_panics;
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")

@@ -9,6 +9,10 @@ enum { CHANNELS = 12, OUTPUTS = 3, STEPS = 400 };
 static void versions(void) {
     CHECK(betz_abi_version() == BETZ_ABI_VERSION);
     CHECK(strlen(betz_version()) >= 5);
+    char begin[64];
+    snprintf(begin, sizeof begin, "betz %s abi %u commit ", betz_version(), (unsigned)betz_abi_version());
+    CHECK(strncmp(betz_version_full(), begin, strlen(begin)) == 0);
+    CHECK(strstr(betz_version_full(), " train mine network sort") != NULL);
     CHECK(strcmp(betz_status_string(BETZ_OK), "success") == 0);
     CHECK(strcmp(betz_status_string((betz_status)12345), "unknown status") == 0);
 }

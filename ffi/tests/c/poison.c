@@ -2,6 +2,8 @@
 // `provoke-panic`.
 #include "support.h"
 
+#include <unistd.h>
+
 betz_status betz_test_panic_model(const betz_model *model);
 betz_status betz_test_panic_session(betz_session *session);
 betz_status betz_test_panic_miner(betz_miner *miner);
@@ -27,7 +29,15 @@ int main(void) {
     betz_swap_state state;
     size_t size = 0;
 
-    CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_session(session));
+    // A loop that moves something waits for no terminal: nothing is printed.
+    FILE *printed = tmpfile();
+    CHECK(printed != NULL);
+    const int terminal = dup(STDERR_FILENO);
+    CHECK(terminal >= 0 && dup2(fileno(printed), STDERR_FILENO) >= 0);
+    const betz_status panicked = betz_test_panic_session(session);
+    CHECK(dup2(terminal, STDERR_FILENO) >= 0 && close(terminal) == 0);
+    CHECK(panicked == BETZ_ERROR_PANIC && lseek(fileno(printed), 0, SEEK_END) == 0);
+    fclose(printed);
     message_is("panic: provoked in a session");
     CHECK_STATUS(BETZ_ERROR_POISONED,
                  betz_session_step_counts(session, counts, CHANNELS, out, OUTPUTS));

@@ -19,6 +19,7 @@
 enum { CHANNELS = 256, OUTPUTS = 4, MILLION = 1000000, PATTERNS = 64 };
 
 static int forbidden;
+static betz_trainer *trainer;
 
 static void guard(const char *what) {
     if (forbidden) {
@@ -122,6 +123,8 @@ static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *qu
             failures += betz_session_step_counts(session, NULL, CHANNELS, out, OUTPUTS) !=
                         BETZ_ERROR_NULL;
             failures += betz_last_error(text, sizeof text) == 0;
+            failures += betz_session_variances(session, out, OUTPUTS) != BETZ_ERROR_INSUFFICIENT_DATA;
+            failures += betz_trainer_request(trainer) != BETZ_OK;
             failures += betz_queue_set_tick(queue, t + 1) != BETZ_OK;
         }
         if (t % 10000 == 0) {
@@ -148,6 +151,18 @@ int main(void) {
     betz_session *session = NULL;
     OK(betz_session_open(model, &config, &session));
     betz_session *plain = open_session(model);
+    betz_train_config retaining = small_config(8);
+    retaining.retain_bytes = 1 << 20;
+    uint16_t *few = random_counts(400, 8, 1);
+    float *behavior = follow(few, 400, 8, OUTPUTS);
+    betz_model *retained = NULL;
+    OK(betz_train_counts(&retaining, few, behavior, 400, OUTPUTS, &retained));
+    betz_session *learning = open_session(retained);
+    betz_trainer_config training;
+    OK(betz_trainer_config_default(&training, sizeof training));
+    OK(betz_trainer_open(learning, retained, &training, &trainer));
+    free(few);
+    free(behavior);
     betz_queue *queue = NULL;
     OK(betz_queue_open(256, BETZ_LATE_SPIKES_TAKE, &queue));
     // One miner hears the session's steps, the other is fed beside it. Their threads stay behind when
@@ -197,6 +212,9 @@ int main(void) {
     betz_session_close(plain);
     betz_miner_close(attached);
     betz_miner_close(fed);
+    betz_trainer_close(trainer);
+    betz_session_close(learning);
+    betz_model_free(retained);
     betz_model_free(model);
     betz_model_free(next);
     free(counts);

@@ -255,6 +255,7 @@ impl Worker {
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let mut learner = Learner::from_bytes(bytes, &self.config, self.learner.current())?;
         learner.abandoned = Arc::clone(&self.learner.abandoned);
+        learner.has_room = self.learner.has_room;
         self.learner = learner;
         Ok(())
     }
@@ -265,9 +266,9 @@ impl Worker {
         self.learner.current()
     }
 
-    /// As it is where memory is short, or not any more.
-    #[cfg(test)]
-    fn set_room(&mut self, has_room: fn(usize) -> bool) {
+    /// From now on asks `has_room` before each trial and candidate whether there are so many bytes of memory,
+    /// instead of the program's allocator: that may have a reserve which is for other work.
+    pub fn set_room(&mut self, has_room: fn(usize) -> bool) {
         self.assembler.has_room = has_room;
         self.learner.has_room = has_room;
     }

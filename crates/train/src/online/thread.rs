@@ -173,7 +173,7 @@ impl Trainer {
     /// As [`apply`](Self::apply), and gives the model that the session runs from then on.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`apply`](Self::apply).
     pub fn apply_model(&self, swapper: &mut Swapper) -> Result<Option<Decoder>> {
         let mut worker = lock(&self.shared.worker);
         let shown = &mut *lock(&self.shared.shown);

@@ -1,9 +1,7 @@
 //! Bytes that somebody has been at: every flipped byte of a model and of a checkpoint, and random changes
 //! with the checksum mended. A step that says `BETZ_OK` gives finite numbers.
 //!
-//! `BETZ_HOSTILE=100000 cargo test -p betz-ffi --test hostile` tries so many random changes.
-
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! `BETZ_HOSTILE=100000 cargo test -p betz-ffi --test calls hostile` tries so many random changes.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -12,12 +10,7 @@ use betz_ffi::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-#[path = "../fuzz/harness/model_load_bytes.rs"]
-#[allow(dead_code)]
-mod model_load_bytes;
-#[path = "../fuzz/harness/trained.rs"]
-#[allow(dead_code)]
-mod trained;
+use crate::{model_load_bytes, trained};
 
 /// Bytes before and after what a frame holds.
 const HEADER: usize = 20;

@@ -3,24 +3,13 @@
 //! `BETZ_FUZZ_SECONDS=600` goes on for so long with fresh chance; an input that fails is written to the
 //! temporary folder first. `ffi/fuzz/run.sh` is guided by coverage.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-#[path = "../fuzz/harness/calls.rs"]
-mod calls;
-#[path = "../fuzz/harness/input.rs"]
-mod input;
-#[path = "../fuzz/harness/miner.rs"]
-mod miner;
-#[path = "../fuzz/harness/model_load_bytes.rs"]
-mod model_load_bytes;
-#[path = "../fuzz/harness/trained.rs"]
-mod trained;
+use crate::{calls, miner, model_load_bytes};
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
