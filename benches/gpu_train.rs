@@ -119,6 +119,20 @@ fn end_to_end(
     });
 }
 
+/// Γ, Υ and the sums from spikes in host memory, left on the device: what [`end_to_end`] takes beyond is the
+/// host's preparation, the solution, and the decoder.
+fn sums_alone(device: &Device, channels: usize, steps: usize, runs: usize) {
+    let (data, bank) = (dataset(channels, steps), bank(1));
+    let data = &data.view();
+    let contexts = device.contexts();
+    let request = gram::cuda::Request::new(data, &bank, None, 0, GramPath::Event);
+    let name = format!("sums on the device N={channels} T={steps}");
+    time(&name, runs, || {
+        gram::cuda::device_sums(contexts, data, &request, &()).unwrap();
+        contexts[0].synchronize().unwrap();
+    });
+}
+
 /// Where the device starts to win, 20 Hz at 0.25 ms, one filter; what the cost model expects beside
 /// what is measured.
 fn crossover(device: &Device) {
@@ -162,6 +176,11 @@ fn main() {
     let Some(device) = cuda() else { return };
     if wants("train") {
         end_to_end(&device, 1000, 400_000, 1, GramPath::Event, 40);
+    }
+    if wants("sums") {
+        for channels in [100, 1000, 4000] {
+            sums_alone(&device, channels, 400_000, 10);
+        }
     }
     if wants("accuracy") {
         accuracy(&device, GramPath::Event);

@@ -150,7 +150,7 @@ extern "C" __global__ void episode_walk(const Tick* __restrict__ ticks,
                 chains[node.depth] = count;
             }
             __syncwarp();
-            // What nothing reaches has no longer chains.
+            // A node that nothing reaches has no longer chains.
             n = count > 0 ? n + 1 : node.next;
         }
     }

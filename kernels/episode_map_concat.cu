@@ -138,7 +138,7 @@ extern "C" __global__ void episode_concat(const u64* __restrict__ events, u32 ev
     const Tuple whole = tuples[(u64)e * places];
     u32 count = whole.count;
     Tick beyond = whole.beyond;
-    // What the first automata of a segment saw is fetched while the one before is joined.
+    // A segment's first tuples are fetched while the segment before it is joined.
     const Tuple nothing = {NEVER, NEVER, 0, 0};
     auto fetch = [&](u32 s, u32 split) {
         return s < segments && split < size ? tuples[((u64)s * episodes + e) * places + split]

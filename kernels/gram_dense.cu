@@ -38,7 +38,7 @@ extern "C" __global__ void carry_states(const Block *block, const Filter *filter
             size_t row = (size_t)(first + a) * (ORDER + 1);
 #pragma unroll
             for (int i = 0; i <= ORDER; ++i) states[(row + i) * columns + at] = (float)s.s[i];
-            // What was there reaches the chunk's end if the segment that is open there is older.
+            // Earlier states reach the chunk's end if the segment that is open there is older than the chunk.
             if (since[a] > STEPS && kept > 0.0) {
                 s.shift(x);
 #pragma unroll

@@ -130,7 +130,7 @@ __device__ __forceinline__ void copy_4_bytes(void *shared, const void *global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(global));
 }
 
-// Adds to each of this thread block's rows the y of its spikes in this chunk. Eight threads a row,
+// Adds to each of this thread block's rows the y of its spikes in this chunk. Eight threads per row,
 // four columns each. A chunk's spikes are summed by themselves first: f32 keeps more of them so.
 template <class Ticks>
 __device__ __forceinline__ void add_rows(float4 *m, const float4 *y, Ticks ticks, const u32 *start,
@@ -369,8 +369,8 @@ __device__ __forceinline__ float paired(const float *behavior, const Block &b, i
     return o == outputs ? 1.0f : behavior[(size_t)(b.origin + i) * outputs + o];
 }
 
-// What follows takes some rows at a time, filter · (outputs + 1) + o, from `first_row` on; arrays have
-// just these.
+// The kernels below take some rows at a time, filter · (outputs + 1) + o, from `first_row` on; arrays
+// have just these.
 //
 // Future states z_i(t) = Σ_{m >= 0} (m/τ)^i e^(−m/τ) x(t + m) within each block alone, at its first
 // step: `future[(filter · (outputs + 1) + o) · (ORDER + 1) + i][block]`. One thread a block;
@@ -399,7 +399,7 @@ extern "C" __global__ void behavior_block_states(const float *behavior, const Bl
 }
 
 // Turns `future` into the states just after each block's last step, within its segment.
-// One thread block of 512 threads a row of the grid; each thread takes a run of blocks.
+// One thread block of 512 threads per row of the grid; each thread takes a run of blocks.
 //: block: in, blocks + 1
 //: filter: in, (first_row + grid.x).div_ceil(outputs + 1)
 //: future: in-out, grid.x * blocks
@@ -416,7 +416,7 @@ extern "C" __global__ void __launch_bounds__(512)
     z.clear();
     bool passes = true;  // no segment begins in this run after its first step, or at it
     for (int at = last - 1; at >= first; --at) {
-        // What comes after a block reaches it unless a segment begins in between.
+        // Later states reach a block unless a segment begins in between.
         if (block[at + 1].since == 0) {
             z.clear();
             passes = false;

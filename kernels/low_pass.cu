@@ -31,7 +31,7 @@ struct Cascade {
     typedef double Real;
     typedef Delays States;
     Section section[SECTIONS];
-    // What 32·k silent steps do to the states, k = 0…32, then what a tile's do: N × N each, row-major,
+    // Powers of the transition: those of 32·k silent steps, k = 0…32, then of a tile: N × N each, row-major,
     // zero where a section would depend on a later one.
     const double *powers;
 

@@ -146,7 +146,7 @@ map_nearest(const float* __restrict__ samples, const float* __restrict__ product
             squares += (double)x[d] * x[d];
         }
         const double length = sqrt(sum_of_block(squares, parts)), longest = sqrt(2.0 * half);
-        // Whatever the order in which the product is summed: a rounding a term, and those around it.
+        // Bound for any order in which the product is summed: one rounding per term, and those around it.
         const double bound = 2.0 * (dims + 8) * ROUNDING * (length * longest + 0.5 * longest * longest);
         if ((double)best.score - best.second <= bound) {
             double closest = infinity();

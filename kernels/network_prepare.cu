@@ -176,13 +176,13 @@ network_moments(const INPUT* __restrict__ samples, int instants, int nodes, int 
     }
 }
 
-// Scales, factors, and where blocks begin anew.
-// In every stretch of `stretch` windows a node's samples are multiplied with scale (stretch, node), so
+// Scales, factors, and the blocks that begin anew.
+// Every `stretch` consecutive windows have one scale: a node's samples are multiplied with scale (stretch, node), so
 // that no defined window of it has a sum of squares below the square of `unit`: the sum of products of a
 // pair is then no smaller than its correlation times that square. ratio: scale over that of the stretch before. factor (window, node)
 // makes correlations of such sums, 0 where there is none; bound (window, 32 nodes): the largest.
-// anchor (block, 32 windows): a bit for every window in which the block's pairs begin anew. A block of
-// threads a block of nodes.
+// anchor (block, 32 windows): a bit for every window in which the block's pairs begin anew. One block of
+// threads per block of nodes.
 //: squares: in, padded * windows
 //: scale: out, padded * windows.div_ceil(stretch.max(1))
 //: ratio: out, padded * windows.div_ceil(stretch.max(1))
@@ -220,7 +220,7 @@ network_scales(const double* __restrict__ squares, int padded, int step, int win
         before = now;
     }
     double peak = 0, squared = 0, size_before = 0;
-    // What the sums hold of this node is of no use, until they begin anew.
+    // True if the sums of this node are of no use until they begin anew.
     bool spoilt = false;
     u64 steps = 0;
     u32 word = 0;

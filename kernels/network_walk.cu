@@ -41,7 +41,7 @@ constexpr double LARGEST = 1e14;
 // A threshold below this is none: a sum below 2 may be an edge.
 constexpr float LEAST = 1e-3f;
 
-// What `tally` counts; CAPACITY is given.
+// Entries of `tally`; CAPACITY is given, the others are counted.
 constexpr int NEXT_TILE = 0, SLOTS = 1, REBUILT = 2, KEPT = 3, RECHECKED = 4, DOUBTFUL = 5,
               CAPACITY = 6;
 
@@ -87,8 +87,8 @@ __device__ __forceinline__ void add(Sums& sums, const float* rows, const float* 
     }
 }
 
-// What a lane makes of a column's hi and lo: both halves of the one it multiplies with, q's with the
-// opposite sign.
+// A lane's operand, made of a column's hi and lo: both halves of the one it multiplies with, q's with
+// the opposite sign.
 struct Operand {
     u32 pick, flip;
 
@@ -123,7 +123,7 @@ __device__ __forceinline__ void step_on(Sums& sums, const u32* rows, const u32* 
 // Set in every number of at least 2 in size, and in no smaller one.
 constexpr u32 TWO = 0x40000000;
 
-// Whether one of this thread's sums is at least 2 in size, or `all` is TWO.
+// True if one of this thread's sums is at least 2 in size, or `all` is TWO.
 __device__ __forceinline__ bool any_two(const Sums& sums, u32 all) {
     // Four chains: none waits for the one before it.
     u32 bits[4] = {};
@@ -214,7 +214,7 @@ struct Sink {
     u32 left, lane;
 };
 
-// What makes correlations of sums, and which of them leave.
+// Factors that turn sums into correlations, and the bound of those that leave.
 struct Cut {
     const float *factor, *bound;
     int nodes, padded, sign;

@@ -50,7 +50,7 @@ __device__ __forceinline__ void write_tile(const float *y, const Target &target,
                                            const Block *block) {
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     size_t low = (size_t)target.columns * target.stride;
-    // Whether each of this lane's steps is summed: one bit each.
+    // One bit per step of this lane: set if the step is summed.
     u32 summed = 0;
 #pragma unroll
     for (int k = 0; k < BLOCKS; ++k) {

@@ -158,8 +158,8 @@ __device__ __forceinline__ void arrive(Membrane& m, const Cells& cells, const in
     }
 }
 
-// What arrived a filter's length ago, in whose place `input` is kept. `history`: whether something arrived in each of the
-// last 64 steps, the last one lowest; all ones where that is not known. Most neurons rest, and memory is far away.
+// The input of a filter's length ago, in whose place `input` is kept. `history` has one bit per step of the last 64, set if
+// something arrived, the last step lowest; all ones if that is not known. Most neurons rest, and memory is far away.
 __device__ __forceinline__ int exchange_past(int* then, u32 filter, int input, u64& history) {
     const bool something = filter > 64 || history >> (filter - 1) & 1;
     const int ended = something ? *then : 0;

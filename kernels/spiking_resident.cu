@@ -38,7 +38,7 @@ constexpr u32 LEFT = 0x80000000u;
 
 // A late synapse: delay << 26 | (receptor, neuron of the block) << 16 | weight; delays modulo 64. Never 0.
 
-// What a block reads its late synapses from.
+// Source of a block's late synapses.
 struct Rows {
     int* ring;
     u32 per_slot;

@@ -228,12 +228,12 @@ fn candidates(options: &Options) {
 }
 
 /// A strategy that adds up how long it counts.
-struct Timed {
+struct StrategyTimer {
     inner: Box<dyn Strategy>,
     spent: Arc<Mutex<HashMap<usize, Duration>>>,
 }
 
-impl Strategy for Timed {
+impl Strategy for StrategyTimer {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
@@ -256,7 +256,7 @@ fn levelwise(options: &Options) {
     let mut wanted = MineOptions::new(intervals, threshold);
     wanted.max_size = Some(9);
     let spent = Arc::new(Mutex::new(HashMap::new()));
-    let timed = Timed {
+    let timed = StrategyTimer {
         inner: latest_start_on(&options.device),
         spent: Arc::clone(&spent),
     };

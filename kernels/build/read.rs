@@ -56,7 +56,7 @@ pub(crate) enum Role {
     InPlace,
     /// Memory that it writes before anything reads it: `T *x`.
     Out,
-    /// As `Out`, or null.
+    /// The same as `Out`, or null.
     OutOrNull,
     /// Memory that it reads and writes: `T *x`.
     InOut,

@@ -254,32 +254,51 @@ pub(crate) fn write_module<'a>(
     rust
 }
 
-fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &SharedStructs) {
-    let mut generics = vec!["'a".to_owned()];
-    let mut bounds = vec!["'a".to_owned()];
-    let mut options = Vec::new();
-    for parameter in &kernel.parameters {
-        let option = match &parameter.kind {
-            Type::Tick => Some("WIDE"),
-            Type::Compiled(option) => Some(option.as_str()),
-            Type::Struct(name) if shared[name].ticks => Some("WIDE"),
-            Type::Struct(name) => shared[name].option(),
-            _ => None,
-        };
-        let Some(option) = option else { continue };
-        let (generic, bound) = (
-            generic_name(option),
-            if option == "WIDE" { "Tick" } else { "Sample" },
-        );
-        if !generics.contains(&generic) {
-            options.push(format!(
-                "({option:?}, <{generic} as crate::Compiled>::VALUE)"
-            ));
-            bounds.push(format!("{generic}: crate::{bound}"));
-            generics.push(generic);
+/// Type parameters of a kernel's arguments: their names, their bounds, and the options that they stand for.
+struct Generics {
+    names: String,
+    bounds: String,
+    options: String,
+}
+
+impl Generics {
+    fn new(kernel: &Kernel, shared: &SharedStructs) -> Self {
+        let mut names = vec!["'a".to_owned()];
+        let mut bounds = vec!["'a".to_owned()];
+        let mut options = Vec::new();
+        for parameter in &kernel.parameters {
+            let option = match &parameter.kind {
+                Type::Tick => Some("WIDE"),
+                Type::Compiled(option) => Some(option.as_str()),
+                Type::Struct(name) if shared[name].ticks => Some("WIDE"),
+                Type::Struct(name) => shared[name].option(),
+                _ => None,
+            };
+            let Some(option) = option else { continue };
+            let generic = generic_name(option);
+            let bound = if option == "WIDE" { "Tick" } else { "Sample" };
+            if !names.contains(&generic) {
+                options.push(format!(
+                    "({option:?}, <{generic} as crate::KernelOption>::VALUE)"
+                ));
+                bounds.push(format!("{generic}: crate::{bound}"));
+                names.push(generic);
+            }
+        }
+        Self {
+            names: names.join(", "),
+            bounds: bounds.join(", "),
+            options: options.join(", "),
         }
     }
-    let (generics, bounds) = (generics.join(", "), bounds.join(", "));
+}
+
+fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &SharedStructs) {
+    let Generics {
+        names,
+        bounds,
+        options,
+    } = Generics::new(kernel, shared);
     let name = camel_case(&kernel.name);
     write_comment(
         rust,
@@ -293,7 +312,7 @@ fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &Shared
         rust.push_str("///\n");
     }
     write_comment(rust, "", &kernel.comment);
-    let _ = writeln!(rust, "#[derive(Debug)]\npub struct {name}<{generics}> {{");
+    let _ = writeln!(rust, "#[derive(Debug)]\npub struct {name}<{names}> {{");
     for parameter in &kernel.parameters {
         write_comment(rust, "    ", &[describe(parameter)]);
         let _ = writeln!(
@@ -306,7 +325,7 @@ fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &Shared
     rust.push_str("}\n\n#[allow(unsafe_code)]\n// SAFETY: one pointer per parameter, in the order of the signature that it was written from. A field's first bytes are\n// the argument: a number, an address or a `repr(C)` struct.\n");
     let _ = writeln!(
         rust,
-        "unsafe impl<{bounds}> crate::Arguments for {name}<{generics}> {{"
+        "unsafe impl<{bounds}> crate::Arguments for {name}<{names}> {{"
     );
     let source = file.text.name.trim_end_matches(".cu").to_uppercase();
     let _ = writeln!(rust, "    const SOURCE: crate::Source = crate::{source};");
@@ -318,9 +337,15 @@ fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &Shared
     );
     let _ = writeln!(
         rust,
-        "    const OPTIONS: &'static [(&'static str, &'static str)] = &[{}];\n",
-        options.join(", ")
+        "    const OPTIONS: &'static [(&'static str, &'static str)] = &[{options}];\n"
     );
+    write_pointers(rust, kernel);
+    write_check(rust, kernel);
+    rust.push_str("}\n\n");
+}
+
+/// The method that gives the driver an address per argument.
+fn write_pointers(rust: &mut String, kernel: &Kernel) {
     rust.push_str("    fn pointers(&self) -> [*mut std::ffi::c_void; crate::MOST_ARGUMENTS] {\n");
     rust.push_str("        let mut pointers = [std::ptr::null_mut(); crate::MOST_ARGUMENTS];\n");
     for (i, parameter) in kernel.parameters.iter().enumerate() {
@@ -331,6 +356,10 @@ fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &Shared
         );
     }
     rust.push_str("        pointers\n    }\n\n");
+}
+
+/// The method that compares lengths with those that the signature states.
+fn write_check(rust: &mut String, kernel: &Kernel) {
     let needs: Vec<_> = kernel
         .parameters
         .iter()
@@ -349,7 +378,7 @@ fn write_kernel(rust: &mut String, file: &File, kernel: &Kernel, shared: &Shared
             needs.rust
         );
     }
-    rust.push_str("        Ok(())\n    }\n}\n\n");
+    rust.push_str("        Ok(())\n    }\n");
 }
 
 /// A sentence about a parameter.

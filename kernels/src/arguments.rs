@@ -16,8 +16,8 @@ pub trait Element: Copy + Send + Sync + 'static {}
 #[allow(unsafe_code)]
 pub unsafe trait Plain: Element {}
 
-/// A type that kernels are compiled for by an option `-DNAME=VALUE`.
-pub trait Compiled: Plain {
+/// A type that is chosen when a kernel is compiled, by an option `-DNAME=VALUE`.
+pub trait KernelOption: Plain {
     /// The option's value.
     const VALUE: &'static str;
 }

@@ -2,12 +2,12 @@
 
 use std::marker::PhantomData;
 
-use crate::arguments::{Compiled, Element, In, MaybeOut, Out, Plain};
+use crate::arguments::{Element, In, KernelOption, MaybeOut, Out, Plain};
 
 include!(concat!(env!("OUT_DIR"), "/structs.rs"));
 
 /// A tick: 32 bits where the recording allows it, else 64. Kernels are compiled for one of the two.
-pub trait Tick: width::Width + Compiled + Default + PartialEq + std::fmt::Debug {
+pub trait Tick: width::Width + KernelOption + Default + PartialEq + std::fmt::Debug {
     /// `tick`, which fits.
     fn narrowed(tick: i64) -> Self;
 }
@@ -19,11 +19,11 @@ mod width {
     impl Width for i64 {}
 }
 
-impl Compiled for i32 {
+impl KernelOption for i32 {
     const VALUE: &'static str = "0";
 }
 
-impl Compiled for i64 {
+impl KernelOption for i64 {
     const VALUE: &'static str = "1";
 }
 
@@ -40,11 +40,11 @@ impl Tick for i64 {
 }
 
 /// A type of samples or counts that kernels are compiled for.
-pub trait Sample: Compiled {}
+pub trait Sample: KernelOption {}
 
 macro_rules! sample {
     ($($type:ty = $c:literal),*) => {$(
-        impl Compiled for $type {
+        impl KernelOption for $type {
             const VALUE: &'static str = $c;
         }
 

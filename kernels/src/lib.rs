@@ -11,7 +11,7 @@ pub mod sort;
 pub mod spiking;
 
 pub use arguments::{
-    Arguments, Blocks, Compiled, Element, In, InOut, InPlace, MaybeOut, Out, Plain, TooShort,
+    Arguments, Blocks, Element, In, InOut, InPlace, KernelOption, MaybeOut, Out, Plain, TooShort,
 };
 pub use layout::{
     Block, Cells, Counts, Entry, Filter, Link, Mask, Node, Pair, Part, Sample, Section, Step,

@@ -1,4 +1,4 @@
-//! How matrices lie in a buffer, and what sizes a product has.
+//! Layout of matrices in a buffer; size and precision of a product.
 
 /// Sizes of a product: m × k times k × n makes m × n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,26 @@ pub struct ProductShape {
     pub n: usize,
     /// Terms of every sum.
     pub k: usize,
+}
+
+/// How exactly a device multiplies matrices of f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Precision {
+    /// Full f32: factors and sums.
+    #[default]
+    F32,
+    /// Factors rounded to TF32's 11 bits, sums in f32: several times faster where a device has it.
+    Tf32,
+}
+
+impl Precision {
+    /// `f32` or `tf32`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+        }
+    }
 }
 
 /// Type of the operands of `Blas::products`.
@@ -23,7 +43,7 @@ pub enum Element {
 /// Row-major matrices in one buffer, counted in elements: the first from `offset` on, rows `stride`
 /// values apart, matrices `batch_stride` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strided {
+pub struct StridedMatrices {
     /// First element of the first matrix.
     pub offset: usize,
     /// From one row to the next.
@@ -38,7 +58,7 @@ pub struct Matrices<B> {
     /// The buffer, borrowed as the product wants it.
     pub buffer: B,
     /// Where in it they lie.
-    pub at: Strided,
+    pub at: StridedMatrices,
 }
 
 /// Products of one size, side by side.

@@ -43,7 +43,7 @@ pub struct GramPlan {
 pub struct GramCosts {
     /// Blocks of C have a multiple of this many rows, unless C itself has fewer.
     pub tile: u64,
-    /// Whatever the blocks' sizes are.
+    /// Cost that does not depend on the blocks' sizes.
     pub fixed: u64,
     /// An element of a block of C.
     pub output: u64,

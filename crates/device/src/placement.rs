@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use betz_base::ErrorKind::{DeviceMemory, DeviceUnavailable};
 use betz_base::error::Result;
 
-use super::Device;
 use super::cost::Calibration;
 use super::cuda;
+use super::device::Device;
 
 /// Work to be placed, as an operation knows it. The rule of [`Placement::decide`] is the same for all.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -233,7 +233,7 @@ impl DeferredPlacement {
         }
     }
 
-    /// On the CPU.
+    /// Places every part on the CPU.
     pub const fn cpu() -> Self {
         Self {
             device: Device::cpu(),

@@ -3,6 +3,7 @@
 use super::blank::CleanData;
 use super::choice::{Choice, Paths, choose};
 use super::fit;
+use super::limits::limits;
 use super::options::TrainOptions;
 use super::retained::StoredStatistics;
 use betz_base::error::Result;
@@ -254,8 +255,12 @@ pub(super) mod cuda {
         let bank = &options.bank;
         let ridge = fit::ridge(data, bank, options, sums.steps)?;
         progress.update("solve", 0, 1);
-        let solved = solve::cuda::solve(context, sums, ridge, options.solver)?;
-        let solution = match solved {
+        // The host goes through spikes and labels while the device computes.
+        let (solved, limits) = rayon::join(
+            || solve::cuda::solve(context, sums, ridge, options.solver),
+            || limits(data, &vec![true; data.channels()]),
+        );
+        let solution = match solved? {
             Some(found) => found.into_solution(bank.len()),
             // The CPU's solver says what is wrong, in the same words, or masks it.
             None => {
@@ -278,7 +283,7 @@ pub(super) mod cuda {
         progress.update("solve", 1, 1);
         let steps = sums.steps;
         debug_assert_ne!(path, GramPath::Auto);
-        fit::decoder(data, options, steps, ridge, path, solution)
+        fit::decoder(data, options, steps, ridge, path, solution, Some(limits))
     }
 }
 

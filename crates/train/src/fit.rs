@@ -69,7 +69,7 @@ pub(super) fn decoder_from_sums(
     for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
         *taking_part &= !silent(sums, channel, bank.len());
     }
-    let decoder = decoder(data, options, sums.steps, ridge, path, solution)?;
+    let decoder = decoder(data, options, sums.steps, ridge, path, solution, None)?;
     StoredStatistics::kept_in(decoder, sums, options.retain)
 }
 
@@ -124,7 +124,7 @@ pub(super) fn ridge_by(
 }
 
 /// The decoder that a solution makes, with its record; a masked channel's weights are 0. It can be saved
-/// and opened.
+/// and opened. `all_limits` are the limits if every channel takes part, in case they are known already.
 ///
 /// # Errors
 /// [`ErrorKind::NonFinite`] when a weight or an intercept is beyond what a session takes.
@@ -135,6 +135,7 @@ pub(super) fn decoder(
     ridge: f64,
     path: GramPath,
     solution: Solution,
+    all_limits: Option<Limits>,
 ) -> Result<Decoder> {
     let training = TrainingRecord {
         betz_version: env!("CARGO_PKG_VERSION").into(),
@@ -148,7 +149,10 @@ pub(super) fn decoder(
         scores: Vec::new(),
     };
     let mut parts = linear(data, options, training, solution)?.into_parts();
-    parts.limits = limits(data, &parts.channel_mask);
+    let all = parts.channel_mask.iter().all(|&takes_part| takes_part);
+    parts.limits = all_limits
+        .filter(|_| all)
+        .unwrap_or_else(|| limits(data, &parts.channel_mask));
     checked(parts)
 }
 

@@ -1,5 +1,7 @@
 //! What a decoder of a recording is made for: usual counts, and the range of its outputs.
 
+use rayon::prelude::*;
+
 use super::blank::blanking;
 use betz_recording::DatasetView;
 use betz_runtime::model::{Limits, OutputRange};
@@ -23,16 +25,48 @@ pub(crate) type Extremes = (f32, f32);
 /// Those of no label.
 pub(crate) const NO_LABEL: Extremes = (f32::INFINITY, f32::NEG_INFINITY);
 
+/// Labels that a thread goes through at a time.
+const AT_ONCE: usize = 1 << 16;
+
+/// Rows that are looked at side by side, so that the compiler makes vectors of them.
+const ROWS: usize = 8;
+
 /// Of the labels inside segments, one per output.
 pub(crate) fn extremes(data: &DatasetView<'_>) -> Vec<Extremes> {
     let outputs = data.outputs.len();
-    let mut extremes = vec![NO_LABEL; outputs];
-    for segment in data.segments {
+    let none = || vec![NO_LABEL; outputs];
+    if outputs == 0 {
+        return none();
+    }
+    let parts = data.segments.par_iter().flat_map(|segment| {
         let rows = segment.start as usize * outputs..segment.stop as usize * outputs;
-        for row in data.behavior[rows].chunks_exact(outputs.max(1)) {
-            // A label that is no number changes neither.
-            widen(&mut extremes, row.iter().map(|&value| (value, value)));
+        data.behavior[rows].par_chunks((AT_ONCE / outputs).max(1) * outputs)
+    });
+    parts
+        .map(|labels| extremes_of(labels, outputs))
+        .reduce(none, |mut all, part| {
+            widen(&mut all, part.into_iter());
+            all
+        })
+}
+
+/// Extremes of whole rows of labels. A label that is no number changes neither.
+fn extremes_of(labels: &[f32], outputs: usize) -> Vec<Extremes> {
+    let (low, high) = NO_LABEL;
+    let mut lows = vec![low; ROWS * outputs];
+    let mut highs = vec![high; ROWS * outputs];
+    for rows in labels.chunks(ROWS * outputs) {
+        for ((lowest, highest), &label) in lows.iter_mut().zip(&mut highs).zip(rows) {
+            *lowest = if label < *lowest { label } else { *lowest };
+            *highest = if label > *highest { label } else { *highest };
         }
+    }
+    let mut extremes = vec![NO_LABEL; outputs];
+    for (lows, highs) in lows.chunks(outputs).zip(highs.chunks(outputs)) {
+        widen(
+            &mut extremes,
+            lows.iter().copied().zip(highs.iter().copied()),
+        );
     }
     extremes
 }
@@ -64,6 +98,37 @@ pub(crate) fn range((low, high): Extremes) -> OutputRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// More labels than a thread's part, of numbers of rows that no vector divides.
+    #[test]
+    fn extremes_are_those_of_a_plain_loop() {
+        for (outputs, segments) in [
+            (1, vec![(0, 200_003)]),
+            (3, vec![(5, 70_000), (70_001, 70_002)]),
+        ] {
+            let steps = 200_003;
+            let mut data = betz_gram::cases::dataset(1, &segments, vec![], outputs);
+            data.steps = steps;
+            data.behavior = (0..steps * outputs)
+                .map(|i| {
+                    if i % 97 == 0 {
+                        f32::NAN
+                    } else {
+                        ((i * 7919) % 100_003) as f32
+                    }
+                })
+                .collect();
+            let mut expected = vec![NO_LABEL; outputs];
+            for &(start, stop) in &segments {
+                for row in
+                    data.behavior[start as usize * outputs..stop as usize * outputs].chunks(outputs)
+                {
+                    widen(&mut expected, row.iter().map(|&label| (label, label)));
+                }
+            }
+            assert_eq!(extremes(&data.view()), expected, "{outputs} outputs");
+        }
+    }
 
     #[test]
     fn a_range_is_that_of_the_labels_inside_segments_and_a_fifth_more() {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use betz_kernels::{Arguments, Blocks, In, InOut, Out, Plain};
 
+use crate::matrix::{Batch, Matrices, Precision, ProductShape};
 use crate::probe::{CudaDevice, Probe};
-use crate::{Batch, Matrices, Precision, ProductShape};
 use betz_base::error::{Error, ErrorKind, Result};
 
 pub use betz_kernels::Plain as Value;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use cudarc::cublas::{CudaBlas, result::CublasError, sys};
 use cudarc::driver::CudaStream;
 
-use super::Buffer;
-use crate::{Batch, Element, Matrices, Precision, ProductShape, Strided};
+use super::memory::Buffer;
+use crate::matrix::{Batch, Element, Matrices, Precision, ProductShape, StridedMatrices};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A cuBLAS handle on its context's stream.
@@ -33,7 +33,7 @@ fn check_len(what: &str, expected: usize, got: usize) -> Result<()> {
     Ok(())
 }
 
-impl Strided {
+impl StridedMatrices {
     /// Values up to the end of the last of `count` matrices of `rows` × `columns`.
     fn end(&self, count: usize, rows: usize, columns: usize) -> usize {
         self.offset

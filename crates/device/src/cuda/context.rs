@@ -8,7 +8,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemPool_attri
 use cudarc::driver::{CudaContext, CudaModule, CudaStream, result};
 
 use super::blas::Blas;
-use super::driver_error;
+use super::error::driver_error;
 use super::library::Library;
 use super::solver::Solver;
 use crate::probe::{CudaDevice, Probe};
@@ -31,7 +31,7 @@ pub struct Context {
     pub(super) stream: Arc<CudaStream>,
     /// Carries copies from the host beside the work of `stream`.
     pub(super) copies: Arc<CudaStream>,
-    pub(super) modules: Mutex<HashMap<String, Arc<CudaModule>>>,
+    pub(super) modules: Mutex<HashMap<String, ModuleSlot>>,
     blas: OnceLock<Blas>,
     solver: OnceLock<Solver>,
     shared_bytes: usize,
@@ -39,6 +39,10 @@ pub struct Context {
     memory_cap: Mutex<Option<u64>>,
     slots: Mutex<HashMap<TypeId, Box<dyn Any + Send>>>,
 }
+
+/// A module, once it is loaded. Its lock is held while it is compiled: who wants the same one waits, and others are
+/// compiled at the same time.
+pub(super) type ModuleSlot = Arc<Mutex<Option<Arc<CudaModule>>>>;
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -284,7 +288,7 @@ impl Context {
         Ok(pool)
     }
 
-    /// What an operation of type `T` left for its next run, such as buffers; a new `T` the first
+    /// The leftovers of an operation's last run, such as buffers, for its next one; a new `T` the first
     /// time, or while another thread has it.
     pub fn take_slot<T: Any + Send + Default>(&self) -> Box<T> {
         self.slots

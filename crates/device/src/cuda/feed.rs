@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 
-use super::{Buffer, Context, PinnedBuffer, Value, driver_error};
+use super::context::Context;
+use super::error::driver_error;
+use super::memory::{Buffer, Value};
+use super::pinned::PinnedBuffer;
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// Pieces that are under way at once: one is computed with, one is copied.

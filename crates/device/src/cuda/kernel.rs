@@ -18,7 +18,8 @@ use betz_base::hash::Fnv1a;
 use betz_kernels::{Arguments, Blocks, Source, TooShort};
 
 use super::compile::{FIXED_OPTIONS, compile, nvrtc_version};
-use super::{Context, driver_error};
+use super::context::Context;
+use super::error::driver_error;
 use crate::cache;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::file::write_atomically;
@@ -120,7 +121,10 @@ impl Context {
     fn module(&self, source: Source, options: &[String]) -> Result<Arc<CudaModule>> {
         let short = format!("{} {}", source.name, options.join(" "));
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = modules.get(&short) {
+        let slot = Arc::clone(modules.entry(short).or_default());
+        drop(modules);
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = &*slot {
             return Ok(Arc::clone(module));
         }
         let capability = self.info().compute_capability;
@@ -145,7 +149,7 @@ impl Context {
                     .map_err(|e| driver_error(&format!("loading {}.cu", source.name), e))?
             }
         };
-        modules.insert(short, Arc::clone(&module));
+        *slot = Some(Arc::clone(&module));
         Ok(module)
     }
 }

@@ -6,7 +6,9 @@ use std::ops::Range;
 use betz_kernels::{Element, In, InOut, Out, Plain};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DriverError, result, sys};
 
-use super::{Context, PinnedBuffer, driver_error};
+use super::context::Context;
+use super::error::driver_error;
+use super::pinned::PinnedBuffer;
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A value that may be copied to a device and back.

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use betz_kernels::Plain;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result};
 
+use super::context::Context;
+use super::error::driver_error;
 use super::memory::{Buffer, beyond, copy_in, copy_out};
-use super::{Context, driver_error};
 use betz_base::error::{Error, ErrorKind, Result};
 
 impl Context {
@@ -77,9 +78,9 @@ pub struct PinnedBuffer<T> {
 /// The last copies that were asked for; all before them on the same stream are made when they are.
 #[derive(Default)]
 struct Copies {
-    /// To the device: on one stream, and on another.
+    /// Last copies to the device: on one stream, and on another.
     sent: [Option<(usize, CudaEvent)>; 2],
-    /// From the device.
+    /// Last copy from the device.
     received: Option<CudaEvent>,
 }
 

@@ -4,9 +4,12 @@
 
 use rayon::prelude::*;
 
-use super::{Buffer, Context, FEED_PIECES, Feed, PinnedBuffer};
+use super::context::Context;
+use super::feed::{FEED_PIECES, Feed};
+use super::memory::Buffer;
+use super::pinned::PinnedBuffer;
+use crate::matrix::{Precision, ProductShape};
 use crate::partition::{ProductPlan, plan_product};
-use crate::{Precision, ProductShape};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// Bytes that buffers are rounded up by, together.

@@ -1,6 +1,7 @@
 //! Prefix sums on the device: where the results of many threads go in one list.
 
-use super::{Buffer, Context};
+use super::context::Context;
+use super::memory::Buffer;
 use betz_base::error::Result;
 use betz_kernels::scan::{ScanAdd, ScanBlocks};
 

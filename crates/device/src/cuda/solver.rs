@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::cusolver::{DnHandle, result::CusolverError, sys};
 use cudarc::driver::CudaStream;
 
-use super::{Buffer, Context, Value, driver_error};
+use super::context::Context;
+use super::error::driver_error;
+use super::memory::{Buffer, Value};
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A cuSOLVER handle on its context's stream, used by one thread at a time.

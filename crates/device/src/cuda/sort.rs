@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Buffer, Context};
+use super::context::Context;
+use super::memory::Buffer;
 use betz_base::error::{Error, Result};
 use betz_kernels::In;
 use betz_kernels::sort::{MOST_BITS, SortCount, SortPlace, THREADS, TILE};

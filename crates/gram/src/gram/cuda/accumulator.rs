@@ -9,7 +9,7 @@
 use super::plan::{CHUNK_STEPS, RoundPlan, panel_rows, pieces};
 use betz_base::error::Result;
 use betz_device::cuda::{Buffer, Context};
-use betz_device::{Batch, Element, Matrices, Precision, ProductShape, Strided};
+use betz_device::{Batch, Element, Matrices, Precision, ProductShape, StridedMatrices};
 use betz_kernels::gram::{AddProducts, FinishGram};
 
 /// Chunks that are multiplied in one sum on the tensor cores. Their rounding toward zero costs 1 to 2·10⁻⁹ of
@@ -44,7 +44,7 @@ impl OperandBuffer {
     fn high(&self, row: usize, chunk: usize, length: usize) -> Matrices<&Buffer<u16>> {
         Matrices {
             buffer: &self.bits,
-            at: Strided {
+            at: StridedMatrices {
                 offset: row * self.stride + chunk * CHUNK_STEPS,
                 stride: self.stride,
                 batch_stride: length * CHUNK_STEPS,
@@ -259,8 +259,8 @@ impl<'a> Accumulator<'a> {
 }
 
 /// Parts of rows × columns, from row `row` on.
-const fn part(rows: usize, columns: usize, row: usize) -> Strided {
-    Strided {
+const fn part(rows: usize, columns: usize, row: usize) -> StridedMatrices {
+    StridedMatrices {
         offset: row * columns,
         stride: columns,
         batch_stride: rows * columns,

@@ -1,6 +1,8 @@
 //! Υ, Σa and the behaviour's own sums on the device: behaviour correlated with each filter, then
 //! summed at the spikes.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::spikes::DeviceSpikes;
@@ -43,76 +45,96 @@ pub(super) fn sums(
     most_rows: usize,
     staging: &mut GramStaging,
 ) -> Result<BehaviorSums> {
-    let (context, timeline, order) = (spikes.context, &spikes.timeline, spikes.filters.order);
-    let (channels, filters, outputs) = (
-        spikes.channels,
-        spikes.filters.shapes.len(),
-        data.outputs.len(),
-    );
-    let (blocks, filter) = (&spikes.blocks, &spikes.filters.table);
-    let (block_count, chunk_count) = (timeline.block_count as i32, spikes.chunks as i32);
-    let (channel_count, filter_count) = (channels as i32, filters as i32);
+    let (context, outputs) = (spikes.context, data.outputs.len());
     let behavior = stage(context, data, staging)?;
-    let rows = filters * (outputs + 1);
+    let rows = spikes.filters.shapes.len() * (outputs + 1);
     let mut upsilon: Buffer<f64> = context.alloc(spikes.columns() * (outputs + 1))?;
-    let output_count = outputs as i32;
-    let block_grid = timeline.block_count.div_ceil(128) as u32;
     for first in (0..rows).step_by(most_rows) {
-        let (here, first_row) = (most_rows.min(rows - first), first as i32);
-        let mut future: Buffer<f64> = context.alloc(here * (order + 1) * timeline.block_count)?;
-        let grid = (block_grid, here as u32, 1);
-        let states = kernels::BehaviorBlockStates {
-            behavior: behavior.read(),
-            block: blocks.read(),
-            blocks: block_count,
-            filter: filter.read(),
-            outputs: output_count,
-            first_row,
-            future: future.write(),
-        };
-        spikes.launch(grid, 128, 0, states)?;
-        let carry = kernels::BehaviorCarry {
-            block: blocks.read(),
-            blocks: block_count,
-            filter: filter.read(),
-            outputs: output_count,
-            first_row,
-            future: future.update(),
-        };
-        spikes.launch((here as u32, 1, 1), 512, 0, carry)?;
-        let mut correlated: Buffer<f64> =
-            context.alloc(here * timeline.block_count * BLOCK_STEPS as usize)?;
-        let correlate = kernels::BehaviorCorrelate {
-            behavior: behavior.read(),
-            block: blocks.read(),
-            blocks: block_count,
-            filter: filter.read(),
-            outputs: output_count,
-            first_row,
-            future: future.read(),
-            g: correlated.write(),
-        };
-        spikes.launch(grid, 128, 0, correlate)?;
+        let rows = first..rows.min(first + most_rows);
+        let correlated = correlate(spikes, &behavior, outputs, rows.clone())?;
         let at_spikes = kernels::UpsilonEvent {
             ticks: spikes.ticks.read(),
             offsets: spikes.offsets.read(),
-            chunks: chunk_count,
-            channels: channel_count,
-            filters: filter_count,
-            outputs: output_count,
-            blocks: block_count,
-            first_row,
+            chunks: spikes.chunks as i32,
+            channels: spikes.channels as i32,
+            filters: spikes.filters.shapes.len() as i32,
+            outputs: outputs as i32,
+            blocks: spikes.timeline.block_count as i32,
+            first_row: first as i32,
             g: correlated.read(),
             upsilon: upsilon.update(),
         };
-        let grid = (channels.div_ceil(4) as u32, here as u32, 1);
+        let grid = (spikes.channels.div_ceil(4) as u32, rows.len() as u32, 1);
         spikes.launch(grid, 128, 0, at_spikes)?;
     }
+    let (totals, output_mean) = own_sums(spikes, &behavior, outputs)?;
+    Ok(BehaviorSums {
+        upsilon,
+        totals,
+        output_mean,
+    })
+}
+
+/// The behaviour correlated with the filters of `rows`, at every step of every block: rows × blocks × steps.
+fn correlate(
+    spikes: &DeviceSpikes<'_>,
+    behavior: &Buffer<f32>,
+    outputs: usize,
+    rows: Range<usize>,
+) -> Result<Buffer<f64>> {
+    let (context, blocks, filter) = (spikes.context, &spikes.blocks, &spikes.filters.table);
+    let block_count = spikes.timeline.block_count;
+    let (output_count, first_row) = (outputs as i32, rows.start as i32);
+    let grid = (block_count.div_ceil(128) as u32, rows.len() as u32, 1);
+    let states = rows.len() * (spikes.filters.order + 1);
+    let mut future: Buffer<f64> = context.alloc(states * block_count)?;
+    let states = kernels::BehaviorBlockStates {
+        behavior: behavior.read(),
+        block: blocks.read(),
+        blocks: block_count as i32,
+        filter: filter.read(),
+        outputs: output_count,
+        first_row,
+        future: future.write(),
+    };
+    spikes.launch(grid, 128, 0, states)?;
+    let carry = kernels::BehaviorCarry {
+        block: blocks.read(),
+        blocks: block_count as i32,
+        filter: filter.read(),
+        outputs: output_count,
+        first_row,
+        future: future.update(),
+    };
+    spikes.launch((rows.len() as u32, 1, 1), 512, 0, carry)?;
+    let steps = rows.len() * block_count * BLOCK_STEPS as usize;
+    let mut correlated: Buffer<f64> = context.alloc(steps)?;
+    let correlate = kernels::BehaviorCorrelate {
+        behavior: behavior.read(),
+        block: blocks.read(),
+        blocks: block_count as i32,
+        filter: filter.read(),
+        outputs: output_count,
+        first_row,
+        future: future.read(),
+        g: correlated.write(),
+    };
+    spikes.launch(grid, 128, 0, correlate)?;
+    Ok(correlated)
+}
+
+/// Σx and Σx², and x̄.
+fn own_sums(
+    spikes: &DeviceSpikes<'_>,
+    behavior: &Buffer<f32>,
+    outputs: usize,
+) -> Result<(Buffer<f64>, Buffer<f64>)> {
+    let (context, output_count) = (spikes.context, outputs as i32);
     let mut parts: Buffer<f64> = context.alloc(PARTS * outputs * 2)?;
     let sums = kernels::BehaviorSums {
         behavior: behavior.read(),
-        block: blocks.read(),
-        blocks: block_count,
+        block: spikes.blocks.read(),
+        blocks: spikes.timeline.block_count as i32,
         outputs: output_count,
         sums: parts.write(),
     };
@@ -123,17 +145,13 @@ pub(super) fn sums(
         sums: parts.read(),
         parts: PARTS as i32,
         outputs: output_count,
-        steps: timeline.steps as f64,
+        steps: spikes.timeline.steps as f64,
         totals: totals.write(),
         mean: output_mean.write(),
     };
     let grid = (outputs.div_ceil(64).max(1) as u32, 1, 1);
     spikes.launch(grid, 64, 0, mean)?;
-    Ok(BehaviorSums {
-        upsilon,
-        totals,
-        output_mean,
-    })
+    Ok((totals, output_mean))
 }
 
 /// Copies the behaviour to the device through pinned memory, on rayon's pool.

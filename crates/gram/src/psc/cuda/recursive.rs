@@ -8,7 +8,7 @@ use super::shape::{Shape, shapes};
 use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::psc::{PscCarry, PscResponses, PscTileEnds};
-use betz_kernels::{Compiled, Filter, In};
+use betz_kernels::{Filter, In, KernelOption};
 use betz_runtime::psc::FilterBank;
 
 /// A filter that decays faster a step wants the kernels' variant for brief filters.

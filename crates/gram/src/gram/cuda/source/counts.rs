@@ -12,7 +12,7 @@ use crate::gram::cuda::timeline::Timeline;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, FEED_PIECES, Feed};
 use betz_kernels::gram::{ChunkStatesCounts, ResponsesCounts};
-use betz_kernels::{self as kernels, Compiled, Target};
+use betz_kernels::{self as kernels, KernelOption, Target};
 use betz_recording::SpikesView;
 use betz_runtime::psc::FilterBank;
 

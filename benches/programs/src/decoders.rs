@@ -1,0 +1,125 @@
+//! Decoders of a given kind and size for measurements. Weights are random: arithmetic takes as long whatever they are.
+
+use betz::model::{
+    Cell, Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, Recurrent,
+    RecurrentLayer, RecurrentMember,
+};
+use betz::psc::FilterBank;
+use betz::recording::OutputInfo;
+use betz::train::Preset;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+pub(crate) const OUTPUTS: usize = 4;
+pub(crate) const STEP_SECONDS: f64 = 1e-3;
+/// Latents of a lift and of experts.
+const LATENTS: usize = 12;
+/// Radius at which latents are clipped.
+const RADIUS: f64 = 6.0;
+
+/// Kind of a decoder, and the size of its readout.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    Linear,
+    /// Number of cosines.
+    Lift(usize),
+    /// Number of experts.
+    Experts(usize),
+    /// Units of the one layer.
+    Recurrent(usize),
+}
+
+/// The bank called `name`.
+pub(crate) fn preset(name: &str) -> betz::Result<FilterBank> {
+    Preset::named(name)
+        .ok_or_else(|| betz::Error::argument(format!("expected a bank, got {name:?}")))?
+        .bank()
+}
+
+/// A decoder of `kind` behind `bank`, for [`OUTPUTS`] outputs in steps of [`STEP_SECONDS`].
+pub(crate) fn decoder(
+    rng: &mut ChaCha8Rng,
+    channels: usize,
+    bank: FilterBank,
+    kind: Kind,
+) -> betz::Result<Decoder> {
+    let latents = match kind {
+        Kind::Linear => OUTPUTS,
+        Kind::Lift(_) | Kind::Experts(_) => LATENTS,
+        Kind::Recurrent(units) => Cell::Gru.gates() * units,
+    };
+    let output = |o| OutputInfo {
+        name: format!("output {o}"),
+        unit: "mm".into(),
+    };
+    let names = (0..channels).map(|c| format!("channel {c}")).collect();
+    let weights = numbers(rng, channels * bank.len() * latents, 0.05);
+    let outputs = (0..OUTPUTS).map(output).collect();
+    Decoder::new(DecoderParts {
+        weights,
+        intercept: vec![0.0; latents],
+        head: head(rng, kind),
+        ..DecoderParts::linear(STEP_SECONDS, bank, names, outputs)
+    })
+}
+
+fn head(rng: &mut ChaCha8Rng, kind: Kind) -> Head {
+    match kind {
+        Kind::Linear => Head::Linear,
+        Kind::Lift(size) => Head::Lift(Lift {
+            cosines: Cosines {
+                radius: RADIUS,
+                frequencies: short(rng, LATENTS * size, 0.05),
+                phases: short(rng, size, 0.5),
+            },
+            readout: readout(rng, LATENTS + size),
+            seed: 1,
+        }),
+        Kind::Experts(size) => Head::Experts(Experts {
+            gate: Gate {
+                radius: RADIUS,
+                weights: short(rng, 2 * LATENTS * size, 0.1),
+                bias: short(rng, size, 0.1),
+            },
+            readout: readout(rng, LATENTS + size + size * LATENTS),
+            seed: 1,
+        }),
+        Kind::Recurrent(units) => {
+            let columns = Cell::Gru.gates() * units;
+            let layer = RecurrentLayer {
+                state_weights: short(rng, units * columns, 0.3),
+                state_bias: short(rng, columns, 0.3),
+                ..RecurrentLayer::default()
+            };
+            Head::Recurrent(Recurrent {
+                cell: Cell::Gru,
+                units: vec![units],
+                members: vec![RecurrentMember {
+                    layers: vec![layer],
+                    readout: short(rng, OUTPUTS * units, 1.0),
+                }],
+                bias: vec![0.0; OUTPUTS],
+                memory_steps: 40,
+                seed: 1,
+            })
+        }
+    }
+}
+
+fn readout(rng: &mut ChaCha8Rng, features: usize) -> FilteredReadout {
+    FilteredReadout {
+        tau_seconds: Some(0.1),
+        centre: numbers(rng, features, 0.5),
+        direct: numbers(rng, features * OUTPUTS, 1.0),
+        filtered: numbers(rng, features * OUTPUTS, 1.0),
+        intercept: numbers(rng, OUTPUTS, 2.0),
+    }
+}
+
+fn numbers(rng: &mut ChaCha8Rng, n: usize, most: f64) -> Vec<f64> {
+    (0..n).map(|_| rng.random_range(-most..most)).collect()
+}
+
+fn short(rng: &mut ChaCha8Rng, n: usize, most: f32) -> Vec<f32> {
+    (0..n).map(|_| rng.random_range(-most..most)).collect()
+}
