@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    adapt, convert, decode, demo, drop, evaluate, export, info, join, look, mine, monitor, network,
-    serve, simulate, solve, som, sort, stream, sums, train,
+    adapt, compare, convert, decode, demo, drop, evaluate, export, info, join, look, mine, monitor,
+    network, serve, simulate, solve, som, sort, stream, sums, train,
 };
 
 #[derive(Parser)]
@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Simulate(Box<simulate::args::Simulate>),
     /// Train a decoder on a recording and write it to a model file
     Train(train::args::Train),
+    /// Train every kind of decoder on the same folds of a recording, and compare scores and costs
+    Compare(compare::args::Compare),
     /// Remove channels from a model, as if it had been trained without them
     Drop(drop::Drop),
     /// Write a model as ONNX
@@ -78,6 +80,7 @@ impl Command {
             Self::Demo(args) => demo::run(args),
             Self::Simulate(args) => simulate::run(args),
             Self::Train(args) => train::run(args),
+            Self::Compare(args) => compare::run(args),
             Self::Drop(args) => drop::run(args),
             Self::Export(args) => export::run(args),
             Self::Convert(args) => convert::run(args),

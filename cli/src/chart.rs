@@ -17,6 +17,27 @@ pub(crate) const ORANGE: RGBColor = RGBColor(213, 94, 0);
 pub(crate) const GREEN: RGBColor = RGBColor(0, 158, 115);
 pub(crate) const PURPLE: RGBColor = RGBColor(204, 121, 167);
 
+/// Colours of numbered things: Okabe and Ito's first, then darker ones that stay apart from them.
+const COLORS: [RGBColor; 12] = [
+    BLUE,
+    ORANGE,
+    GREEN,
+    PURPLE,
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    INK,
+    RGBColor(120, 94, 60),
+    RGBColor(0, 70, 60),
+    RGBColor(110, 40, 110),
+    RGBColor(150, 150, 60),
+    RGBColor(140, 20, 20),
+];
+
+/// The colour of thing number `n`; after twelve they begin again.
+pub(crate) const fn color(n: usize) -> RGBColor {
+    COLORS[n % COLORS.len()]
+}
+
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Chart<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -136,6 +157,14 @@ fn drawable(range: &Range<f64>) -> Range<f64> {
     }
 }
 
+/// Name of an axis whose rows are things called `thing`: `unit`, or `unit (60 of 150)` if not all are drawn.
+pub(crate) fn rows_name(thing: &str, drawn: usize, of: usize) -> String {
+    match drawn < of {
+        true => format!("{thing} ({drawn} of {of})"),
+        false => thing.to_owned(),
+    }
+}
+
 /// The range of finite `values`, with a margin; 0 to 1 without any.
 pub(crate) fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) = values
@@ -166,6 +195,20 @@ mod tests {
             assert_eq!(tick_label(value), text);
         }
         assert_eq!(tick_label(2.5e-7), "2.5e-7");
+    }
+
+    #[test]
+    fn rows_that_are_not_drawn_are_told() {
+        assert_eq!(rows_name("unit", 60, 150), "unit (60 of 150)");
+        assert_eq!(rows_name("unit", 60, 60), "unit");
+    }
+
+    #[test]
+    fn colours_of_numbers_differ() {
+        for a in 0..12 {
+            assert!((0..a).all(|b| color(a) != color(b)), "{a}");
+        }
+        assert_eq!(color(12), color(0));
     }
 
     #[test]

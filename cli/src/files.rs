@@ -109,6 +109,20 @@ impl Kind {
         }
     }
 
+    /// How to make a picture in the format of `ending` from the one that is drawn; empty for other kinds and formats.
+    fn instead(self, path: &Path, ending: &str) -> String {
+        let format = ending.to_ascii_lowercase();
+        if !matches!(self, Self::Picture) || !matches!(format.as_str(), "png" | "pdf") {
+            return String::new();
+        }
+        let svg = path.with_extension("svg");
+        format!(
+            "; write {svg}, then convert it, for example by `rsvg-convert -f {format} {svg} -o {}`",
+            path.display(),
+            svg = svg.display()
+        )
+    }
+
     /// True if the file at `path` is an earlier result of this kind.
     pub(crate) fn made(self, path: &Path) -> bool {
         let start = start(path);
@@ -238,9 +252,10 @@ impl Files {
         let named = endings.is_empty() || endings.iter().any(|e| e.eq_ignore_ascii_case(ending));
         if !named && !is_stream(path) {
             return Err(Error::argument(format!(
-                "{option}: expected a file ending in .{}, got {}",
+                "{option}: expected a file ending in .{}, got {}{}",
                 endings.join(" or ."),
-                path.display()
+                path.display(),
+                kind.instead(path, ending)
             )));
         }
         self.0.writes(option, path, &|there| kind.made(there))?;

@@ -1,6 +1,7 @@
 //! One file or folder per command: `args` are its options, `run` or `mod` does the work, `print` shows the result.
 
 pub(crate) mod adapt;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod decode;
 pub(crate) mod demo;

@@ -107,7 +107,7 @@ fn what_makes_no_sense_is_refused() {
         (
             "adapt m.betz b.npz --shuffle-labels 3..9",
             2,
-            "within the 1 trials",
+            "within 1 trial",
         ),
         (
             "adapt m.betz b.npz --out m.betz",

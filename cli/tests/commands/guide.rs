@@ -40,6 +40,22 @@ fn run(folder: &Path, block: &str) -> String {
 }
 
 #[test]
+fn every_command_of_the_page_on_exploration_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let blocks = blocks(include_str!("../../../docs/exploration.md"));
+    assert!(blocks.len() >= 6, "{} blocks", blocks.len());
+    for block in blocks {
+        run(folder.path(), block);
+    }
+    for name in ["events.svg", "tuning.svg", "kinds.svg"] {
+        let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(text.starts_with("<!-- drawn by betz -->"), "{name}");
+    }
+    let decoded = std::fs::read_to_string(folder.path().join("decoded.csv")).unwrap();
+    assert!(decoded.starts_with("step,start_seconds,end_seconds,segment,x,y\n"));
+}
+
+#[test]
 fn every_command_of_the_guide_runs() {
     let folder = tempfile::tempdir().unwrap();
     let blocks = blocks(include_str!("../../../docs/guide.md"));

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
 mod adapt;
+mod compare;
 mod convert;
 mod decode;
 mod fixtures;
@@ -15,6 +16,7 @@ mod mining;
 mod monitor;
 mod network;
 mod outputs;
+mod pictures;
 mod pipeline;
 mod program;
 mod shards;

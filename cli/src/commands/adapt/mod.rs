@@ -161,7 +161,8 @@ fn shuffled(args: &Adapt, trials: usize) -> Result<Vec<usize>> {
     };
     let Some(range) = parse::range(text, trials) else {
         return Err(Error::argument(format!(
-            "--shuffle-labels: expected a half-open range of trials below {trials}, such as 3..9, got '{text}'"
+            "--shuffle-labels: expected a half-open range such as 3..9 within {}, got '{text}'",
+            report::count(trials as u128, "trial")
         )));
     };
     let some = &mut label_of[range];

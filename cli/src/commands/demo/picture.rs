@@ -8,7 +8,7 @@ use plotters::prelude::*;
 
 use crate::chart::{self, Area, Axes, Drawn, INK};
 
-/// Channels of the raster.
+/// Most channels of the raster.
 const ROWS: usize = 60;
 
 const SINGLE: RGBColor = chart::ORANGE;
@@ -96,13 +96,14 @@ fn header(movement: &Movement<'_>, area: &Area<'_>) -> Drawn {
 /// The first channels' spikes.
 fn raster(recording: &Recording, area: &Area<'_>, seconds: f64) -> Drawn {
     let rows = recording.channels().min(ROWS);
+    let name = chart::rows_name("unit", rows, recording.channels());
     let mut chart = chart::axes(
         area,
         &Axes {
             x: 0.0..seconds,
             y: rows as f64 - 0.5..-0.5,
             x_name: "",
-            y_name: "unit",
+            y_name: &name,
         },
     )?;
     let spikes = recording

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use betz::Result;
+use betz::explore::{TuningOptions, Variable, tuning};
 use betz::recording::{Dataset, Recording};
 use plotters::prelude::*;
 
-use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, INK, ORANGE, PURPLE};
+use crate::chart::{self, Axes, BLUE, Drawn, FAINT, INK};
 use crate::report::count;
 
 /// Seconds, rows and marks of the raster: what the eye takes in.
@@ -18,7 +19,6 @@ const BINS: usize = 200;
 const TUNING_BINS: usize = 12;
 /// Channels whose tuning is drawn.
 const TUNED: usize = 4;
-const COLORS: [RGBColor; TUNED] = [BLUE, ORANGE, GREEN, PURPLE];
 
 /// Draws `recording`; tuning is to the first output, in steps of `data`, where there is behaviour.
 pub(crate) fn draw(
@@ -57,17 +57,21 @@ fn raster(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
         .min(recording.seconds())
         .max(begin + tick);
     let rows = recording.channels().min(ROWS);
+    let inside = recording.spikes.range(from, (until / tick).ceil() as i64);
+    let every = inside.len().div_ceil(MARKS).max(1);
+    let mut name = chart::rows_name("channel", rows, recording.channels());
+    if every > 1 {
+        name.push_str(&format!(", 1 in {every} spikes"));
+    }
     let mut chart = chart::axes(
         area,
         &Axes {
             x: begin..until,
             y: rows as f64 - 0.5..-0.5,
             x_name: "",
-            y_name: "channel",
+            y_name: &name,
         },
     )?;
-    let inside = recording.spikes.range(from, (until / tick).ceil() as i64);
-    let every = inside.len().div_ceil(MARKS).max(1);
     let spikes = inside.step_by(every).filter_map(|i| {
         let row = f64::from(recording.spikes.channels[i]);
         let at = recording.spikes.ticks[i] as f64 * tick;
@@ -146,63 +150,52 @@ fn rate_of_channels(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
     Ok(())
 }
 
-/// Mean rate of the channels that follow the first output most, in bins of as many steps.
+/// Tuning curves of the channels that follow the first output most.
 fn tuning_curves(data: &Dataset, area: &chart::Area<'_>) -> Drawn {
-    let outputs = data.outputs.len();
-    let mut steps: Vec<(f32, usize)> = (data.segments.iter())
-        .flat_map(|s| s.start as usize..s.stop as usize)
-        .map(|t| (data.behavior[t * outputs], t))
-        .collect();
-    steps.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let bins = TUNING_BINS.min(steps.len());
-    let mut bin_of = vec![usize::MAX; data.steps];
-    let mut centres = vec![(0.0, 0.0); bins];
-    for (i, &(value, t)) in steps.iter().enumerate() {
-        let bin = i * bins / steps.len();
-        bin_of[t] = bin;
-        centres[bin].0 += f64::from(value);
-        centres[bin].1 += 1.0;
-    }
-    let mut counts = vec![0.0; data.channels() * bins];
-    let spikes = data.spikes.ticks.iter().zip(&data.spikes.channels);
-    for (i, (&t, &c)) in spikes.enumerate() {
-        let bin = bin_of[t as usize];
-        if bin < bins {
-            counts[c as usize * bins + bin] += f64::from(data.spikes.weight(i));
-        }
-    }
-    let rate = |c: usize, bin: usize| counts[c * bins + bin] / centres[bin].1 / data.step_seconds;
-    let depth = |c: usize| {
-        let rates = (0..bins).map(|bin| rate(c, bin));
-        let (low, high) = rates.fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), r| {
-            (l.min(r), h.max(r))
-        });
-        high - low
+    let options = TuningOptions {
+        bins: TUNING_BINS,
+        ..TuningOptions::default()
     };
-    let mut best: Vec<(f64, usize)> = (0..data.channels()).map(|c| (depth(c), c)).collect();
-    best.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let channels: Vec<usize> = (0..data.channels()).collect();
+    let tuning = match tuning(data, &channels, Variable::Output(0), &options) {
+        Ok(tuning) => tuning,
+        Err(e) => return chart::text(area, e.message(), (80, 80), 14.0),
+    };
+    let known = |c: usize| {
+        tuning
+            .rate_of(c)
+            .iter()
+            .copied()
+            .filter(|rate| !rate.is_nan())
+    };
+    let depth = |c: usize| {
+        let lowest = known(c).fold(f64::INFINITY, f64::min);
+        known(c).fold(0.0, f64::max) - lowest
+    };
+    let mut best = channels.clone();
+    best.sort_by(|&a, &b| depth(b).total_cmp(&depth(a)));
     best.truncate(TUNED);
-    let top = best
-        .iter()
-        .flat_map(|&(_, c)| (0..bins).map(move |bin| (c, bin)));
-    let top = top.map(|(c, bin)| rate(c, bin)).fold(0.0, f64::max) * 1.15 + 1e-9;
-    let centre = |bin: usize| centres[bin].0 / centres[bin].1;
-    let output = &data.outputs[0];
-    let name = format!("{} {}", output.name, output.unit);
+    let top = best.iter().flat_map(|&c| known(c)).fold(0.0, f64::max) * 1.15 + 1e-9;
+    let axis = &tuning.axes[0];
+    let name = format!("{} {}", axis.name, axis.unit);
     let mut chart = chart::axes(
         area,
         &Axes {
-            x: chart::range((0..bins).map(centre)),
+            x: axis.edges[0]..axis.edges[TUNING_BINS],
             y: 0.0..top,
             x_name: name.trim_end(),
             y_name: "rate (Hz)",
         },
     )?;
-    for (i, (&(_, c), color)) in best.iter().zip(COLORS).enumerate() {
-        let line = (0..bins).map(|bin| (centre(bin), rate(c, bin)));
-        chart.draw_series(LineSeries::new(line, color.stroke_width(2)))?;
+    let centres = axis.centres();
+    for (i, &c) in best.iter().enumerate() {
+        let points = centres.iter().zip(tuning.rate_of(c));
+        let line = points
+            .filter(|(_, rate)| !rate.is_nan())
+            .map(|(x, rate)| (*x, *rate));
+        chart.draw_series(LineSeries::new(line, chart::color(i).stroke_width(2)))?;
         let label = &data.channel_names[c];
-        chart::entry(area, color, label, (90 + 120 * i as i32, 12))?;
+        chart::entry(area, chart::color(i), label, (90 + 120 * i as i32, 12))?;
     }
     Ok(())
 }

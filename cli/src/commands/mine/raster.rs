@@ -13,7 +13,6 @@ use crate::chart::{self, INK};
 const CHAINS: usize = 4;
 /// Occurrences of the strongest chain that the window should hold.
 const OCCURRENCES: usize = 6;
-const COLORS: [RGBColor; CHAINS] = [chart::BLUE, chart::ORANGE, chart::GREEN, chart::PURPLE];
 const SPIKE: RGBColor = RGBColor(176, 180, 190);
 
 struct Chain {
@@ -96,7 +95,7 @@ fn paint(
     let root = SVGBackend::with_string(svg, (1160, height)).into_drawing_area();
     root.fill(&WHITE)?;
     let (head, body) = root.split_vertically(16 + 24 * chains.len() as u32);
-    for (i, (chain, color)) in chains.iter().zip(COLORS).enumerate() {
+    for (i, (chain, color)) in chains.iter().zip((0..).map(chart::color)).enumerate() {
         let y = 20 + 24 * i as i32;
         head.draw(&PathElement::new(
             vec![(64, y), (92, y)],
@@ -144,7 +143,7 @@ fn paint(
             )
         }))?;
     }
-    for (chain, color) in chains.iter().zip(COLORS) {
+    for (chain, color) in chains.iter().zip((0..).map(chart::color)) {
         let seen = chain
             .occurrences
             .iter()

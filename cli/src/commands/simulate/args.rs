@@ -71,7 +71,8 @@ pub(crate) struct Population {
     /// Length of the test recording in seconds
     #[arg(
         long,
-        value_name = "SECONDS", value_parser = seconds,
+        value_name = "SECONDS",
+        value_parser = seconds,
         default_value_t = 10.0,
         conflicts_with_all = ["net", "spiking", "loop"]
     )]

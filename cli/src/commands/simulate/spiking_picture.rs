@@ -5,13 +5,12 @@ use std::path::Path;
 use betz::Result;
 use plotters::prelude::*;
 
-use crate::chart::{self, Axes, BLUE, Drawn, GREEN, INK, ORANGE, PURPLE};
+use crate::chart::{self, Axes, Drawn};
 
 /// Spikes that are drawn; of more, those of every so-manyth neuron.
 const MARKS: usize = 20_000;
 /// Bins of the rates.
 const BINS: usize = 125;
-const COLORS: [RGBColor; 5] = [BLUE, ORANGE, GREEN, PURPLE, INK];
 
 /// The last moments of a network.
 pub(crate) struct Moments<'a> {
@@ -80,7 +79,7 @@ fn raster(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
     )?;
     let shown = (moments.spikes.iter()).filter(|(_, neuron)| neuron.is_multiple_of(every));
     chart.draw_series(shown.map(|&(at, neuron)| {
-        let color = COLORS[population_of(moments, neuron) % COLORS.len()];
+        let color = chart::color(population_of(moments, neuron));
         Circle::new((at, neuron as f64 + 0.5), 1, color.filled())
     }))?;
     Ok(())
@@ -95,7 +94,7 @@ fn population_names(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
         let (first, end) = own(moments, p);
         let middle = (first + end) as f64 / 2.0 / moments.neurons.max(1) as f64;
         let y = ((top + height * middle) as i32).max(free);
-        chart::entry(area, COLORS[p % COLORS.len()], name, (0, y))?;
+        chart::entry(area, chart::color(p), name, (0, y))?;
         free = y + 18;
     }
     Ok(())
@@ -129,7 +128,7 @@ fn population_rates(moments: &Moments<'_>, area: &chart::Area<'_>, last: bool) -
     for (p, rates) in rates.iter().enumerate() {
         let at = |bin: usize| moments.from_ms + (bin as f64 + 0.5) * span / BINS as f64;
         let line = rates.iter().enumerate().map(|(bin, &rate)| (at(bin), rate));
-        let color = COLORS[p % COLORS.len()];
+        let color = chart::color(p);
         chart.draw_series(LineSeries::new(line, color.stroke_width(1)))?;
     }
     Ok(())
@@ -154,7 +153,7 @@ fn traces(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
         let end = moments.to_ms - (values.len() - first) as f64 * moments.step_ms;
         let line = (values[first..].iter().enumerate())
             .map(|(i, v)| (end + (i + 1) as f64 * moments.step_ms, f64::from(*v)));
-        let color = COLORS[population_of(moments, u64::from(*neuron)) % COLORS.len()];
+        let color = chart::color(population_of(moments, u64::from(*neuron)));
         chart.draw_series(LineSeries::new(line, color.stroke_width(1)))?;
     }
     Ok(())

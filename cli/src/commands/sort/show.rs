@@ -6,10 +6,11 @@ use betz::sort::{Reference, Sorter, UNLABELLED};
 use betz::text::count;
 use betz::{Error, Result};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::Serialize;
 
 use super::args::SortShow;
-use crate::chart::{self, Axes, BLUE, Drawn, FAINT, GREEN, ORANGE, PURPLE};
+use crate::chart::{self, Axes, Drawn, FAINT};
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, Table};
 
@@ -130,17 +131,7 @@ impl SorterFacts {
     }
 }
 
-const COLORS: [RGBColor; 8] = [
-    BLUE,
-    ORANGE,
-    GREEN,
-    PURPLE,
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(120, 94, 60),
-    RGBColor(150, 150, 60),
-];
-/// Units and maps that are drawn: what the eye takes in.
+/// Most units whose waveforms are drawn.
 const DRAWN_UNITS: usize = 24;
 
 /// The map of the group with most units, its nodes in the units' colours, and the units' waveforms.
@@ -162,9 +153,13 @@ fn draw(sorter: &Sorter, name: &Path, path: &Path) -> Result<()> {
     chart::picture(path, (1160, 640), |root| {
         let (head, body) = root.split_vertically(40);
         let title = format!(
-            "{}: map {shown}, {}; brighter nodes win fewer spikes, grey ones stand for noise",
+            "{}: map {shown}, {}{}; numbers: units; brighter nodes win fewer spikes, grey ones stand for noise",
             name.display(),
-            count(of(shown) as u128, "unit")
+            count(of(shown) as u128, "unit"),
+            match of(shown) > DRAWN_UNITS {
+                true => format!(" (waveforms of {DRAWN_UNITS} shown)"),
+                false => String::new(),
+            }
         );
         chart::text(&head, &title, (24, 20), 16.0)?;
         let (left, right) = body.split_horizontally(600);
@@ -182,7 +177,7 @@ fn map(area: &chart::Area<'_>, group: &betz::sort::Group) -> Drawn {
         let color = if label == UNLABELLED {
             FAINT
         } else {
-            COLORS[label as usize % COLORS.len()]
+            chart::color(label as usize)
         };
         let strength = 0.25 + 0.75 * (f64::from(hits) / most).sqrt();
         let corner = |r: f64, c: f64| ((20.0 + c * side) as i32, (10.0 + r * side) as i32);
@@ -220,8 +215,18 @@ fn waveforms(area: &chart::Area<'_>, sorter: &Sorter, shown: usize) -> Drawn {
             .iter()
             .enumerate()
             .map(|(i, v)| (ms(i), f64::from(*v)));
-        let color = COLORS[place % COLORS.len()];
-        chart.draw_series(LineSeries::new(line, color.stroke_width(2)))?;
+        chart.draw_series(LineSeries::new(line, chart::color(*place).stroke_width(2)))?;
+    }
+    // Above the lines, each at the lowest point of its own.
+    for (place, unit) in &units {
+        let lowest = (unit.waveform.iter().enumerate()).min_by(|a, b| a.1.total_cmp(b.1));
+        let (i, value) = lowest.map_or((0, 0.0), |(i, v)| (i, f64::from(*v)));
+        let color = chart::color(*place);
+        let style = TextStyle::from(("sans-serif", 13.0).into_font())
+            .color(&color)
+            .pos(Pos::new(HPos::Center, VPos::Top));
+        let number = Text::new(unit.id.to_string(), (ms(i), value), style);
+        chart.draw_series([number])?;
     }
     if units.is_empty() {
         chart::text(area, "no units", (80, 80), 14.0)?;

@@ -41,7 +41,7 @@ pub(crate) struct Sums {
     /// ahead)
     #[arg(
         long,
-        value_name = "SECONDS", value_parser = seconds,
+        value_name = "SECONDS",
         default_value = "0",
         allow_hyphen_values = true
     )]

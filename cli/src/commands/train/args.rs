@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use betz::train::Kind;
 use clap::{Args, ValueEnum};
 
 use crate::common_args::{Common, Part, memory_size};
@@ -155,6 +156,22 @@ pub(crate) enum DecoderKind {
     Recurrent,
     /// The best by cross-validation; the linear one if no other is clearly better
     Auto,
+}
+
+impl DecoderKind {
+    /// The kind as training names it; `None` for the choice among several.
+    pub(crate) const fn kind(self) -> Option<Kind> {
+        Some(match self {
+            Self::Linear => Kind::Linear,
+            Self::Lift => Kind::Lift,
+            Self::Experts => Kind::Experts,
+            Self::Kalman => Kind::Kalman,
+            Self::Refit => Kind::Refit,
+            Self::Place => Kind::Place,
+            Self::Recurrent => Kind::Recurrent,
+            Self::Auto => return None,
+        })
+    }
 }
 
 /// Methods that compute Γ.

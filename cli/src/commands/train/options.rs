@@ -5,7 +5,7 @@ use std::path::Path;
 use betz::device::Precision;
 use betz::recording::Recording;
 use betz::recording::multiunit::random_groups;
-use betz::train::{self, Delay, GramPath, KindOptions, MaskPolicy, RidgeChoice, Solver, Training};
+use betz::train::{Delay, GramPath, KindOptions, MaskPolicy, RidgeChoice, Solver, Training};
 use betz::{Error, Result};
 
 use super::args::{DecoderKind, Gram, SolverName, Train};
@@ -17,7 +17,7 @@ const LONGEST_DELAY_SECONDS: f64 = 0.5;
 
 /// The kinds that `--decoder` asks for.
 fn kinds(args: &Train) -> Result<KindOptions> {
-    use DecoderKind::{Auto, Experts, Kalman, Lift, Linear, Place, Recurrent, Refit};
+    use DecoderKind::{Auto, Experts, Lift, Linear, Place, Recurrent};
     let layers = args.layers.as_ref().map(Vec::len);
     let sizes: [(&str, Option<usize>, &[DecoderKind]); 7] = [
         ("--latents", args.latents, &[Lift, Experts, Auto]),
@@ -44,13 +44,10 @@ fn kinds(args: &Train) -> Result<KindOptions> {
     }
     let kinds = match args.decoder {
         Linear => return Ok(KindOptions::linear()),
-        Lift => KindOptions::among(&[train::Kind::Lift]),
-        Experts => KindOptions::among(&[train::Kind::Experts]),
-        Kalman => KindOptions::among(&[train::Kind::Kalman]),
-        Refit => KindOptions::among(&[train::Kind::Refit]),
-        Place => KindOptions::among(&[train::Kind::Place]),
-        Recurrent => KindOptions::among(&[train::Kind::Recurrent]),
-        Auto => KindOptions::auto(),
+        other => match other.kind() {
+            Some(kind) => KindOptions::among(&[kind]),
+            None => KindOptions::auto(),
+        },
     };
     if args.folds == 0 {
         return Err(Error::argument(
