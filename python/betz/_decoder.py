@@ -158,6 +158,10 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         options = self._options(data, self._wanted_bank(X))
         weights = self._weights(sample_weight, X, data)
         self.model_, self.training_ = train(data, options, self.progress, weights)
+        # Trials of arrays have been looked at already.
+        if isinstance(X, (Recording, Dataset)):
+            for message in self.training_.get("warnings", ()):
+                _warn(message)
         if self.kind == "linear" and weights is None:
             self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, self.progress)
         self._scale = (self.model_.ridge, self.model_.training_steps)
