@@ -49,7 +49,7 @@ if [ "$mode" = all ]; then
     cp -r target/doc "$site/html/rust"
     if PYTHONPATH=python python3 -c 'import betz' 2>/dev/null; then
         mkdir -p "$site/html/python"
-        (cd "$site/html/python" && PYTHONPATH=../../../../python python3 -m pydoc -w betz betz._core betz._decoder >/dev/null)
+        (cd "$site/html/python" && PYTHONPATH=../../../../python python3 -m pydoc -w betz betz._core betz._decoder betz.plot >/dev/null)
     else
         echo "no Python reference: build the library and install NumPy first (docs/python.md)"
     fi

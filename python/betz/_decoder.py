@@ -22,13 +22,13 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A decoder of movement (or anything else) from spike counts or other features.
 
     Spike trains pass through a bank of filters, h(t) = t^order e^(-t/tau), and the optimal linear decoder, or one of
-    the nonlinear kinds, reads the filtered trains. What is trained is the library's own model: `model_.save` writes
-    the file that the command line and the C library run, `session()` runs it here.
+    the nonlinear kinds, reads the filtered trains. `model_` is a model of the library: `model_.save` writes the file that
+    the command line and the C library run, and `session()` runs it here.
 
     Parameters
     ----------
     kind : {"linear", "lift", "experts", "kalman", "refit", "place", "recurrent", "auto"}
-        The kind of decoder; "auto" takes the one that decodes best what it was not trained on.
+        The kind of decoder; "auto" takes the one that decodes held-out data best.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms.
@@ -40,7 +40,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     noise : float or None
         Instead of a ridge: neural noise as a part of the largest response; λ = σ²T.
     delay_seconds : float
-        Row t of the estimates is of the behaviour this much earlier.
+        Row t of the estimates estimates the behaviour this much earlier.
     low_pass : (hertz, order) or None
         A Butterworth low-pass behind the filters.
     folds : int
@@ -58,18 +58,18 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     device : str
         "cpu", "auto", "cuda", "cuda:1", "cuda:all".
     seed : int
-        Of random projections, clusters and networks.
+        Seed of random projections, clusters and networks.
     progress : callable or None
         Called as progress(stage, done, total), at most twenty times per second. Ctrl-C stops training either way.
 
     Attributes
     ----------
     model_ : betz.Model
-        What was trained.
+        The trained model.
     training_ : dict
-        Where it ran, and how the kinds compare.
+        Device and path of the training, and the comparison of kinds.
     sums_ : betz.Sums
-        The sums behind a linear decoder: what `partial_fit` and `merge` add to.
+        The sufficient statistics of a linear decoder, to which `partial_fit` and `merge` add.
     n_features_in_, feature_names_in_
         As scikit-learn has them.
 
@@ -158,6 +158,10 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         options = self._options(data, self._wanted_bank(X))
         weights = self._weights(sample_weight, X, data)
         self.model_, self.training_ = train(data, options, self.progress, weights)
+        # Trials of arrays have been looked at already.
+        if isinstance(X, (Recording, Dataset)):
+            for message in self.training_.get("warnings", ()):
+                _warn(message)
         if self.kind == "linear" and weights is None:
             self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, self.progress)
         self._scale = (self.model_.ridge, self.model_.training_steps)
@@ -244,7 +248,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ...     b"state_out" in path.read_bytes()
         True
 
-        In onnxruntime, a row at a time::
+        In onnxruntime, row by row::
 
             step = onnxruntime.InferenceSession("decoder.onnx")
             names = [output.name for output in step.get_outputs()]

@@ -1,4 +1,4 @@
-"""A decoder for the FALCON benchmark: its interface over sessions, one a dataset."""
+"""A decoder for the FALCON benchmark: its interface over sessions, one per dataset."""
 
 import pathlib
 
@@ -78,7 +78,7 @@ class FalconDecoder(BCIDecoder):
         """(batch, channels) counts to (batch, outputs); the last batch may be short."""
         rows = np.asarray(neural_observations)
         if len(rows) > len(self._sessions):
-            raise ValueError(f"predict: expected at most {len(self._sessions)} rows, one a dataset since reset, got {len(rows)}")
+            raise ValueError(f"predict: expected at most {len(self._sessions)} rows, one per dataset since reset, got {len(rows)}")
         out = np.empty((len(rows), self._task_config.out_dim), np.float32)
         for session, row, to in zip(self._sessions, rows, out):
             session.step(np.ascontiguousarray(row), to)

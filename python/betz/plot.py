@@ -189,7 +189,7 @@ def weights(decoder, *, output=0, ax=None):
     most = np.abs(values).max() or 1.0
     image = ax.imshow(values, aspect="auto", cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest")
     ax.set_xticks(range(len(model.bank)), [f"{tau:g} s, {order}" for tau, order in model.bank], rotation=45, ha="right")
-    if model.channels <= 40:
+    if model.channels <= 20:
         ax.set_yticks(range(model.channels), model.channel_names)
     ax.set(xlabel="filter (time constant, order)", ylabel="channel")
     title = names[output] if model.weights.shape[1] == len(names) else f"latent {output}"

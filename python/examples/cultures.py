@@ -3,7 +3,7 @@
 The recording is ../shared/data/culture_div28.npz, or the folder that BETZ_SHARED names; without it the script says so.
 """
 
-# %% What was recorded
+# %% The recording
 import os
 import pathlib
 import sys

@@ -3,7 +3,7 @@
 The recording is ../shared/data/reach95.npz, or the folder that BETZ_SHARED names; without it the script says so.
 """
 
-# %% What was recorded
+# %% The recording
 import os
 import pathlib
 import sys
@@ -29,11 +29,11 @@ decoder = betz.Decoder(bank="reach", progress=lambda *state: print(*state, file=
 for score in decoder.model_.scores:
     print(f"cross-validated {score['name']}: R² {score['r2']:.3f}")
 
-# %% What it is worth on the rest
+# %% Its score on the rest
 scores, mean = decoder.model_.score(test)
 print(f"unseen: mean R² {mean:.3f}")
 
-# %% At work: the same estimates, a step at a time
+# %% At work: the same estimates, step by step
 estimates = decoder.predict(test)
 counts = np.zeros((data.steps, recording.channels), np.uint8)
 steps = (recording.spike_ticks * recording.tick_seconds / data.step_seconds + 1e-6).astype(int)

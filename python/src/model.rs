@@ -223,7 +223,7 @@ impl Model {
         self.inner.training().steps
     }
 
-    /// Cross-validated scores, one dictionary an output; empty where none were made.
+    /// Cross-validated scores, one dictionary per output; empty if there are none.
     #[getter]
     fn scores<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         score_list(py, &self.inner.training().scores)

@@ -40,7 +40,7 @@ impl Sorter {
         py.detach(|| self.inner.save(&path)).or_raise(py)
     }
 
-    /// One dictionary a unit: `id`, `channel` (its largest), `rate_hz`, `microvolts` (its mean minimum).
+    /// One dictionary per unit: `id`, `channel` (its largest), `rate_hz`, `microvolts` (its mean minimum).
     #[getter]
     fn units<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let dict = |unit: &rust::Unit| {

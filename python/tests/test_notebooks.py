@@ -47,7 +47,7 @@ def test_in_a_kernel(notebook, tmp_path, monkeypatch):
     # The kernel finds the package where this process does.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]))
     run = nbformat.read(notebook, as_version=4)
-    nbclient.NotebookClient(run, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(run, timeout=None, startup_timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     pictures = [out for cell in run.cells if cell.cell_type == "code" for out in cell.outputs if "image/png" in out.get("data", {})]
     assert len(pictures) == 2
 

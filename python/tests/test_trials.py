@@ -122,6 +122,19 @@ def test_a_recording_is_a_sequence_of_trials():
     assert betz.Decoder(**bank).fit(whole[some]).model_ == betz.Decoder(**bank).fit(data.select(some)).model_
 
 
+def test_warnings_of_the_training_are_python_s(monkeypatch):
+    from betz import _decoder
+
+    def train(*given):
+        model, training = betz._core.train(*given)
+        return model, training | {"warnings": ["expected trials of several steps"]}
+
+    monkeypatch.setattr(_decoder, "train", train)
+    with pytest.warns(betz.BetzWarning, match="several steps") as told:
+        betz.Decoder(step_seconds=0.005, bank=[(0.02, 1)]).fit(recording(2))
+    assert [warning.filename for warning in told] == [__file__]
+
+
 def test_recordings_are_cross_validated_by_trials():
     whole = recording()
     of = betz.Decoder(step_seconds=0.005, bank=[(0.02, 1)], delay_seconds=0.03)
