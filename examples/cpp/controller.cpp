@@ -3,8 +3,8 @@
 //   controller MODEL [--seconds S] [--cpu N]
 //
 // The acquisition is simulated at 20 Hz per channel; put your amplifier in its place. The decoding
-// thread wakes at absolute deadlines (clock_nanosleep), one per tick of the model, decodes the tick
-// before and would hand the estimate to the actuator. Memory is locked and the thread runs under
+// thread wakes at absolute deadlines (clock_nanosleep), one per tick of the model: 100 microseconds early to warm
+// the caches, and then to decode the tick before. It would hand the estimate to the actuator. Memory is locked and the thread runs under
 // SCHED_FIFO where the system permits it; what it does not permit is said and done without.
 // Ends after S seconds (default: until SIGINT) with a table of latencies.
 #include <betz.hpp>
@@ -137,7 +137,11 @@ void decode(betz::queue &queue, betz::session &session, std::size_t outputs, met
     become_real_time(cpu);
     std::vector<float> estimate(outputs);
     clock.start.tv_nsec += clock.period_ns / 2;
+    metronome early = clock;
+    early.start.tv_nsec -= std::min<std::int64_t>(100000, clock.period_ns / 2);
     for (std::int64_t tick = 0; tick != ticks && running.load(std::memory_order_relaxed); ++tick) {
+        early.wait_for(tick + 1);
+        queue.warm(session);
         report.wake.add(clock.wait_for(tick + 1));
         const betz_queue_state state = queue.state();
         // A tick is decoded at its time, complete or not: late spikes are taken in the next.

@@ -387,6 +387,9 @@ public:
 
     [[nodiscard]] betz_status try_reset() noexcept { return betz_session_reset(get()); }
 
+    // Brings a step's code and data into the caches and changes nothing.
+    [[nodiscard]] betz_status try_warm() noexcept { return betz_session_warm(get()); }
+
     // Of the last step's estimates, one an output.
     [[nodiscard]] betz_status try_variances(span<float> out) const noexcept {
         return betz_session_variances(get(), out.data(), out.size());
@@ -427,6 +430,8 @@ public:
     }
 
     void reset() { check(try_reset()); }
+
+    void warm() { check(try_warm()); }
 
     void variances(span<float> out) const { check(try_variances(out)); }
 
@@ -509,6 +514,11 @@ public:
         return betz_queue_step(get(), session.get(), out.data(), out.size());
     }
 
+    // Brings the code and data of a step through this queue into the caches and changes nothing.
+    [[nodiscard]] betz_status try_warm(session &session) noexcept {
+        return betz_queue_warm(get(), session.get());
+    }
+
     [[nodiscard]] betz_status try_set_tick(std::int64_t tick) noexcept {
         return betz_queue_set_tick(get(), tick);
     }
@@ -531,6 +541,7 @@ public:
 
     void mark(std::int64_t tick) { check(try_mark(tick)); }
     void step(session &session, span<float> out) { check(try_step(session, out)); }
+    void warm(session &session) { check(try_warm(session)); }
     void set_tick(std::int64_t tick) { check(try_set_tick(tick)); }
 
     [[nodiscard]] betz_queue_state state() const {

@@ -112,6 +112,11 @@ static uint64_t steps(betz_session *session, betz_session *plain, betz_queue *qu
         failures += betz_miner_push(miner, spikes, 32, &pushed) != BETZ_OK;
         for (int i = 0; i < 8; i++) seconds[i] = (double)t * 0.02;
         failures += betz_miner_push_seconds(miner, seconds, list, 8, &pushed) != BETZ_OK;
+        if (t % 100 == 0) {
+            failures += betz_session_warm(session) != BETZ_OK;
+            failures += betz_queue_warm(queue, session) != BETZ_OK;
+            failures += betz_session_skip(plain, 7) != BETZ_OK;
+        }
         if (t % 1000 == 0) {
             failures += betz_queue_get_state(queue, &line, sizeof line) != BETZ_OK;
             failures += betz_session_stats(session, &stats, sizeof stats) != BETZ_OK;

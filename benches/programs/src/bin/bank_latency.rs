@@ -197,7 +197,7 @@ fn main() -> betz::Result<()> {
         ("eight", &EIGHT),
         ("reach", &REACH),
     ] {
-        for mean in [0.4, 3.0] {
+        for mean in [0.02, 0.4, 3.0] {
             let rng = &mut ChaCha8Rng::seed_from_u64(7);
             let decoder = decoder(bank, rng)?;
             let counts = draw(mean, rng);

@@ -71,40 +71,20 @@ impl PreparedModel {
             )));
         }
         let step_seconds = decoder.step_seconds();
-        let filters = decoder.bank().filters();
-        let mut order: Vec<usize> = (0..filters.len()).collect();
-        order.sort_by_key(|&f| filters[f].order);
+        let order = order(decoder);
         let stages: Vec<Stage> = (order.iter())
-            .map(|&f| Stage {
-                decay: filters[f].decay(step_seconds),
-                log_decay: filters[f].log_decay(step_seconds),
-                order: filters[f].order,
-            })
+            .map(|&f| Stage::new(&decoder.bank().filters()[f], step_seconds))
             .collect();
-        let mut groups: Vec<Group> = Vec::new();
-        for (i, stage) in stages.iter().enumerate() {
-            match groups.last_mut() {
-                Some(group) if group.order == stage.order => group.end = i + 1,
-                _ => groups.push(Group {
-                    order: stage.order,
-                    first: i,
-                    end: i + 1,
-                }),
-            }
-        }
         let decays = (stages.iter())
             .flat_map(|stage| std::iter::repeat_n(stage.decay, latents))
             .collect();
         let rows = rows(decoder, mask, &order)?;
-        let low_pass = decoder
-            .low_pass()
-            .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, latents))
-            .transpose()?;
-        let low_pass_silence = decoder
-            .low_pass()
-            .map(|low_pass| LowPassFilter::new(low_pass, step_seconds, 1))
-            .transpose()?
-            .map(|one| LowPassSilence::new(&stages, &one));
+        let low_pass = |signals| {
+            let low_pass = decoder.low_pass();
+            (low_pass.map(|low_pass| LowPassFilter::new(low_pass, step_seconds, signals)))
+                .transpose()
+        };
+        let low_pass_silence = low_pass(1)?.map(|one| LowPassSilence::new(&stages, &one));
         let variance = LogVariance::of(decoder)?;
         let head = match &variance {
             Some(variance) => {
@@ -116,11 +96,7 @@ impl PreparedModel {
             None => decoder.head().prepare(step_seconds)?,
         };
         let head_outputs = decoder.outputs().len() * if variance.is_some() { 2 } else { 1 };
-        let linear_memory = (filters.iter())
-            .map(|filter| filter.taps(step_seconds, FORGOTTEN) as u64)
-            .max()
-            .unwrap_or(0)
-            .saturating_add(low_pass_memory(decoder));
+        let linear_memory = linear_memory(decoder);
         let memory_steps = linear_memory.saturating_add(head.memory_steps());
         let silence = HeadSilence::new(&head, head_outputs, decoder.intercept(), linear_memory)?;
         let blanking = (decoder.limits().blanking.as_ref())
@@ -130,13 +106,13 @@ impl PreparedModel {
             channel_names: decoder.channel_names().to_vec(),
             output_names: decoder.outputs().iter().map(|o| o.name.clone()).collect(),
             rows,
+            groups: groups(&stages),
             stages,
-            groups,
             decays,
             width: Width::detect(),
             low_pass_silence,
             intercept: decoder.intercept().to_vec(),
-            low_pass,
+            low_pass: low_pass(latents)?,
             head,
             silence,
             tells_variances: variance.is_some(),
@@ -375,6 +351,39 @@ impl PreparedBlanking {
         hash.word(self.most);
         self.mean_drive.iter().for_each(|v| hash.number(*v));
     }
+}
+
+/// Numbers of a decoder's filters, sorted by order.
+fn order(decoder: &Decoder) -> Vec<usize> {
+    let filters = decoder.bank().filters();
+    let mut order: Vec<usize> = (0..filters.len()).collect();
+    order.sort_by_key(|&f| filters[f].order);
+    order
+}
+
+/// The filters of each order, which lie side by side.
+fn groups(stages: &[Stage]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (i, stage) in stages.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if group.order == stage.order => group.end = i + 1,
+            _ => groups.push(Group {
+                order: stage.order,
+                first: i,
+                end: i + 1,
+            }),
+        }
+    }
+    groups
+}
+
+/// Steps after which filters and low-pass have forgotten a spike.
+fn linear_memory(decoder: &Decoder) -> u64 {
+    let filters = decoder.bank().filters().iter();
+    let taps = filters.map(|filter| filter.taps(decoder.step_seconds(), FORGOTTEN) as u64);
+    taps.max()
+        .unwrap_or(0)
+        .saturating_add(low_pass_memory(decoder))
 }
 
 /// Steps after which the low-pass has forgotten its input: its slowest poles' time constant is

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::psc::Filter;
+
 /// One filter of the bank on the model's clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stage {
@@ -9,6 +11,16 @@ pub(super) struct Stage {
     /// −dt/τ, whose exponential is `decay`.
     pub(super) log_decay: f64,
     pub(super) order: u32,
+}
+
+impl Stage {
+    pub(super) fn new(filter: &Filter, step_seconds: f64) -> Self {
+        Self {
+            decay: filter.decay(step_seconds),
+            log_decay: filter.log_decay(step_seconds),
+            order: filter.order,
+        }
+    }
 }
 
 /// The filters of one order, which lie side by side.

@@ -34,11 +34,15 @@ impl Form {
 /// Inputs of a warm call, and room for everything of the session that it puts back. (Engines keep their own.)
 #[derive(Debug, Clone)]
 pub(super) struct Warmth {
-    /// 1 for each channel whose weights are read, in every form.
+    /// 1 for each channel whose weights are read, in every form of counts.
     counts: Vec<u16>,
     counts_u8: Vec<u8>,
     counts_f32: Vec<f32>,
+    /// The same as a list, of `fired` entries; room for `most`.
     spikes: Vec<u32>,
+    fired: usize,
+    /// Most channels whose weights are read.
+    most: usize,
     out: Vec<f32>,
     last: Vec<f32>,
     given: Vec<f32>,
@@ -49,23 +53,34 @@ impl Warmth {
     pub(super) fn new(channels: usize, row_bytes: usize, outputs: usize) -> Result<Self> {
         const WHAT: &str = "session";
         let most = (MOST_WEIGHTS / row_bytes.max(1)).max(1);
-        let apart = channels.div_ceil(most).max(1);
-        let mut warmth = Self {
+        let most = most.min(channels);
+        Ok(Self {
             counts: filled(WHAT, 0, channels)?,
             counts_u8: filled(WHAT, 0, channels)?,
             counts_f32: filled(WHAT, 0.0, channels)?,
-            spikes: filled(WHAT, 0, channels.div_ceil(apart))?,
+            spikes: filled(WHAT, 0, most)?,
+            fired: 0,
+            most,
             out: filled(WHAT, 0.0, outputs)?,
             last: filled(WHAT, 0.0, outputs)?,
             given: filled(WHAT, 0.0, outputs)?,
-        };
-        for (spike, channel) in (warmth.spikes.iter_mut()).zip((0..channels).step_by(apart)) {
-            warmth.counts[channel] = 1;
-            warmth.counts_u8[channel] = 1;
-            warmth.counts_f32[channel] = 1.0;
+        })
+    }
+
+    /// Has so many channels fire, at the same distance from each other; no more than [`Self::most`].
+    fn spread(&mut self, spikes: u64) {
+        let spikes = usize::try_from(spikes).map_or(self.most, |spikes| spikes.min(self.most));
+        self.counts.fill(0);
+        self.counts_u8.fill(0);
+        self.counts_f32.fill(0.0);
+        self.fired = spikes;
+        for (i, spike) in self.spikes[..spikes].iter_mut().enumerate() {
+            let channel = i * self.counts.len() / spikes;
+            self.counts[channel] = 1;
+            self.counts_u8[channel] = 1;
+            self.counts_f32[channel] = 1.0;
             *spike = channel as u32;
         }
-        Ok(warmth)
     }
 
     fn input(&self, form: Form) -> Input<'_> {
@@ -73,7 +88,7 @@ impl Warmth {
             Form::Counts => Input::Counts(&self.counts),
             Form::CountsU8 => Input::CountsU8(&self.counts_u8),
             Form::CountsF32 => Input::CountsF32(&self.counts_f32),
-            Form::Spikes => Input::Spikes(&self.spikes),
+            Form::Spikes => Input::Spikes(&self.spikes[..self.fired]),
         }
     }
 }
@@ -132,12 +147,15 @@ impl Session {
         let timing = self.timing.as_mut().map(|timing| timing.suspend());
         let engine = self.running.active_mut().keep();
         let mut out = std::mem::take(&mut warmth.out);
-        let input = warmth.input(form);
-        if let Some(other) = &mut other {
-            other.warm(&input);
-        }
-        // The second one takes about as long as the step to come, and so finds its place among the latencies.
-        for _ in 0..2 {
+        // First all weights; then as many spikes as usual, which branches are predicted for, and which take about as
+        // long as the step to come, and so find its place among the latencies.
+        let usual = self.counters.spikes / self.counters.ticks.max(1);
+        for spikes in [u64::MAX, usual] {
+            warmth.spread(spikes);
+            let input = warmth.input(form);
+            if let Some(other) = &mut other {
+                other.warm(&input);
+            }
             let start = self.timing.as_ref().map(|timing| timing.start());
             self.step_from(&input, StepStatus::OK, &mut out, start);
         }
