@@ -159,6 +159,34 @@ static void stops(const betz_model *model) {
     betz_session_close(session);
 }
 
+// Features of any sign: a linear model answers the opposite with the opposite.
+static void values_of_any_sign(const betz_model *model) {
+    betz_session *up = open_with(model, plain), *down = open_with(model, plain), *rest = open_with(model, plain);
+    uint64_t seed = 4;
+    for (int t = 0; t < STEPS; t++) {
+        float values[CHANNELS], opposite[CHANNELS], x[OUTPUTS], y[OUTPUTS], z[OUTPUTS];
+        for (int i = 0; i < CHANNELS; i++) {
+            values[i] = (float)(next_random(&seed) % 2001) * 1e-3f - 1;
+            opposite[i] = -values[i];
+        }
+        OK(betz_session_step_values(up, values, CHANNELS, x, OUTPUTS));
+        OK(betz_session_step_values(down, opposite, CHANNELS, y, OUTPUTS));
+        OK(betz_session_step_spikes(rest, NULL, 0, z, OUTPUTS));
+        for (int o = 0; o < OUTPUTS; o++) CHECK(fabsf(x[o] + y[o] - 2 * z[o]) <= 1e-3f * (1 + fabsf(x[o])));
+    }
+    float bad[CHANNELS] = {0}, out[OUTPUTS];
+    const float refused[] = {NAN, INFINITY, -1e16f};
+    for (int i = 0; i < 3; i++) {
+        bad[3] = refused[i];
+        CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_session_step_values(up, bad, CHANNELS, out, OUTPUTS));
+    }
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_step_values(up, bad, CHANNELS - 1, out, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_step_values(NULL, bad, CHANNELS, out, OUTPUTS));
+    betz_session_close(up);
+    betz_session_close(down);
+    betz_session_close(rest);
+}
+
 static void other_counts(const betz_model *model) {
     betz_session *a = open_with(model, plain), *b = open_with(model, plain), *c = open_with(model, plain);
     uint16_t *counts = random_counts(STEPS, CHANNELS, 9);
@@ -263,6 +291,7 @@ int main(void) {
     far_ahead(model);
     stops(model);
     other_counts(model);
+    values_of_any_sign(model);
     outputs_change_slowly(model);
     a_session_watches_itself(model);
     from_outside(model, next);
