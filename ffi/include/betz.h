@@ -2249,7 +2249,8 @@ betz_status betz_session_step_counts_f32(struct betz_session *session,
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
  *
  * The caller's part:
- * As `betz_session_step_counts`.
+ * `session` is NULL or a live session; `values` points to `channels` values; `out` points to `outputs` writable
+ * values.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_session_step_values(struct betz_session *session,

@@ -494,7 +494,8 @@ pub unsafe extern "C" fn betz_session_step_counts_f32(
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// As `betz_session_step_counts`.
+/// `session` is NULL or a live session; `values` points to `channels` values; `out` points to `outputs` writable
+/// values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_step_values(
     session: *mut betz_session,

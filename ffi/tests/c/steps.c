@@ -159,21 +159,25 @@ static void stops(const betz_model *model) {
     betz_session_close(session);
 }
 
-// Features of any sign: a linear model answers the opposite with the opposite.
+// Features of any sign: those that are counts give the same bits; below 0 a channel pulls the other way.
 static void values_of_any_sign(const betz_model *model) {
-    betz_session *up = open_with(model, plain), *down = open_with(model, plain), *rest = open_with(model, plain);
-    uint64_t seed = 4;
+    betz_session *up = open_with(model, plain), *counted = open_with(model, plain);
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 9);
+    float values[CHANNELS], x[OUTPUTS], y[OUTPUTS];
     for (int t = 0; t < STEPS; t++) {
-        float values[CHANNELS], opposite[CHANNELS], x[OUTPUTS], y[OUTPUTS], z[OUTPUTS];
-        for (int i = 0; i < CHANNELS; i++) {
-            values[i] = (float)(next_random(&seed) % 2001) * 1e-3f - 1;
-            opposite[i] = -values[i];
-        }
+        for (int i = 0; i < CHANNELS; i++) values[i] = counts[t * CHANNELS + i];
         OK(betz_session_step_values(up, values, CHANNELS, x, OUTPUTS));
-        OK(betz_session_step_values(down, opposite, CHANNELS, y, OUTPUTS));
-        OK(betz_session_step_spikes(rest, NULL, 0, z, OUTPUTS));
-        for (int o = 0; o < OUTPUTS; o++) CHECK(fabsf(x[o] + y[o] - 2 * z[o]) <= 1e-3f * (1 + fabsf(x[o])));
+        OK(betz_session_step_counts_f32(counted, values, CHANNELS, y, OUTPUTS));
+        CHECK(same_bits(x, y, OUTPUTS));
     }
+    values[1] = -0.5f;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_session_step_counts_f32(counted, values, CHANNELS, y, OUTPUTS));
+    OK(betz_session_step_values(up, values, CHANNELS, x, OUTPUTS));
+    values[1] = 0;
+    OK(betz_session_step_values(counted, values, CHANNELS, y, OUTPUTS));
+    CHECK(!same_bits(x, y, OUTPUTS) && isfinite(x[0]) && isfinite(x[1]));
+    free(counts);
     float bad[CHANNELS] = {0}, out[OUTPUTS];
     const float refused[] = {NAN, INFINITY, -1e16f};
     for (int i = 0; i < 3; i++) {
@@ -183,8 +187,7 @@ static void values_of_any_sign(const betz_model *model) {
     CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_step_values(up, bad, CHANNELS - 1, out, OUTPUTS));
     CHECK_STATUS(BETZ_ERROR_NULL, betz_session_step_values(NULL, bad, CHANNELS, out, OUTPUTS));
     betz_session_close(up);
-    betz_session_close(down);
-    betz_session_close(rest);
+    betz_session_close(counted);
 }
 
 static void other_counts(const betz_model *model) {
