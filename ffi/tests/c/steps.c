@@ -159,7 +159,7 @@ static void stops(const betz_model *model) {
     betz_session_close(session);
 }
 
-// Features of any sign: those that are counts give the same bits; below 0 a channel pulls the other way.
+// Features of any sign: whole ones from 0 on give the same bits as counts, and those below 0 are taken as well.
 static void values_of_any_sign(const betz_model *model) {
     betz_session *up = open_with(model, plain), *counted = open_with(model, plain);
     uint16_t *counts = random_counts(STEPS, CHANNELS, 9);
