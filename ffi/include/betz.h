@@ -2243,6 +2243,23 @@ betz_status betz_session_step_counts_f32(struct betz_session *session,
                                          size_t outputs);
 
 /**
+ * As `betz_session_step_counts`, from features of any sign, such as the power in a band, for a model that was
+ * trained on such a signal: each finite and at most 10^15 from 0 (`BETZ_ERROR_INVALID_ARGUMENT`).
+ *
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `values` points to `channels` values; `out` points to `outputs` writable
+ * values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_step_values(struct betz_session *session,
+                                     const float *values,
+                                     size_t channels,
+                                     float *out,
+                                     size_t outputs);
+
+/**
  * One tick whose data did not come: the filters pass it in silence, and the configuration's `hold` gives
  * the outputs. Without it the estimates slide to what silence means; the step is flagged
  * (`BETZ_STEP_STALE`) either way.

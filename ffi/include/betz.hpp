@@ -153,7 +153,7 @@ struct train_config : betz_train_config {
     }
 
 private:
-    // What was copied is this one's own; what was set by hand stays.
+    // Copied arrays are this object's own; pointers that were set by hand stay.
     void point() noexcept {
         if (!bank_.empty()) filters = bank_.data();
         if (!trials_.empty()) segments = trials_.data();
@@ -337,7 +337,7 @@ struct session_config : betz_session_config {
     }
 
 private:
-    // What was copied is this one's own; what was set by hand stays.
+    // Copied arrays are this object's own; pointers that were set by hand stay.
     void point() noexcept {
         if (!low_.empty()) clamp_low = low_.data();
         if (!high_.empty()) clamp_high = high_.data();
@@ -645,7 +645,7 @@ private:
     std::vector<betz_interval> edges_;
 };
 
-// What a miner watched at one moment, with its counts. Moves, does not copy.
+// Episodes that a miner watched at one moment, with their counts. Movable, not copyable.
 class watch_list {
 public:
     // Takes ownership of a handle.
@@ -653,7 +653,7 @@ public:
 
     std::size_t size() const noexcept { return betz_watch_list_len(get()); }
 
-    // What it points to lives as long as the list.
+    // Its pointers are valid as long as the list.
     [[nodiscard]] betz_status try_get(std::size_t i, betz_watched &out) const noexcept {
         return betz_watch_list_get(get(), i, &out, sizeof out);
     }
@@ -981,7 +981,7 @@ public:
     // Candidates now, without waiting for the end of the batch.
     void request() const { check(try_request()); }
 
-    // Whether there was a new model for the session.
+    // True if there was a new model for the session.
     bool apply(session &session) const {
         bool applied = false;
         check(try_apply(session, applied));

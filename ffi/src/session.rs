@@ -488,6 +488,33 @@ pub unsafe extern "C" fn betz_session_step_counts_f32(
     }
 }
 
+/// As `betz_session_step_counts`, from features of any sign, such as the power in a band, for a model that was
+/// trained on such a signal: each finite and at most 10^15 from 0 (`BETZ_ERROR_INVALID_ARGUMENT`).
+///
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `session` is NULL or a live session; `values` points to `channels` values; `out` points to `outputs` writable
+/// values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_session_step_values(
+    session: *mut betz_session,
+    values: *const f32,
+    channels: usize,
+    out: *mut f32,
+    outputs: usize,
+) -> betz_status {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(session, |handle| {
+            let values = cast::slice(values, channels, "values")?;
+            let out = cast::slice_mut(out, outputs, "out")?;
+            let input = Input::CountsF32(values);
+            Ok(handle.session()?.try_step(&input, out)?)
+        })
+    }
+}
+
 /// One tick whose data did not come: the filters pass it in silence, and the configuration's `hold` gives
 /// the outputs. Without it the estimates slide to what silence means; the step is flagged
 /// (`BETZ_STEP_STALE`) either way.

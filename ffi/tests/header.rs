@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// In the order in which the header is read.
 const SOURCES: [&str; 22] = [
@@ -75,6 +76,13 @@ const MACROS: &str = r#"/** The library whose header this is. The one that runs:
 #define BETZ_DEPRECATED(text)
 #endif
 #endif"#;
+
+/// A fresh header. Made once: tests run beside each other, and the expanded sources are in one folder.
+fn fresh() -> &'static str {
+    static FRESH: LazyLock<String> =
+        LazyLock::new(|| generate(Path::new(env!("CARGO_MANIFEST_DIR"))));
+    &FRESH
+}
 
 fn generate(root: &Path) -> String {
     let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
@@ -159,9 +167,9 @@ fn for_old_compilers(header: &str) -> String {
 fn header_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = root.join("include/betz.h");
-    let fresh = generate(root);
+    let fresh = fresh();
     if std::env::var_os("BETZ_BLESS").is_some_and(|v| v == "1") {
-        std::fs::write(&path, &fresh).unwrap();
+        std::fs::write(&path, fresh).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     let line = (fresh.lines().zip(committed.lines()))
@@ -280,7 +288,7 @@ fn breaks(old: &[String], new: &[String]) -> Vec<String> {
 #[test]
 fn the_abi_only_grows() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let fresh = declarations(&generate(root));
+    let fresh = declarations(fresh());
     let path = root.join(format!("abi/{}.txt", betz_ffi::BETZ_ABI_VERSION));
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let kept: Vec<String> = kept.lines().map(str::to_owned).collect();
@@ -333,8 +341,7 @@ fn a_change_of_the_abi_is_seen() {
 
 #[test]
 fn every_function_says_what_it_may_be_used_for() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let header = generate(root);
+    let header = fresh();
     let mut comment = String::new();
     let mut functions = 0;
     for line in header.lines() {

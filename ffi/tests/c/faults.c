@@ -161,14 +161,14 @@ static void *take(void *user, size_t size, size_t align) {
     if (most_at_once != 0 && size > most_at_once) return NULL;
     void *block = NULL;
     if (posix_memalign(&block, align < 8 ? 8 : align, size) != 0) return NULL;
-    const size_t now = (in_use += size);
+    const size_t now = atomic_fetch_add(&in_use, size) + size;
     for (size_t before = peak; before < now && !atomic_compare_exchange_weak(&peak, &before, now);) {}
     return block;
 }
 
 static void give(void *user, void *block, size_t size, size_t align) {
     (void)user, (void)align;
-    in_use -= size;
+    atomic_fetch_sub(&in_use, size);
     free(block);
 }
 

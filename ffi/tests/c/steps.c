@@ -159,6 +159,37 @@ static void stops(const betz_model *model) {
     betz_session_close(session);
 }
 
+// Features of any sign: whole ones from 0 on give the same bits as counts, and those below 0 are taken as well.
+static void values_of_any_sign(const betz_model *model) {
+    betz_session *up = open_with(model, plain), *counted = open_with(model, plain);
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 9);
+    float values[CHANNELS], x[OUTPUTS], y[OUTPUTS];
+    for (int t = 0; t < STEPS; t++) {
+        for (int i = 0; i < CHANNELS; i++) values[i] = counts[t * CHANNELS + i];
+        OK(betz_session_step_values(up, values, CHANNELS, x, OUTPUTS));
+        OK(betz_session_step_counts_f32(counted, values, CHANNELS, y, OUTPUTS));
+        CHECK(same_bits(x, y, OUTPUTS));
+    }
+    values[1] = -0.5f;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_session_step_counts_f32(counted, values, CHANNELS, y, OUTPUTS));
+    OK(betz_session_step_values(up, values, CHANNELS, x, OUTPUTS));
+    values[1] = 0;
+    OK(betz_session_step_values(counted, values, CHANNELS, y, OUTPUTS));
+    CHECK(!same_bits(x, y, OUTPUTS) && isfinite(x[0]) && isfinite(x[1]));
+    free(counts);
+    float bad[CHANNELS] = {0}, out[OUTPUTS];
+    const float refused[] = {NAN, INFINITY, -1e16f};
+    for (int i = 0; i < 3; i++) {
+        bad[3] = refused[i];
+        CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_session_step_values(up, bad, CHANNELS, out, OUTPUTS));
+    }
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_step_values(up, bad, CHANNELS - 1, out, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_step_values(NULL, bad, CHANNELS, out, OUTPUTS));
+    betz_session_close(up);
+    betz_session_close(counted);
+}
+
 static void other_counts(const betz_model *model) {
     betz_session *a = open_with(model, plain), *b = open_with(model, plain), *c = open_with(model, plain);
     uint16_t *counts = random_counts(STEPS, CHANNELS, 9);
@@ -263,6 +294,7 @@ int main(void) {
     far_ahead(model);
     stops(model);
     other_counts(model);
+    values_of_any_sign(model);
     outputs_change_slowly(model);
     a_session_watches_itself(model);
     from_outside(model, next);
