@@ -398,6 +398,30 @@ fn options() -> Vec<String> {
                 ));
             }
         }
+        for option in [
+            "--align 0.5 --bin",
+            "--align 0.5 --window 0..",
+            "--align",
+            "--tune x --tune-bins",
+            "--tune map:x,y --tune-bins",
+            "--tune x --lag",
+            "--tune x --min-time",
+            "--refractory",
+            "--channels",
+            "--segments",
+        ] {
+            let space = if option.ends_with("..") { "" } else { " " };
+            all.push(format!("look t.npz {option}{space}{n}"));
+        }
+        all.push(format!("look t.npz --intervals={n}"));
+        for option in ["--segments", "--from", "--until"] {
+            all.push(format!("decode m.betz t.npz --out OUT.csv {option} {n}"));
+        }
+        for option in ["--folds", "--step", "--delay", "--segments"] {
+            all.push(format!(
+                "compare t.npz --bank single --decoders kalman {option} {n}"
+            ));
+        }
         for option in ["--deadline", "--chance"] {
             let command = if option == "--chance" {
                 "evaluate"

@@ -3,8 +3,10 @@
 use betz_base::{Error, Result};
 use betz_recording::{Recording, SpikeForm};
 
-/// Most bins of one result (channels × bins): 1 GiB.
-pub(crate) const MOST_VALUES: usize = 1 << 27;
+/// Most bins of one result (channels × bins).
+const MOST_VALUES: usize = 1 << 26;
+/// Bytes that a function takes for each of them, at most.
+const BYTES_OF_VALUE: u128 = 32;
 
 /// Refuses a signal, and channels that the recording does not have.
 pub(crate) fn spikes_of(recording: &Recording, channels: &[usize]) -> Result<()> {
@@ -39,10 +41,13 @@ pub(crate) fn positive(name: &str, seconds: f64) -> Result<()> {
     )))
 }
 
-/// Refuses results that no memory holds.
+/// Number of values of a result; refuses results that are too large, or that no memory holds.
 pub(crate) fn values(what: &str, rows: usize, columns: usize) -> Result<usize> {
     match rows.checked_mul(columns) {
-        Some(n) if n <= MOST_VALUES => Ok(n),
+        Some(n) if n <= MOST_VALUES => {
+            betz_base::memory::plan(what, n as u128 * BYTES_OF_VALUE)?;
+            Ok(n)
+        }
         _ => Err(Error::argument(format!(
             "{what}: expected at most {MOST_VALUES} values, got {rows} × {columns}; choose wider bins or fewer channels"
         ))),

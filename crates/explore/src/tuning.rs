@@ -204,13 +204,16 @@ pub fn tuning(
     dataset.check()?;
     check::check_channels(channels, dataset.channels())?;
     check_options(dataset, variable, options)?;
+    let bins = match variable {
+        Variable::Map { .. } => options.bins.saturating_mul(options.bins),
+        _ => options.bins,
+    };
+    let size = check::values("tuning curves", channels.len(), bins)?;
     let values = Values::new(dataset, variable, options);
     if values.of_steps.is_empty() {
         return Err(no_steps(values.missing, values.slow));
     }
     let axes = axes(dataset, variable, options, &values)?;
-    let bins = axes.iter().map(|axis| axis.edges.len() - 1).product();
-    let size = check::values("tuning curves", channels.len(), bins)?;
     let mut found = TuningCurves {
         axes,
         channels: channels.to_vec(),

@@ -136,6 +136,12 @@ fn tuning_without_values_is_refused() {
         ErrorKind::InvalidArgument,
         "at least 2 bins",
     );
+    for bins in [1 << 40, usize::MAX] {
+        let many = TuningOptions { bins, ..options };
+        refused(of(many), ErrorKind::InvalidArgument, "choose wider bins");
+        let map = tuning(&dataset, &[0], Variable::Map { x: 0, y: 1 }, &many);
+        refused(map, ErrorKind::InvalidArgument, "choose wider bins");
+    }
     refused(
         of(TuningOptions {
             range: Some((2.0, 1.0)),
