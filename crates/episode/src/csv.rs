@@ -148,7 +148,7 @@ impl Events {
     /// interval may then fall on its other side, which an .npz recording avoids.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "label,seconds")?;
         let mut table = csv::Writer::from_writer(out);

@@ -29,7 +29,7 @@ pub enum TableColumns {
 /// Writes a header and one line per episode.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_table<'a>(
     out: &mut dyn Write,
     columns: TableColumns,

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
 
 use crate::oracle::{self, reaches};
-use crate::{NetworkSpec, Signal, Threshold, WindowGrid};
+use crate::{Network, NetworkSpec, Plan, Signal, Threshold, WindowGrid};
 
 /// Samples, time-major, and the number of nodes.
 #[derive(Clone)]
@@ -43,16 +43,10 @@ pub(crate) fn communities(nodes: usize, samples: usize, seed: u64) -> Case {
     let share = Uniform::new(0.0, 1.3).unwrap();
     let of: Vec<(usize, f64, f64, f64)> = (0..nodes)
         .map(|node| {
-            let (log, offset): (f64, f64) = (
-                StandardNormal.sample(&mut rng),
-                StandardNormal.sample(&mut rng),
-            );
-            (
-                (node * 7 + node / 3) % 5,
-                share.sample(&mut rng),
-                log.exp(),
-                50.0 * offset,
-            )
+            let log: f64 = StandardNormal.sample(&mut rng);
+            let offset: f64 = StandardNormal.sample(&mut rng);
+            let source = (node * 7 + node / 3) % 5;
+            (source, share.sample(&mut rng), log.exp(), 50.0 * offset)
         })
         .collect();
     let mut values = Vec::with_capacity(nodes * samples);
@@ -148,6 +142,17 @@ pub(crate) fn all() -> Vec<Case> {
     });
     cases.push(twins.named("twins"));
     cases
+}
+
+/// The result of `work` in a pool of `threads` threads.
+pub(crate) fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    pool.build().unwrap().install(work)
+}
+
+/// The network of `spec`.
+pub(crate) fn run(spec: &NetworkSpec, signal: &Signal<'_>) -> Network {
+    Plan::new(spec, signal).unwrap().run(signal, &()).unwrap()
 }
 
 /// Edges of every window by plain loops: (i, j, r).

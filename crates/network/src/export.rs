@@ -1,4 +1,4 @@
-//! Networks as text for other programs: CSV, GraphML, GEXF; and as spells, one a life of an edge.
+//! Networks as text for other programs: CSV, GraphML, GEXF; and as spells, one per life of an edge.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ pub struct Spell {
 
 impl Network {
     /// The network as spells, by (i, j, first): where windows overlap much, far fewer than edges. No
-    /// spell goes on across a gap of the signal. Allocates what it returns and 24 bytes an open spell.
+    /// spell goes on across a gap of the signal. Allocates what it returns and 24 bytes per open spell.
     pub fn spells(&self) -> Vec<Spell> {
         let step = self.meta().spec.window.step as u64;
         let mut done = Vec::new();
@@ -339,20 +339,13 @@ pub fn gexf(network: &Network, nodes: NodeTable<'_>, to: &mut dyn Write) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NetworkSpec, Plan, Threshold, Window, cases};
+    use crate::{NetworkSpec, Threshold, Window, cases};
 
     fn network() -> Network {
         let case = cases::communities(12, 160, 3);
         let signal = case.signal().with_segments(vec![0..70, 72..160]).unwrap();
-        let spec = NetworkSpec::pearson(Window {
-            length: 30,
-            step: 2,
-        })
-        .threshold(Threshold::Absolute(0.4));
-        Plan::new(&spec, &signal)
-            .unwrap()
-            .run(&signal, &())
-            .unwrap()
+        let spec = NetworkSpec::pearson(Window::new(30, 2)).threshold(Threshold::Absolute(0.4));
+        cases::run(&spec, &signal)
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Plan {
         Ok(Some(whole))
     }
 
-    /// What each process does, as all of them see it, whatever threads and devices they have.
+    /// The shares of all processes; each computes the same ones, whatever threads and devices it has.
     fn agreed(&self, team: &dyn Team) -> Result<Vec<Vec<Chunk>>> {
         let own = [self.chunk_windows as u64, u64::from(self.has_rows())];
         let all = team.gather(&own)?;
@@ -200,10 +200,7 @@ mod tests {
             })
             .collect();
         let signal = Signal::new(&samples, nodes).unwrap();
-        let window = Window {
-            length: 60,
-            step: 7,
-        };
+        let window = Window::new(60, 7);
         for measure in [
             Measure::Pearson,
             Measure::Spearman,

@@ -13,7 +13,7 @@ use iceoryx2::service::port_factory::{event, publish_subscribe};
 use crate::failed;
 
 /// Ports that may go from thread to thread; what is in shared memory is that of `ipc::Service`.
-type Shared = ipc_threadsafe::Service;
+type SharedService = ipc_threadsafe::Service;
 
 /// Messages that wait for a subscriber at most.
 const ROOM: usize = 64;
@@ -34,10 +34,10 @@ pub struct StepHeader {
 }
 
 struct Service<T: Debug + ZeroCopySend + 'static> {
-    messages: publish_subscribe::PortFactory<Shared, [T], StepHeader>,
-    came: event::PortFactory<Shared>,
+    messages: publish_subscribe::PortFactory<SharedService, [T], StepHeader>,
+    came: event::PortFactory<SharedService>,
     /// Lives as long as its ports.
-    _node: Node<Shared>,
+    _node: Node<SharedService>,
 }
 
 impl<T: Debug + ZeroCopySend + 'static> Service<T> {
@@ -45,7 +45,7 @@ impl<T: Debug + ZeroCopySend + 'static> Service<T> {
         let node = NodeBuilder::new()
             // Ctrl-C is the program's affair.
             .signal_handling_mode(SignalHandlingMode::Disabled)
-            .create::<Shared>()
+            .create::<SharedService>()
             .map_err(|e| failed("starting a node of iceoryx2 for", name, e))?;
         let named = |name: &str| {
             ServiceName::new(name).map_err(|e| failed("expected a service's name, got", name, e))
@@ -72,8 +72,8 @@ impl<T: Debug + ZeroCopySend + 'static> Service<T> {
 
 /// The end of a service that writes.
 pub struct Sender<T: Debug + ZeroCopySend + 'static> {
-    publisher: Publisher<Shared, [T], StepHeader>,
-    notifier: Notifier<Shared>,
+    publisher: Publisher<SharedService, [T], StepHeader>,
+    notifier: Notifier<SharedService>,
     _service: Service<T>,
 }
 
@@ -116,8 +116,8 @@ impl<T: Debug + ZeroCopySend + Copy + 'static> Sender<T> {
 
 /// The end of a service that reads.
 pub struct Receiver<T: Debug + ZeroCopySend + 'static> {
-    subscriber: Subscriber<Shared, [T], StepHeader>,
-    listener: Listener<Shared>,
+    subscriber: Subscriber<SharedService, [T], StepHeader>,
+    listener: Listener<SharedService>,
     spin: Duration,
     /// Sender of the last message.
     sender: Option<UniquePublisherId>,

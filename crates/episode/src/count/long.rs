@@ -61,7 +61,7 @@ impl PassStats {
 pub(crate) struct ChunkedCount<'a> {
     patterns: &'a [Pattern],
     order: Vec<usize>,
-    /// Where in the order each run begins, and its end.
+    /// The range of each run in the order.
     runs: Vec<Range<usize>>,
 }
 
@@ -268,7 +268,7 @@ impl LongEvents {
         Ok((Some(events), fresh))
     }
 
-    /// Those of `spikes` that lie in segments, with their ticks here, and the number of them at or after `from`.
+    /// The `spikes` that lie in segments, with their ticks here, and the number of them at or after `from`.
     fn moved(&self, spikes: &Spikes, from: i64) -> (Spikes, u64) {
         let (mut ticks, mut channels, mut fresh) = (Vec::new(), Vec::new(), 0);
         let (Some(&first), Some(&last)) = (spikes.ticks.first(), spikes.ticks.last()) else {

@@ -101,7 +101,7 @@ pub fn significance(
 pub struct Workers<'a> {
     /// The processes.
     pub team: &'a dyn Team,
-    /// Where this process works.
+    /// The devices of this process.
     pub placement: &'a DeferredPlacement,
 }
 

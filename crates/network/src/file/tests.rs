@@ -1,7 +1,7 @@
 //! Networks as files: there and back, damage and strangers.
 
 use super::*;
-use crate::{NetworkSpec, Plan, Threshold, Window, cases};
+use crate::{NetworkSpec, Threshold, Window, cases};
 
 fn made(measure: Measure, threshold: Threshold) -> NetworkFile {
     let mut case = cases::communities(12, 160, 3);
@@ -12,18 +12,8 @@ fn made(measure: Measure, threshold: Threshold) -> NetworkFile {
     case.samples[100 * nodes + 7] = f32::NAN;
     let signal = case.signal().with_segments(vec![0..70, 72..160]).unwrap();
     let signal = signal.with_sample_seconds(0.1).unwrap();
-    let spec = NetworkSpec::new(
-        measure,
-        Window {
-            length: 30,
-            step: 4,
-        },
-    )
-    .threshold(threshold);
-    let network = Plan::new(&spec, &signal)
-        .unwrap()
-        .run(&signal, &())
-        .unwrap();
+    let spec = NetworkSpec::new(measure, Window::new(30, 4)).threshold(threshold);
+    let network = cases::run(&spec, &signal);
     let windows = network.len();
     NetworkFile {
         names: Some((0..12).map(|n| format!("region {n}")).collect()),
@@ -87,7 +77,7 @@ fn compact_and_full_files_come_back() {
     for (a, b) in back.network.r.iter().zip(&file.network.r) {
         assert!((a - b).abs() <= 0.51 / COMPACT);
     }
-    // What is compact stays as it is.
+    // A compact file stays as it is.
     back.write(&path).unwrap();
     assert_eq!(NetworkFile::read(&path).unwrap(), back);
     file.full = Some(vec![0.0; pairs]);
@@ -261,7 +251,7 @@ fn what_is_too_large_for_a_file_becomes_a_directory_beside_it() {
     assert_eq!(zarr, folder.path().join("net.zarr"));
     file.write(&zarr).unwrap();
     assert_eq!(NetworkFile::read(&zarr).unwrap(), file);
-    // What is there is never written over: a file it is, then.
+    // An existing directory is never replaced, so a file is written.
     assert_eq!(place(&npz, bytes, bytes - 1), npz);
     let other = folder.path().join("net.ZARR");
     assert_eq!(place(&other, bytes, 0), other);

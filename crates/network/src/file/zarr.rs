@@ -33,7 +33,7 @@ pub(super) fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
     let written = write_to(&part, arrays)
         .and_then(|()| fs::rename(&part, path).map_err(|e| Error::io("write", path, &e)));
     if written.is_err() {
-        // What is left of it helps nobody; the first error is the one to tell.
+        // An incomplete directory is of no use. The first error is the one to report.
         let _ = fs::remove_dir_all(&part);
     }
     written

@@ -73,8 +73,8 @@ struct Cell {
 }
 
 impl Layout {
-    /// Nodes of `graph` at places drawn with `seed`, or at those of `start`, such as the window's before;
-    /// what is not finite there is drawn. Allocates some 80 bytes a node.
+    /// Places the nodes of `graph` at random with `seed`, or at those of `start` (the window before, for
+    /// example); places that are not finite are drawn. Allocates about 80 bytes per node.
     ///
     /// # Errors
     /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for a start of another number of nodes;
@@ -187,7 +187,7 @@ impl Layout {
         grow(&mut self.cells, &self.order, &self.sorted, all, width, BITS);
     }
 
-    /// From forces to places.
+    /// Moves the nodes along their forces.
     fn go(&mut self) {
         let (mut swinging, mut pulling) = (0.0_f64, 0.0_f64);
         for (key, new) in self.order.iter().zip(&self.next) {

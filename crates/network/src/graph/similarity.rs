@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::network::{Network, WindowEdges};
 
-/// How two windows are compared.
+/// Measure of the similarity of two windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
     /// Pearson correlation over all pairs of nodes of their values, 0 where there is no edge: functional

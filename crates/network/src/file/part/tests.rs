@@ -71,10 +71,7 @@ fn shards_make_the_network_to_the_last_bit() {
     let signal = Signal::new(&samples, NODES).unwrap();
     let signal = signal.with_segments(vec![0..290, 310..700]).unwrap();
     let signal = signal.with_sample_seconds(1.0 / 30.3).unwrap();
-    let window = Window {
-        length: 60,
-        step: 3,
-    };
+    let window = Window::new(60, 3);
     for measure in [
         Measure::Pearson,
         Measure::Spearman,
@@ -113,10 +110,7 @@ fn shards_make_the_network_to_the_last_bit() {
 fn what_does_not_belong_together_is_refused_by_name() {
     let (samples, others) = (samples(0), samples(1));
     let signal = Signal::new(&samples, NODES).unwrap();
-    let window = Window {
-        length: 60,
-        step: 3,
-    };
+    let window = Window::new(60, 3);
     let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.4));
     let plan_of = |spec: &NetworkSpec| {
         let mut plan = Plan::new(spec, &signal).unwrap();
@@ -148,13 +142,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
         with(parts(&other, &signal, 3)[1].clone()),
         "threshold 0.5 instead of 0.4",
     );
-    let other = plan_of(
-        &NetworkSpec::pearson(Window {
-            length: 60,
-            step: 4,
-        })
-        .threshold(spec.threshold),
-    );
+    let other = plan_of(&NetworkSpec::pearson(Window::new(60, 4)).threshold(spec.threshold));
     refused(with(parts(&other, &signal, 3)[1].clone()), "instead of");
     let mut other = plan.clone();
     other.chunk_windows = 16;
@@ -183,11 +171,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
 fn damaged_bytes_are_refused() {
     let samples = samples(0);
     let signal = Signal::new(&samples, NODES).unwrap();
-    let spec = NetworkSpec::pearson(Window {
-        length: 60,
-        step: 40,
-    })
-    .threshold(Threshold::Absolute(0.4));
+    let spec = NetworkSpec::pearson(Window::new(60, 40)).threshold(Threshold::Absolute(0.4));
     let plan = Plan::new(&spec, &signal).unwrap();
     let shard = Shard::new(1, 1).unwrap();
     let part = Part::new(&plan, shard, named(plan.run(&signal, &()).unwrap())).unwrap();

@@ -27,7 +27,7 @@ const STAGE: &str = "building synapses";
 /// A network's synapses on a device.
 #[derive(Debug)]
 pub(super) struct DeviceSynapses {
-    /// Where the rows begin, by source and block.
+    /// Beginnings of the rows, by source and block.
     pub(super) offsets: Buffer<u32>,
     /// Quads and rows, or pairs of words.
     pub(super) words: Buffer<u32>,
@@ -123,7 +123,7 @@ impl RowTables {
         Ok(())
     }
 
-    /// RowTables the synapses in `words`, where each source has `deep` quads per block.
+    /// Places the synapses in `words`, where each source has `deep` quads per block.
     fn place(
         &mut self,
         context: &Context,
@@ -244,27 +244,7 @@ impl DeviceSynapses {
             deep = found[spiking::DEEPEST].div_ceil(4) as u32;
             *own = deep;
         }
-        let words = match blocks {
-            0 => 2 * synapses as usize,
-            // Rows hold those of more than one step; how many is known within a transfer of all offsets.
-            _ => cells * deep as usize * 4 + synapses as usize,
-        };
-        plan.synapse_bytes = 4 * (words + cells + 1) as u64;
-        let room = context.available_memory()?;
-        if 4 * words as u64 > room {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "cuda:{}: expected synapses of at most {room} bytes, got {plan}",
-                    context.number()
-                ),
-            ));
-        }
-        let mut words: Buffer<u32> = match deep {
-            0 => context.alloc(words.max(1))?,
-            // Quads end with an empty place.
-            _ => context.zeros(words.max(1))?,
-        };
+        let mut words = alloc_words(context, plan, (blocks, cells, deep), synapses)?;
         context.clear(&mut tables.quads)?;
         tables.place(context, &job, &projections, &table, (deep, &mut words))?;
         let passes = passes(network);
@@ -291,6 +271,36 @@ impl DeviceSynapses {
                 largest_sum,
             },
         })
+    }
+}
+
+/// Room for the words of all synapses, where each (source, block) cell has `deep` quads; lists if there is no block.
+fn alloc_words(
+    context: &Context,
+    plan: &mut Plan,
+    (blocks, cells, deep): (u32, usize, u32),
+    synapses: u64,
+) -> Result<Buffer<u32>> {
+    let words = match blocks {
+        0 => 2 * synapses as usize,
+        // Rows hold those of more than one step; how many is known within a transfer of all offsets.
+        _ => cells * deep as usize * 4 + synapses as usize,
+    };
+    plan.synapse_bytes = 4 * (words + cells + 1) as u64;
+    let room = context.available_memory()?;
+    if 4 * words as u64 > room {
+        return Err(Error::new(
+            ErrorKind::DeviceMemory,
+            format!(
+                "cuda:{}: expected synapses of at most {room} bytes, got {plan}",
+                context.number()
+            ),
+        ));
+    }
+    match deep {
+        0 => context.alloc(words.max(1)),
+        // Quads end with an empty place.
+        _ => context.zeros(words.max(1)),
     }
 }
 
