@@ -129,7 +129,7 @@ impl Graph {
             writeln!(
                 out,
                 r#"    <node id="s{s}"><data key="label">{}</data></node>"#,
-                escaped(alphabet.label(s))
+                escape_xml(alphabet.label(s))
             )?;
         }
         for e in &self.edges {
@@ -160,7 +160,7 @@ fn milliseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e3
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -98,7 +98,7 @@ pub(crate) enum SampleTransform {
 
 impl SampleTransform {
     /// Windows share nothing that could slide: each is summed from zero.
-    pub(crate) fn anew(self) -> bool {
+    pub(crate) fn starts_from_zero(self) -> bool {
         self != Self::Samples
     }
 }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
 
 use crate::oracle::{self, reaches};
-use crate::{Network, NetworkSpec, Plan, Signal, Threshold, WindowGrid};
+use crate::{Measure, Network, NetworkSpec, Plan, Signal, Threshold, Window, WindowGrid};
 
 /// Samples, time-major, and the number of nodes.
 #[derive(Clone)]
@@ -148,6 +148,46 @@ pub(crate) fn all() -> Vec<Case> {
 pub(crate) fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
     pool.build().unwrap().install(work)
+}
+
+/// Nodes of [`nine_nodes`].
+pub(crate) const NINE_NODES: usize = 9;
+
+/// 700 samples of nine nodes, of which one is constant and one not finite once.
+pub(crate) fn nine_nodes(seed: u32) -> Vec<f32> {
+    let sample = move |t: u32, n: u32| match (n, t) {
+        (8, _) => 2.0,
+        (7, 300) => f32::NAN,
+        _ => {
+            let wave = ((t * (n % 4 + 1)) as f32 / 9.0).sin();
+            wave + (t * (n + 7 + seed) % 13) as f32 / 9.0
+        }
+    };
+    (0..700)
+        .flat_map(|t| (0..NINE_NODES as u32).map(move |n| sample(t, n)))
+        .collect()
+}
+
+/// Plans of several measures and thresholds for `signal`.
+pub(crate) fn plans(signal: &Signal<'_>, window: Window, absolute: f64) -> Vec<Plan> {
+    let lagged = Measure::Lagged { lags: 3 };
+    let measures = [
+        Measure::Pearson,
+        Measure::Spearman,
+        lagged,
+        Measure::Partial,
+    ];
+    let absolute = Threshold::Absolute(absolute);
+    let thresholds = [absolute, Threshold::Density(0.2), Threshold::TopPerNode(2)];
+    let specs = measures.iter().flat_map(|measure| {
+        let spec = NetworkSpec::new(*measure, window);
+        thresholds
+            .iter()
+            .map(move |threshold| spec.threshold(*threshold))
+    });
+    specs
+        .map(|spec| Plan::new(&spec, signal).unwrap())
+        .collect()
 }
 
 /// The network of `spec`.

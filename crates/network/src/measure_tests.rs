@@ -75,7 +75,7 @@ fn size(spec: &NetworkSpec, value: f64) -> f64 {
 }
 
 /// The pairs that `spec` keeps, by plain sorting.
-fn kept(
+fn sort_and_keep(
     all: &BTreeMap<(u32, u32), (f64, i16)>,
     spec: &NetworkSpec,
     nodes: usize,
@@ -142,7 +142,7 @@ fn check(case: &Case, spec: &NetworkSpec, arch: Arch, all: &[PairValues]) {
             .copied()
             .zip(window.j.iter().copied())
             .collect();
-        assert_eq!(got, kept(all, spec, case.nodes), "{what}");
+        assert_eq!(got, sort_and_keep(all, spec, case.nodes), "{what}");
         for (at, pair) in got.iter().enumerate() {
             let (value, lag) = all[pair];
             // Against the deviations of the two nodes where these are not 1.
@@ -410,7 +410,7 @@ fn partial_networks_keep_what_is_asked_for() {
                 .map(|(i, j, r)| ((i, j), (f64::from(r), 0)))
                 .collect();
             let got: Vec<_> = window.edges().map(|(i, j, _)| (i, j)).collect();
-            assert_eq!(got, kept(&values, &spec, 15));
+            assert_eq!(got, sort_and_keep(&values, &spec, 15));
         }
     }
     let samples = vec![0_u8; 5000 * 3];

@@ -289,7 +289,7 @@ impl Scan for LaggedCorrelation<'_> {
         oracle::lagged(&room.x, &room.y, (lags, w), lags, |r| self.sign.size(r))
     }
 
-    fn lagged(&self) -> bool {
+    fn has_lags(&self) -> bool {
         true
     }
 }

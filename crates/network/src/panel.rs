@@ -26,7 +26,7 @@ use crate::block::{BLOCK, BlockOut, PanelOptions, SampleTransform, direct};
 use crate::moments::{Scratch, moments, read};
 use crate::oracle::UndefinedReason;
 use crate::signal::Signal;
-use crate::step::{scaled, scales, write};
+use crate::step::{round_scaled, scales, write};
 use crate::tile::{Arch, GROUP};
 use crate::tiling::Tiling;
 use crate::window::Chunk;
@@ -127,7 +127,14 @@ pub(crate) fn chunk_windows(length: usize, step: usize) -> usize {
 /// Steps of a panel.
 fn steps(chunk: &Chunk, of: SampleTransform) -> (usize, usize) {
     let (w, s) = (chunk.window.length, chunk.window.step);
-    (w, if of.anew() || direct(chunk) { w } else { 2 * s })
+    (
+        w,
+        if of.starts_from_zero() || direct(chunk) {
+            w
+        } else {
+            2 * s
+        },
+    )
 }
 
 /// Bytes of the panels of `chunk`.
@@ -207,7 +214,7 @@ impl Panels {
             steps,
             first,
             further,
-            direct: making.of.anew() || direct(&chunk),
+            direct: making.of.starts_from_zero() || direct(&chunk),
             rows: vec![0.0; padded * steps],
             columns: vec![0.0; padded * steps],
             scales: vec![0.0; padded * windows.next_multiple_of(GROUP)],
@@ -362,11 +369,11 @@ impl Panels {
         out.clear();
         out.resize(w * (rows + columns), 0.0);
         let (left, right) = out.split_at_mut(w * rows);
-        self.centred(signal, q, i * rows, rows, self.negative, left);
-        others.centred(signal, q, j * columns, columns, false, right);
+        self.write_centred(signal, q, i * rows, rows, self.negative, left);
+        others.write_centred(signal, q, j * columns, columns, false, right);
     }
 
-    fn centred(
+    fn write_centred(
         &self,
         signal: &Signal<'_>,
         q: usize,
@@ -395,7 +402,7 @@ impl Panels {
                 self.scale[node]
             };
             for (step, value) in samples.iter().enumerate() {
-                out[step * width + c] = scaled(value - mean, scale);
+                out[step * width + c] = round_scaled(value - mean, scale);
             }
         }
     }

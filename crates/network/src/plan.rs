@@ -272,7 +272,7 @@ impl Plan {
     /// was measured with.
     pub(crate) fn steps_of(&self, chunk: &Chunk) -> f64 {
         let (w, s) = (self.spec.window.length as f64, self.spec.window.step as f64);
-        let further = if direct(chunk) || self.panel_options().of.anew() {
+        let further = if direct(chunk) || self.panel_options().of.starts_from_zero() {
             w
         } else {
             2.0 * s

@@ -88,7 +88,7 @@ pub(crate) trait Scan: Sync {
     fn exact(&self, q: usize, i: u32, j: u32, room: &mut Room) -> Option<(f64, i16)>;
 
     /// True when edges have lags.
-    fn lagged(&self) -> bool {
+    fn has_lags(&self) -> bool {
         false
     }
 
@@ -222,7 +222,7 @@ impl Strongest {
     }
 }
 
-fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A thread that panicked is a bug that rayon passes on; what it held is not used again.
     of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -360,7 +360,7 @@ impl Selection<'_> {
         let rows = i * height..((i + 1) * height).min(nodes);
         let columns = j * width..((j + 1) * width).min(nodes);
         (self.windows.iter())
-            .map(|lists| locked(lists).bar(rows.clone(), columns.clone()))
+            .map(|lists| lock(lists).bar(rows.clone(), columns.clone()))
             .collect()
     }
 
@@ -398,7 +398,7 @@ impl Selection<'_> {
                 self.stop.store(true, Ordering::Relaxed);
             }
         }
-        let mut lists = locked(&self.windows[q]);
+        let mut lists = lock(&self.windows[q]);
         sure.into_iter().for_each(|c| lists.push(c));
     }
 
@@ -472,7 +472,7 @@ impl Selection<'_> {
             rechecked: self.rechecked.load(Ordering::Relaxed),
             ..Counts::default()
         };
-        gather(lists, self.scan.lagged(), self.most, counts)
+        gather(lists, self.scan.has_lags(), self.most, counts)
     }
 }
 

@@ -261,8 +261,8 @@ impl SpikeTrains {
                     }
                 };
                 let value = 0.5
-                    * (half(near(x, y, reach), x.len(), shares[b])
-                        + half(near(y, x, reach), y.len(), shares[a]));
+                    * (half(count_near(x, y, reach), x.len(), shares[b])
+                        + half(count_near(y, x, reach), y.len(), shares[a]));
                 pairs.push((*i, *j, value));
             }
         }
@@ -290,7 +290,7 @@ fn share_covered(spikes: &[u64], (from, to): (u64, u64), reach: u64) -> f64 {
 }
 
 /// Number of the sorted spikes `of` that have one of the sorted `others` within `reach`.
-fn near(of: &[u64], others: &[u64], reach: u64) -> usize {
+fn count_near(of: &[u64], others: &[u64], reach: u64) -> usize {
     let mut at = 0;
     let mut count = 0;
     for spike in of {

@@ -13,7 +13,7 @@ const EXTREME: f64 = 1e24;
 const LARGEST: f64 = 1e14;
 
 #[inline(always)]
-pub(crate) fn scaled(centred: f64, scale: f64) -> f32 {
+pub(crate) fn round_scaled(centred: f64, scale: f64) -> f32 {
     // Not `clamp`, which would let NaN through (means overflow where samples are near f64's largest).
     (centred * scale).max(-LARGEST).min(LARGEST) as f32
 }
@@ -165,7 +165,7 @@ pub(crate) fn scales(
             }
         }
         put_scales(arch, q, &inverse, out);
-        if chunk.windows == 1 || direct(chunk) || making.of.anew() || !rules.anchors {
+        if chunk.windows == 1 || direct(chunk) || making.of.starts_from_zero() || !rules.anchors {
             continue;
         }
         let sides = [
@@ -231,7 +231,7 @@ impl<'a> Steps<'a> {
     pub(crate) fn put(&mut self, step: usize, values: &Row, scale: &Row, negative_rows: bool) {
         let mut rounded = [0.0_f32; BLOCK];
         for c in 0..BLOCK {
-            rounded[c] = scaled(values[c], scale[c]);
+            rounded[c] = round_scaled(values[c], scale[c]);
             self.squares[c] += rounded[c] * rounded[c];
         }
         for (b, values) in rounded.chunks_exact(self.width).enumerate() {
@@ -262,12 +262,12 @@ pub(crate) fn write(
     let scale = *row(out.scale, 0);
     let scale = &scale;
     let mut out = Steps::new(making, out);
-    let anew = direct(chunk) || making.of.anew();
+    let anew = direct(chunk) || making.of.starts_from_zero();
     let summed = if anew { windows } else { 1 };
     for q in 0..summed {
         let mean = row(&scratch.mean, q);
         for e in 0..w {
-            let mut u = centred(scratch, q * s + e, mean);
+            let mut u = centre(scratch, q * s + e, mean);
             if let Some(root) = scratch.roots.get(e) {
                 u.iter_mut().for_each(|u| *u *= root);
             }
@@ -282,7 +282,7 @@ pub(crate) fn write(
 
 /// The samples of instant `t`, less `mean`.
 #[inline(always)]
-fn centred(scratch: &Scratch, t: usize, mean: &Row) -> Row {
+fn centre(scratch: &Scratch, t: usize, mean: &Row) -> Row {
     let x = row(&scratch.samples, t);
     std::array::from_fn(|c| x[c] - mean[c])
 }
@@ -312,7 +312,7 @@ fn slide(chunk: &Chunk, scratch: &Scratch, scale: &Row, out: &mut Steps<'_>) {
         let old = (q - 1) * s;
         let new = old + w;
         let base = w + (q - 1) * 2 * s;
-        let (first_new, first_old) = (centred(scratch, new, mean), centred(scratch, old, mean));
+        let (first_new, first_old) = (centre(scratch, new, mean), centre(scratch, old, mean));
         let (mut a, mut d) = (first_new, first_old);
         for e in 1..s {
             let (n, o) = (
@@ -326,8 +326,8 @@ fn slide(chunk: &Chunk, scratch: &Scratch, scale: &Row, out: &mut Steps<'_>) {
         }
         for e in 1..s {
             let (mut n, mut o) = (
-                centred(scratch, new + e, mean),
-                centred(scratch, old + e, mean),
+                centre(scratch, new + e, mean),
+                centre(scratch, old + e, mean),
             );
             for c in 0..BLOCK {
                 n[c] -= f * (a[c] * h - first_new[c]);

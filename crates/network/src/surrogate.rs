@@ -174,7 +174,7 @@ fn randomise_phases(
         }
     }
     spectrum[0].im = 0.0;
-    if len % 2 == 0 {
+    if len.is_multiple_of(2) {
         spectrum[last].im = 0.0;
     }
     let back = inverse.process(&mut spectrum, x);

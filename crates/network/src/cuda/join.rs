@@ -175,7 +175,7 @@ mod tests {
     use crate::window::{Rows, Window};
 
     /// Edges by row and column in `of` pieces; in doubt if the value is NaN.
-    fn found(nodes: usize, of: usize) -> Vec<WalkResult> {
+    fn walk_results(nodes: usize, of: usize) -> Vec<WalkResult> {
         let mut all = vec![
             (1, 0, 1, f32::NAN),
             (1, 0, 2, f32::NAN),
@@ -234,7 +234,7 @@ mod tests {
             most: 1 << 20,
         };
         let extra = vec![vec![(7, 9, 0.75), (3, 4, 0.5), (0, 99, -0.5)]];
-        let first = join(&signal, &chunk, &cut, found(nodes, 1), extra.clone()).unwrap();
+        let first = join(&signal, &chunk, &cut, walk_results(nodes, 1), extra.clone()).unwrap();
         assert_eq!(first.indptr, [0, 4, 5, 4006]);
         assert_eq!(
             (&first.i[..5], &first.j[..5]),
@@ -244,7 +244,14 @@ mod tests {
         let pairs: Vec<_> = (5..4006).map(|e| (first.i[e], first.j[e])).collect();
         assert!(pairs.is_sorted());
         for of in [2, 3, 7] {
-            let other = join(&signal, &chunk, &cut, found(nodes, of), extra.clone()).unwrap();
+            let other = join(
+                &signal,
+                &chunk,
+                &cut,
+                walk_results(nodes, of),
+                extra.clone(),
+            )
+            .unwrap();
             assert_eq!(
                 (other.i, other.j, other.r),
                 (first.i.clone(), first.j.clone(), first.r.clone())
@@ -252,9 +259,9 @@ mod tests {
         }
         // Strictly more than 1 is nothing; fewer than there are is refused.
         cut.strict = true;
-        let strict = join(&signal, &chunk, &cut, found(nodes, 1), Vec::new()).unwrap();
+        let strict = join(&signal, &chunk, &cut, walk_results(nodes, 1), Vec::new()).unwrap();
         assert_eq!(strict.indptr, [0, 1, 1, 4002]);
         cut.most = 4001;
-        assert!(join(&signal, &chunk, &cut, found(nodes, 1), Vec::new()).is_err());
+        assert!(join(&signal, &chunk, &cut, walk_results(nodes, 1), Vec::new()).is_err());
     }
 }

@@ -215,7 +215,13 @@ impl DeviceSynapses {
         let mut projections = Vec::new();
         for p in 0..network.projections.len() {
             progress::check(listener, STAGE)?;
-            projections.push(projected(context, network, p, plan.weight_unit, normal)?);
+            projections.push(make_projection(
+                context,
+                network,
+                p,
+                plan.weight_unit,
+                normal,
+            )?);
         }
         let mut tables = RowTables {
             blocks: blocks as i32,
@@ -311,7 +317,7 @@ fn grid(context: &Context, threads: u64) -> Blocks {
     (blocks.clamp(1, most) as u32, 1, 1)
 }
 
-fn projected(
+fn make_projection(
     context: &Context,
     network: &Network,
     index: usize,
@@ -320,7 +326,7 @@ fn projected(
 ) -> Result<DeviceProjection> {
     let Some((wires, total)) = Wiring::drawn(network, index, unit)? else {
         let wiring = Wiring::new(network, index, unit)?;
-        return listed(context, &wiring, normal);
+        return make_rows(context, &wiring, normal);
     };
     let mut degrees: Buffer<u32> = context.zeros(wires.sources.max(1) as usize)?;
     if let Some(total) = total {
@@ -344,7 +350,7 @@ fn projected(
 }
 
 /// Rows made on the host.
-fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<DeviceProjection> {
+fn make_rows(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<DeviceProjection> {
     let starts: Vec<u32> = (0..wiring.sources).step_by(SOURCES as usize).collect();
     let batches: Vec<(Vec<u32>, Vec<u32>)> = (starts.into_par_iter())
         .map(|start| {
