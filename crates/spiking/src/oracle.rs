@@ -131,6 +131,17 @@ fn driven(c: &Constants, v: f32, current: f32, chains: &[Vec<f32>]) -> f32 {
     next
 }
 
+/// Adds the synapses of neurons that fired in `step` to the input by (receptor, step of arrival).
+fn deliver(plain: &Plain, fired: &[u32], step: u64, input: &mut [HashMap<(usize, u64), i64>]) {
+    for edge in fired
+        .iter()
+        .flat_map(|&neuron| &plain.rows[neuron as usize])
+    {
+        let place = (usize::from(edge.receptor), step + u64::from(edge.delay));
+        *input[edge.target as usize].entry(place).or_default() += i64::from(edge.weight);
+    }
+}
+
 /// The engine's arithmetic, neuron by neuron; takes step times neurons of memory.
 ///
 /// # Errors
@@ -149,13 +160,14 @@ pub fn exact(network: &Network, steps: u64) -> Result<Outcome> {
     let mut v: Vec<f32> = (0..n).map(|i| start(i) as f32).collect();
     let mut silent: Vec<u32> = (0..n).map(|i| population(i).start_silent_steps).collect();
     // Chains by (receptor, k), and input by (receptor, step of arrival).
+    let rooms = |c: &Constants| {
+        c.receptors
+            .iter()
+            .map(|r| vec![0.0; r.onto.len()])
+            .collect()
+    };
     let mut chains: Vec<Vec<Vec<f32>>> = (0..n)
-        .map(|i| match &plain.constants[plain.populations[i]] {
-            Some(c) => (c.receptors.iter())
-                .map(|r| vec![0.0; r.onto.len()])
-                .collect(),
-            None => Vec::new(),
-        })
+        .map(|i| (plain.constants[plain.populations[i]].as_ref()).map_or_else(Vec::new, rooms))
         .collect();
     let mut input: Vec<HashMap<(usize, u64), i64>> = vec![HashMap::new(); n];
     let (mut spikes, mut potentials) = (Vec::new(), Vec::new());
@@ -205,13 +217,8 @@ pub fn exact(network: &Network, steps: u64) -> Result<Outcome> {
                 advance(&mut chains[i]);
             }
         }
-        for &neuron in &fired {
-            spikes.push(Spike { step, neuron });
-            for edge in &plain.rows[neuron as usize] {
-                let place = (usize::from(edge.receptor), step + u64::from(edge.delay));
-                *input[edge.target as usize].entry(place).or_default() += i64::from(edge.weight);
-            }
-        }
+        deliver(&plain, &fired, step, &mut input);
+        spikes.extend(fired.into_iter().map(|neuron| Spike { step, neuron }));
         let mv = |i: usize| f64::from(v[i]) + rest(i);
         potentials.push((0..n).map(mv).collect());
     }

@@ -201,13 +201,7 @@ impl DeviceSynapses {
         design: &mut Design,
         part: Part,
     ) -> Result<Self> {
-        let Job {
-            network,
-            groups,
-            normal,
-            listener,
-            ..
-        } = job;
+        let (network, normal, listener) = (job.network, job.normal, job.listener);
         let blocks = design.row_blocks();
         let neurons = plan.neurons as usize;
         let cells = neurons * blocks.max(1) as usize;
@@ -241,7 +235,7 @@ impl DeviceSynapses {
                 u32::MAX
             )));
         }
-        let largest_sum = largest_sum(&context.download(&sums, sums.len())?, network, groups)?;
+        let largest_sum = largest_sum(&context.download(&sums, sums.len())?, network, job.groups)?;
         check_sum(largest_sum)?;
         drop(sums);
         context.exclusive_sums(&mut tables.offsets, cells + 1)?;
