@@ -9,6 +9,7 @@
 Patterns:
   opener      a comment, paragraph or table cell begins with a clause in place of a noun: "What is sent", "Whether it ran"
   per         "a" stands for "per": "spikes a second", "once a step"
+  clause      a doc comment's first sentence is a clause alone: "Where electrodes are.", "So many steps.", "Those of the device."
   fragment    a doc comment's first sentence is a preposition or an adverb with little behind it: "Of what.", "By name."
   long        a sentence of a Markdown page has more than 30 words
   participle  a type's name is a participle or a particle: `Found`, `Seen`, `Beside`
@@ -27,13 +28,18 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = Path("scripts/prose-baseline.json")
-PATTERNS = ("opener", "per", "fragment", "long", "participle")
+PATTERNS = ("opener", "clause", "per", "fragment", "long", "participle")
 LONGEST_SENTENCE = 30
 
 OPENER = re.compile(
     r"^(?:(?:What|Whatever|Whether|Whom|Of what|Of which|By what|To what|For what|From what|That which|Those which|Who)\b"
     r"|How (?:many|much|long|far|often|late|large|well|it|they|a|the)\b"
     r"|(?:When|How|Where|Why|Which|Whose)[.:;]?$|(?:When|How|Where|Why|Which)[.:;] )"
+)
+CLAUSE = re.compile(
+    # A main clause behind a comma makes a sentence: "When the queue is full, the step fails."
+    r"^(?:(?:Where|When|How|Why) (?!to\b)[a-z][^,.;:]*(?:[.;:]|$|, (?:if|when|where|in|as|or|and|which|for|by|of|from)\b)"
+    r"|So (?:many|much)\b|As (?:many|much|long|far|often|there|it|they)\b|(?:That|Those) (?:of|which|that)\b)"
 )
 QUESTION = re.compile(r"^[^.]*\?")
 
@@ -83,10 +89,10 @@ PARTICIPLES = set(
 )
 # Nouns of the field or of computing that end as participles do.
 NOUNS = set(
-    "Bed Bearing Binding Bounding Bring Building Casting Clustering Coding Computing Counting Decoding Drawing Edging Embed Embedding"
+    "Bed Bearing Binding Bounding Bring Building Casting Clustering Coding Colouring Computing Counting Decoding Drawing Edging Embed Embedding"
     " Encoding Feed Filtering Finding Framing Heading Hed King Learning Listing Mapping Matching Meaning Mining Monitoring Naming Need"
     " Numbering Ordering Pairing Painting Planning Pooling Processing Ranking Rating Reading Recording Rendering Ring Rounding Sampling"
-    " Scheduling Scaling Seed Setting Shed Sibling Smoothing Sorting Spacing Speed Spelling Spring String Thing Timing Tracking Training"
+    " Scheduling Scaling Seed Setting Shed Sibling Smoothing Sorting Spacing Speed Spelling Spring String Thing Tiling Timing Tracking Training"
     " Typing Warning Weighting Whitening Wing Wiring Writing".split()
 )
 TYPE = re.compile(r"^\s*(?:pub(?:\([a-z: ]+\))? )?(?:unsafe )?(?:struct|enum|union|trait|type) ([A-Z][A-Za-z0-9]*)")
@@ -251,6 +257,8 @@ def scan(path, text):
         begin = block.text.lstrip("*_ ")
         if OPENER.match(begin) and not QUESTION.match(begin):
             hit("opener", block.line, block.text)
+        elif block.doc and CLAUSE.match(begin) and not QUESTION.match(begin):
+            hit("clause", block.line, block.text)
         parts = sentences(block.text)
         if block.doc and FRAGMENT.match(begin) and words(parts[0]) <= FRAGMENT_WORDS:
             hit("fragment", block.line, block.text)

@@ -27,6 +27,23 @@ class Patterns(unittest.TestCase):
         ):
             self.assertEqual(found("crates/base/src/a.rs", text), [], text)
 
+    def test_clauses_alone(self):
+        for text in (
+            "/// Where electrodes are, if that is known.",
+            "/// When each window begins.",
+            "/// So many units fall silent.",
+            "/// Those of the device.",
+            "/// As many pointers as the kernel has parameters.",
+        ):
+            self.assertEqual(found("crates/base/src/a.rs", text), [("clause", 1)], text)
+        for text in (
+            "/// When the queue is full, the step fails.",
+            "/// Where to run.",
+            "// When each window begins.",
+            "/// As [`open`].",
+        ):
+            self.assertEqual(found("crates/base/src/a.rs", text), [], text)
+
     def test_openers_of_pages(self):
         page = "# What is new\n\nText.\n\n- What is sent\n\n| a | What is b |\n|---|---|\n\n```sh\n# What runs\n```\n"
         self.assertEqual(found("docs/a.md", page), [("opener", 5), ("opener", 7)])

@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Refuses {
 #[global_allocator]
 static ALLOCATOR: Refuses = Refuses(AtomicUsize::new(usize::MAX));
 
-fn refused<T>(bytes: usize, open: impl FnOnce() -> betz::Result<T>) {
+fn assert_refused<T>(bytes: usize, open: impl FnOnce() -> betz::Result<T>) {
     ALLOCATOR.0.store(bytes, Ordering::Relaxed);
     let result = open();
     ALLOCATOR.0.store(usize::MAX, Ordering::Relaxed);
@@ -51,18 +51,18 @@ fn what_is_too_large_for_the_system_is_refused() {
     const CAPACITY: usize = 123_457;
     // The ring, and the list of a tick's channels.
     for bytes in [16 * CAPACITY, 4 * CAPACITY] {
-        refused(bytes, || spike_queue(CAPACITY, LateSpikes::Take));
+        assert_refused(bytes, || spike_queue(CAPACITY, LateSpikes::Take));
     }
     let pattern = Pattern::uniform(vec![0, 1], Interval::new(0, 5).unwrap()).unwrap();
     let mut config = MinerConfig::new(2, vec![pattern]);
     config.capacity = CAPACITY;
     // Five words per spike: the ring of steps.
-    refused(20 * CAPACITY, || open(config.clone()));
+    assert_refused(20 * CAPACITY, || open(config.clone()));
     open(config.clone()).unwrap();
 
     let counts = vec![1_u16; CAPACITY];
     for bytes in [8 * CAPACITY, 4 * CAPACITY] {
-        refused(bytes, || Spikes::from_counts(&counts, 1));
+        assert_refused(bytes, || Spikes::from_counts(&counts, 1));
     }
 
     // Far more than anybody needs is an argument out of range, on any system.

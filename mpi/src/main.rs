@@ -40,7 +40,7 @@ enum Command {
     Network(Box<cluster::Network>),
 }
 
-/// How long a rank that fails leaves the first one to say the same.
+/// Time that a failed rank leaves rank 0 to report the same error.
 const AFTER_THE_FIRST: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {

@@ -148,7 +148,7 @@ fn numbers_of(words: &[u64]) -> Vec<i128> {
     pairs.map(whole).collect()
 }
 
-/// So many words, to be received.
+/// Room for `length` words to receive.
 fn room(length: u64) -> Result<Vec<u64>> {
     let count = usize::try_from(length).map_err(|_| too_many(length))?;
     let mut words = Vec::new();

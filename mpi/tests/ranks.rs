@@ -178,7 +178,7 @@ fn any_number_of_ranks_gives_the_same_bytes() {
             let first = first.get_or_insert(bytes.clone());
             assert!(*first == bytes, "{ranks} ranks: {command}");
         }
-        // What is read in stretches is what is read whole.
+        // Reading in chunks gives the same as reading the whole.
         if let (true, Some(first)) = (ending.ends_with(".csv"), first) {
             let whole = command.replace("--memory 300kB ", "");
             good(folder, 1, &format!("{whole} whole.csv"));
@@ -343,7 +343,7 @@ fn worked_seconds(process: i32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
     let words: Vec<&str> = after_name.split_whitespace().collect();
-    // Fields 14 and 15, of which the third is the first after the name; 100 ticks a second.
+    // Fields 14 and 15, of which the third is the first after the name; 100 ticks per second.
     let ticks = words.get(11)?.parse::<f64>().ok()? + words.get(12)?.parse::<f64>().ok()?;
     Some(ticks / 100.0)
 }

@@ -35,7 +35,7 @@ fn trials() -> Dataset {
     data
 }
 
-fn trained(data: &Dataset, kind: Kind) -> Decoder {
+fn train_model(data: &Dataset, kind: Kind) -> Decoder {
     let filter = |tau_seconds, order| Filter { tau_seconds, order };
     let bank = FilterBank::new(vec![filter(0.02, 0), filter(0.05, 1), filter(0.2, 1)]).unwrap();
     let search = Search {
@@ -67,7 +67,7 @@ fn every_kind_streams_what_it_decodes_in_batch() {
         Kind::Place,
         Kind::Recurrent,
     ] {
-        let decoder = trained(&data, kind);
+        let decoder = train_model(&data, kind);
         let batch = decode(&decoder, &data).unwrap();
         let width = decoder.outputs().len();
         let mut session = Session::open(&decoder, SessionConfig::default()).unwrap();

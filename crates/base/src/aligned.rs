@@ -15,9 +15,9 @@ const LINE: usize = 64;
 ///
 /// ```
 /// # fn main() -> betz_base::Result<()> {
-/// use betz_base::aligned::Aligned;
+/// use betz_base::aligned::AlignedBuffer;
 ///
-/// let mut rows = Aligned::filled("rows", 0.0_f64, 1000)?;
+/// let mut rows = AlignedBuffer::filled("rows", 0.0_f64, 1000)?;
 /// rows[17] = 1.0;
 /// assert_eq!(rows.as_ptr() as usize % 64, 0);
 /// assert_eq!(rows.iter().sum::<f64>(), 1.0);
@@ -25,14 +25,14 @@ const LINE: usize = 64;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Aligned<T> {
+pub struct AlignedBuffer<T> {
     /// The numbers, with up to a line before them and the rest of one behind.
     memory: Vec<T>,
     start: usize,
     len: usize,
 }
 
-impl<T: Copy> Aligned<T> {
+impl<T: Copy> AlignedBuffer<T> {
     /// `len` copies of `value`. Allocates a line more than they take.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl<T: Copy> Aligned<T> {
 }
 
 /// Begins at a line of its own.
-impl<T: Copy> Clone for Aligned<T> {
+impl<T: Copy> Clone for AlignedBuffer<T> {
     fn clone(&self) -> Self {
         let Some(&first) = self.first() else {
             return Self {
@@ -74,7 +74,7 @@ impl<T: Copy> Clone for Aligned<T> {
     }
 }
 
-impl<T> Deref for Aligned<T> {
+impl<T> Deref for AlignedBuffer<T> {
     type Target = [T];
 
     #[inline(always)]
@@ -83,7 +83,7 @@ impl<T> Deref for Aligned<T> {
     }
 }
 
-impl<T> DerefMut for Aligned<T> {
+impl<T> DerefMut for AlignedBuffer<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.memory[self.start..self.start + self.len]
@@ -97,10 +97,10 @@ mod tests {
     #[test]
     fn begins_at_a_line_and_holds_what_it_was_filled_with() {
         for len in [0, 1, 7, 8, 9, 1000] {
-            let doubles = Aligned::filled("doubles", 2.5_f64, len).unwrap();
+            let doubles = AlignedBuffer::filled("doubles", 2.5_f64, len).unwrap();
             assert_eq!(doubles.as_ptr().align_offset(LINE), 0);
             assert_eq!(*doubles, vec![2.5; len]);
-            let mut bytes = Aligned::filled("bytes", 3_u8, len).unwrap();
+            let mut bytes = AlignedBuffer::filled("bytes", 3_u8, len).unwrap();
             assert_eq!(bytes.as_ptr().align_offset(LINE), 0);
             bytes.fill(4);
             assert_eq!(*bytes, vec![4; len]);
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn what_no_memory_holds_is_refused() {
-        let error = Aligned::filled("rows", 0.0_f64, usize::MAX / 16).unwrap_err();
+        let error = AlignedBuffer::filled("rows", 0.0_f64, usize::MAX / 16).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::OutOfMemory);
-        assert!(Aligned::filled("rows", 0.0_f64, usize::MAX).is_err());
+        assert!(AlignedBuffer::filled("rows", 0.0_f64, usize::MAX).is_err());
     }
 }

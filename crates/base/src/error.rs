@@ -8,7 +8,7 @@ use std::path::Path;
 /// Result of every fallible call in Betz.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, in the terms a caller can act on.
+/// Kind of an error, in terms that a caller can act on.
 ///
 /// Each kind has one status code of the C ABI ([`ErrorKind::code`]). Codes come in bands of one
 /// hundred (1xx arguments, 2xx data, 3xx files and the system, 4xx numerics, 5xx devices,
@@ -149,15 +149,46 @@ pub struct Error {
     facts: Option<Box<Facts>>,
 }
 
-/// What a program may want to know of an error; see the accessors of [`Error`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Facts {
-    needed_bytes: Option<u64>,
-    available_bytes: Option<u64>,
-    position: Option<u64>,
-    channel: Option<u64>,
-    filter: Option<u64>,
-    segment: Option<u64>,
+/// Details of an error for programs: a field of `Facts`, an accessor and a builder for each.
+macro_rules! facts {
+    ($($(#[$doc:meta])* $fact:ident, $with:ident: $number:ty;)*) => {
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        struct Facts {
+            $($fact: Option<u64>,)*
+        }
+
+        impl Error {
+            $(
+                $(#[$doc])*
+                pub fn $fact(&self) -> Option<u64> {
+                    self.facts.as_ref()?.$fact
+                }
+
+                #[doc = concat!("Sets [`Error::", stringify!($fact), "`].")]
+                #[must_use]
+                pub fn $with(mut self, value: $number) -> Self {
+                    self.facts.get_or_insert_default().$fact = Some(value as u64);
+                    self
+                }
+            )*
+        }
+    };
+}
+
+facts! {
+    /// The least memory, in bytes, with which the work can be done; if it fell short.
+    needed_bytes, with_needed_bytes: u64;
+    /// The memory, in bytes, that there was for it.
+    available_bytes, with_available_bytes: u64;
+    /// The place of the first wrong element, from 0, in the list, row-major array or file that the message
+    /// names.
+    position, with_position: usize;
+    /// The channel it is about, from 0.
+    channel, with_channel: usize;
+    /// The filter of the bank it is about, from 0.
+    filter, with_filter: usize;
+    /// The segment of the recording it is about, from 0.
+    segment, with_segment: usize;
 }
 
 impl Error {
@@ -217,7 +248,7 @@ impl Error {
         .with_needed_bytes(bytes as u64)
     }
 
-    /// What kind of error this is.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -225,83 +256,6 @@ impl Error {
     /// The message alone.
     pub fn message(&self) -> &str {
         &self.message
-    }
-
-    /// The least memory, in bytes, with which the work can be done; where it fell short.
-    pub fn needed_bytes(&self) -> Option<u64> {
-        self.facts.as_ref()?.needed_bytes
-    }
-
-    /// The memory, in bytes, that there was for it.
-    pub fn available_bytes(&self) -> Option<u64> {
-        self.facts.as_ref()?.available_bytes
-    }
-
-    /// The place of the first wrong element, from 0, in the list, row-major array or file that the message
-    /// names.
-    pub fn position(&self) -> Option<u64> {
-        self.facts.as_ref()?.position
-    }
-
-    /// The channel it is about, from 0.
-    pub fn channel(&self) -> Option<u64> {
-        self.facts.as_ref()?.channel
-    }
-
-    /// The filter of the bank it is about, from 0.
-    pub fn filter(&self) -> Option<u64> {
-        self.facts.as_ref()?.filter
-    }
-
-    /// The segment of the recording it is about, from 0.
-    pub fn segment(&self) -> Option<u64> {
-        self.facts.as_ref()?.segment
-    }
-
-    /// With [`Error::needed_bytes`].
-    #[must_use]
-    pub fn with_needed_bytes(mut self, bytes: u64) -> Self {
-        self.facts_mut().needed_bytes = Some(bytes);
-        self
-    }
-
-    /// With [`Error::available_bytes`].
-    #[must_use]
-    pub fn with_available_bytes(mut self, bytes: u64) -> Self {
-        self.facts_mut().available_bytes = Some(bytes);
-        self
-    }
-
-    /// With [`Error::position`].
-    #[must_use]
-    pub fn with_position(mut self, position: usize) -> Self {
-        self.facts_mut().position = Some(position as u64);
-        self
-    }
-
-    /// With [`Error::channel`].
-    #[must_use]
-    pub fn with_channel(mut self, channel: usize) -> Self {
-        self.facts_mut().channel = Some(channel as u64);
-        self
-    }
-
-    /// With [`Error::filter`].
-    #[must_use]
-    pub fn with_filter(mut self, filter: usize) -> Self {
-        self.facts_mut().filter = Some(filter as u64);
-        self
-    }
-
-    /// With [`Error::segment`].
-    #[must_use]
-    pub fn with_segment(mut self, segment: usize) -> Self {
-        self.facts_mut().segment = Some(segment as u64);
-        self
-    }
-
-    fn facts_mut(&mut self) -> &mut Facts {
-        self.facts.get_or_insert_default()
     }
 
     /// The same error with `place` put in front of its message (a file, an array, a channel).

@@ -22,7 +22,7 @@ pub const HEADER: usize = 20;
 /// Bytes around the payload.
 pub const OVERHEAD: usize = HEADER + 4;
 
-/// What a frame holds, for its magic and for its messages.
+/// Kind of content: the magic of its frame, and its name in messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Content {
     /// The first eight bytes.

@@ -1,4 +1,4 @@
-//! What every part of Betz stands on, and nothing above it.
+//! The ground floor of Betz: every other crate may use it, and it uses none of them.
 //!
 //! | module | what it is for |
 //! |---|---|

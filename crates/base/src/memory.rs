@@ -1,4 +1,4 @@
-//! How much memory there is: work that needs more is refused before it begins, not killed in its midst.
+//! Available memory: work that needs more is refused before it begins, not killed while it runs.
 
 use std::fmt;
 
@@ -118,14 +118,14 @@ fn field(file: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What a limit of the process leaves over what is used of it (in kiB).
+/// Bytes that a limit of the process still leaves.
 fn of_limit(limit: &str, used: &str) -> Option<u64> {
     let most = field("/proc/self/limits", limit)?;
     let used = field("/proc/self/status", used)? << 10;
     Some(most.saturating_sub(used))
 }
 
-/// What the control group leaves; pages of files that it could give back count as free.
+/// Bytes that the control group still leaves; pages of files that it could give back count as free.
 fn of_group() -> Option<u64> {
     let number = |file: &str| {
         std::fs::read_to_string(file)

@@ -1,4 +1,6 @@
-//! How long work says how far it is, and hears that it should stop.
+//! Progress of long work, and requests to stop it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -50,6 +52,26 @@ pub struct Quiet<'a>(pub &'a dyn Progress);
 impl Progress for Quiet<'_> {
     fn cancelled(&self) -> bool {
         self.0.cancelled()
+    }
+}
+
+/// Asks to stop once it has been asked a number of times: for tests of interrupted work.
+pub struct StopAfter(AtomicUsize);
+
+impl StopAfter {
+    /// Goes on `questions` times.
+    pub const fn new(questions: usize) -> Self {
+        Self(AtomicUsize::new(questions))
+    }
+}
+
+impl Progress for StopAfter {
+    fn cancelled(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        (self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less))
+        .is_err()
     }
 }
 

@@ -16,19 +16,19 @@ pub trait Team: Send + Sync {
     /// This process' number, from 0.
     fn rank(&self) -> usize;
 
-    /// How many there are.
+    /// Number of processes.
     fn size(&self) -> usize;
 
     /// The words of every process, in order of their ranks.
     ///
     /// # Errors
-    /// What the exchange says.
+    /// Errors of the exchange.
     fn gather(&self, own: &[u64]) -> Result<Vec<Vec<u64>>>;
 
     /// The words of every process, in order of their ranks, for the first process; nothing for the others.
     ///
     /// # Errors
-    /// What the exchange says.
+    /// Errors of the exchange.
     fn collect(&self, own: &[u64]) -> Result<Vec<Vec<u64>>>;
 
     /// Replaces `values` by the sums over all processes, of which each has as many. Whole numbers: no order of adding
@@ -85,7 +85,7 @@ impl Shard {
         self.number
     }
 
-    /// How many there are.
+    /// Number of shards.
     pub fn of(self) -> usize {
         self.of
     }

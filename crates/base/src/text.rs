@@ -21,7 +21,7 @@ pub fn count(number: impl Into<u128>, noun: &str) -> String {
 /// assert_eq!([number(0.04), number(100.0), number(1e300)], ["0.04", "100", "1e300"]);
 /// ```
 pub fn number(value: f64) -> String {
-    // What `Debug` writes with an exponent is what `Display` fills up with zeros.
+    // `Debug` writes an exponent exactly where `Display` fills up with zeros.
     let text = format!("{value:?}");
     match text.strip_suffix(".0") {
         Some(whole) => whole.to_owned(),

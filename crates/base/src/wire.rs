@@ -100,6 +100,21 @@ pub struct Reader<'a> {
     field: &'static str,
 }
 
+/// Lists of little-endian numbers.
+macro_rules! number_lists {
+    ($($name:ident: $number:ty),*) => { $(
+        #[doc = concat!("`count` numbers of type ", stringify!($number), ".")]
+        ///
+        /// # Errors
+        /// As [`bytes`](Self::bytes); `OutOfMemory`.
+        pub fn $name(&mut self, count: u64) -> Result<Vec<$number>> {
+            const BYTES: usize = size_of::<$number>();
+            let (words, _) = self.bytes(count.saturating_mul(BYTES as u64))?.as_chunks::<BYTES>();
+            self.collect(words.iter().map(|w| <$number>::from_le_bytes(*w)))
+        }
+    )* };
+}
+
 impl<'a> Reader<'a> {
     /// Reads `bytes`; errors are of `kind`, and their messages begin with `name`.
     pub fn new(bytes: &'a [u8], kind: ErrorKind, name: &'static str) -> Self {
@@ -137,7 +152,7 @@ impl<'a> Reader<'a> {
     /// The next `count` bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// Refuses to read more bytes than are left.
     pub fn bytes(&mut self, count: u64) -> Result<&'a [u8]> {
         let split = usize::try_from(count).ok();
         let Some((head, rest)) = split.and_then(|n| self.rest.split_at_checked(n)) else {
@@ -202,41 +217,7 @@ impl<'a> Reader<'a> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// `count` numbers of 4 bytes.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes); `OutOfMemory`.
-    pub fn u32_list(&mut self, count: u64) -> Result<Vec<u32>> {
-        let (words, _) = self.bytes(count.saturating_mul(4))?.as_chunks::<4>();
-        self.collect(words.iter().map(|w| u32::from_le_bytes(*w)))
-    }
-
-    /// `count` numbers of 4 bytes.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes); `OutOfMemory`.
-    pub fn f32_list(&mut self, count: u64) -> Result<Vec<f32>> {
-        let (words, _) = self.bytes(count.saturating_mul(4))?.as_chunks::<4>();
-        self.collect(words.iter().map(|w| f32::from_le_bytes(*w)))
-    }
-
-    /// `count` numbers of 8 bytes.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes); `OutOfMemory`.
-    pub fn f64_list(&mut self, count: u64) -> Result<Vec<f64>> {
-        let (words, _) = self.bytes(count.saturating_mul(8))?.as_chunks::<8>();
-        self.collect(words.iter().map(|w| f64::from_le_bytes(*w)))
-    }
-
-    /// `count` numbers of 8 bytes.
-    ///
-    /// # Errors
-    /// As [`bytes`](Self::bytes); `OutOfMemory`.
-    pub fn u64_list(&mut self, count: u64) -> Result<Vec<u64>> {
-        let (words, _) = self.bytes(count.saturating_mul(8))?.as_chunks::<8>();
-        self.collect(words.iter().map(|w| u64::from_le_bytes(*w)))
-    }
+    number_lists!(u32_list: u32, f32_list: f32, f64_list: f64, u64_list: u64);
 
     /// Numbers after their count, a [`u64`](Self::u64).
     ///
@@ -259,7 +240,7 @@ impl<'a> Reader<'a> {
     /// UTF-8 after its length in bytes, a [`u32`](Self::u32).
     ///
     /// # Errors
-    /// For bytes that are not UTF-8; `OutOfMemory`.
+    /// Refuses bytes that are not UTF-8; `OutOfMemory`.
     pub fn text(&mut self) -> Result<String> {
         let length = u64::from(self.u32()?);
         self.utf8(length)
@@ -281,10 +262,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// As [`varint`](Self::varint), at most 32 bits.
+    /// A [`varint`](Self::varint) of at most 32 bits.
     ///
     /// # Errors
-    /// For larger integers.
+    /// Refuses larger integers.
     pub fn small(&mut self) -> Result<u32> {
         let value = self.varint()?;
         u32::try_from(value)
@@ -303,7 +284,7 @@ impl<'a> Reader<'a> {
     /// UTF-8 after its length in bytes, a [`varint`](Self::varint).
     ///
     /// # Errors
-    /// For bytes that are not UTF-8; `OutOfMemory`.
+    /// Refuses bytes that are not UTF-8; `OutOfMemory`.
     pub fn var_text(&mut self) -> Result<String> {
         let length = self.varint()?;
         self.utf8(length)
@@ -313,7 +294,7 @@ impl<'a> Reader<'a> {
     /// `least` bytes each; and an empty list with room for it.
     ///
     /// # Errors
-    /// For longer lists; `OutOfMemory`.
+    /// Refuses longer lists; `OutOfMemory`.
     pub fn many<T>(&mut self, least: usize, most: usize) -> Result<(usize, Vec<T>)> {
         let count = self.varint()?;
         let most = (self.rest.len() / least.max(1)).min(most);
@@ -326,7 +307,7 @@ impl<'a> Reader<'a> {
     /// `count` as a size, if so many `items` of at least `size` bytes may follow.
     ///
     /// # Errors
-    /// When the bytes left have no room for them.
+    /// Refuses a count for which the bytes left have no room.
     pub fn room(&self, count: u64, size: usize, items: &str) -> Result<usize> {
         let most = self.rest.len() / size.max(1);
         match usize::try_from(count) {
@@ -338,7 +319,7 @@ impl<'a> Reader<'a> {
     /// Checks that nothing follows.
     ///
     /// # Errors
-    /// When something does.
+    /// Refuses further bytes.
     pub fn end(&self) -> Result<()> {
         match self.rest.len() {
             0 => Ok(()),

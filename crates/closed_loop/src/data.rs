@@ -10,7 +10,7 @@ use betz_spiking::random::{Normal, Purpose, Sequence};
 pub struct Observation {
     /// Spikes of each channel.
     pub counts: Vec<u32>,
-    /// Where the cursor stood, in cm.
+    /// Position of the cursor, in cm.
     pub position: [f64; 2],
     /// The label: the velocity in cm/s that the decoder should answer.
     pub velocity: [f64; 2],

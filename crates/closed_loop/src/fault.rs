@@ -18,7 +18,7 @@ pub struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultKind {
-    /// So many neurons, drawn by the seed among those still there, are no longer recorded.
+    /// Some neurons, drawn by the seed among those still there, are no longer recorded.
     LoseUnits {
         /// Number of units.
         count: u32,
@@ -32,7 +32,7 @@ pub enum FaultKind {
     },
     /// Every channel gets spikes from elsewhere.
     Noise {
-        /// At this rate.
+        /// Rate of these spikes.
         rate_hz: f64,
     },
     /// Each bin is lost with this probability from now on; the decoder is told.

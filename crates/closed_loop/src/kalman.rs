@@ -30,6 +30,37 @@ pub struct Kalman {
     p: [[f64; STATES]; STATES],
 }
 
+/// The movement's matrix A and the covariance W of its noise.
+fn movement_model(data: &TrainingData) -> Result<(Square, Square)> {
+    let mut a = [[0.0; STATES]; STATES];
+    let mut w = [[0.0; STATES]; STATES];
+    for (i, row) in a.iter_mut().enumerate() {
+        row[i] = 1.0;
+    }
+    (a[0][2], a[1][3]) = (data.bin_s, data.bin_s);
+    let pairs = data.bins.windows(2);
+    let pairs = pairs.map(|b| (b[0].velocity.as_slice(), b[1].velocity.as_slice()));
+    let av = regress(pairs, 2, 2, &[1e-9; 2])?;
+    for i in 0..2 {
+        for j in 0..2 {
+            a[2 + i][2 + j] = av[(j, i)];
+        }
+    }
+    let n = data.bins.len() as f64;
+    for pair in data.bins.windows(2) {
+        let rest = [0, 1].map(|i| {
+            let from = pair[0].velocity;
+            pair[1].velocity[i] - a[2 + i][2] * from[0] - a[2 + i][3] * from[1]
+        });
+        for i in 0..2 {
+            for j in 0..2 {
+                w[2 + i][2 + j] += rest[i] * rest[j] / (n - 1.0);
+            }
+        }
+    }
+    Ok((a, w))
+}
+
 impl Kalman {
     /// Least squares for each part: v' = A v with noise W, counts = C x with noise Q (Wu et al. 2003).
     ///
@@ -37,43 +68,14 @@ impl Kalman {
     /// `InsufficientData`; `NotPositiveDefinite` when the labels do not move in two dimensions.
     pub fn train(data: &TrainingData, config: KalmanConfig) -> Result<Self> {
         let channels = data.channels()?;
-        let mut a = [[0.0; STATES]; STATES];
-        let mut w = [[0.0; STATES]; STATES];
-        for (i, row) in a.iter_mut().enumerate() {
-            row[i] = 1.0;
-        }
-        (a[0][2], a[1][3]) = (data.bin_s, data.bin_s);
-        let pairs = data.bins.windows(2);
-        let pairs = pairs.map(|b| (b[0].velocity.as_slice(), b[1].velocity.as_slice()));
-        let av = regress(pairs, 2, 2, &[1e-9; 2])?;
-        for i in 0..2 {
-            for j in 0..2 {
-                a[2 + i][2 + j] = av[(j, i)];
-            }
-        }
+        let (a, w) = movement_model(data)?;
         let n = data.bins.len() as f64;
-        for pair in data.bins.windows(2) {
-            let rest = [0, 1].map(|i| {
-                let from = pair[0].velocity;
-                pair[1].velocity[i] - a[2 + i][2] * from[0] - a[2 + i][3] * from[1]
-            });
-            for i in 0..2 {
-                for j in 0..2 {
-                    w[2 + i][2 + j] += rest[i] * rest[j] / (n - 1.0);
-                }
-            }
-        }
         let first = if config.position { 0 } else { 2 };
         let width = STATES - first;
         let states: Vec<[f64; STATES]> = (data.bins.iter())
             .map(|b| {
-                [
-                    b.position[0],
-                    b.position[1],
-                    b.velocity[0],
-                    b.velocity[1],
-                    1.0,
-                ]
+                let ([x, y], [vx, vy]) = (b.position, b.velocity);
+                [x, y, vx, vy, 1.0]
             })
             .collect();
         let counts: Vec<Vec<f64>> = (data.bins.iter())

@@ -59,9 +59,9 @@ impl User {
 /// The facts about a bin from which a label is made, in cm and cm/s; the user's intent is not one of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aim {
-    /// Where the cursor stood.
+    /// Position of the cursor.
     pub cursor: [f64; 2],
-    /// Where it was to go.
+    /// Centre of the target.
     pub target: [f64; 2],
     /// Radius of the target.
     pub radius: f64,

@@ -16,9 +16,9 @@ impl Decoder for Answers {
     }
 }
 
-struct Reversed(Kalman);
+struct ReversedKalman(Kalman);
 
-impl Decoder for Reversed {
+impl Decoder for ReversedKalman {
     fn reset(&mut self) {
         self.0.reset();
     }
@@ -61,7 +61,9 @@ fn broken_decoders_fail_their_trials_and_no_more() {
         assert!(session.log.iter().all(|b| b.cursor == [0.0; 2]));
     }
     let kalman = Kalman::train(&calibration(&setup), KalmanConfig::default()).unwrap();
-    let session = test_loop(&setup).run(&mut Reversed(kalman), 3).unwrap();
+    let session = test_loop(&setup)
+        .run(&mut ReversedKalman(kalman), 3)
+        .unwrap();
     assert!(session.trials.iter().all(|t| !t.success));
     let edge = setup.workspace_cm;
     assert!(

@@ -55,7 +55,7 @@ impl Compaction {
 /// One thread per occurrence; a compaction after every symbol.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalTracking {
-    /// How finds are compacted.
+    /// Method of compacting what was found.
     pub compaction: Compaction,
 }
 

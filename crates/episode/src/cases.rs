@@ -145,7 +145,7 @@ pub fn random_pattern(rng: &mut impl Rng, symbols: u32, size: usize) -> Pattern 
     Pattern::new(names, intervals).unwrap()
 }
 
-/// So many events, of which three in ten come in bursts, and 40 episodes of up to 7 symbols with delays up to
+/// A case of `number` events, of which three in ten come in bursts, and 40 episodes of up to 7 symbols with delays up to
 /// `longest`: dense, with many chains.
 pub fn bursts(rng: &mut impl Rng, number: Range<usize>, longest: i64) -> Case {
     let symbols = rng.random_range(1..=6_u32);

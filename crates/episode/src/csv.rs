@@ -148,7 +148,7 @@ impl Events {
     /// interval may then fall on its other side, which an .npz recording avoids.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "label,seconds")?;
         let mut table = csv::Writer::from_writer(out);
@@ -200,7 +200,7 @@ pub(crate) fn without_mark(text: &[u8]) -> Result<&[u8]> {
 }
 
 /// `bytes` as text: UTF-8, or else Latin-1, which gives each byte a character.
-pub(crate) fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+pub(crate) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(bytes.iter().map(|&b| char::from(b)).collect()),
@@ -216,7 +216,7 @@ fn reader(text: &[u8]) -> csv::Reader<&[u8]> {
 }
 
 /// A field that a blank kept from being read as quoted: `a, "b"`.
-fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
+fn unquote(field: &[u8]) -> Cow<'_, [u8]> {
     match field {
         [b'"', inside @ .., b'"'] if inside.contains(&b'"') => {
             let mut plain = Vec::with_capacity(inside.len());
@@ -243,7 +243,7 @@ fn skip_header(text: &[u8]) -> &[u8] {
     let named = |i: usize, name: &[u8]| {
         first
             .get(i)
-            .is_some_and(|f| unquoted(f).trim_ascii().eq_ignore_ascii_case(name))
+            .is_some_and(|f| unquote(f).trim_ascii().eq_ignore_ascii_case(name))
     };
     if read.is_ok() && first.len() == 2 && named(0, b"label") && named(1, b"seconds") {
         &text[end..]
@@ -260,7 +260,7 @@ fn origin_seconds(body: &[u8]) -> i64 {
         if first.len() == 1 && first.get(0).is_none_or(<[u8]>::is_empty) {
             continue;
         }
-        return match first.get(1).map(|time| parse_picoseconds(&unquoted(time))) {
+        return match first.get(1).map(|time| parse_picoseconds(&unquote(time))) {
             Some(Ok(ps)) if ps.abs() >= FAR_SECONDS * PER_SECOND => {
                 ps.div_euclid(PER_SECOND).try_into().unwrap_or(0)
             }
@@ -325,7 +325,7 @@ fn parse_chunk(text: &[u8], origin: i64) -> Result<Chunk> {
                 let local = match known.get(&*label) {
                     Some(&local) => local,
                     None => {
-                        chunk.labels.push(decoded(&label).into_owned());
+                        chunk.labels.push(decode_text(&label).into_owned());
                         known.insert(label.into_owned(), next);
                         next
                     }
@@ -348,27 +348,29 @@ fn parse_chunk(text: &[u8], origin: i64) -> Result<Chunk> {
 fn parse_record(record: &ByteRecord, offset: i128) -> Result<(Cow<'_, [u8]>, i64)> {
     let line = || record.iter().collect::<Vec<_>>().join(&b',');
     let (Some(label), Some(time)) = (record.get(0), record.get(1)) else {
-        return Err(malformed("expected `label,seconds`, got", &line()));
+        return Err(malformed_line("expected `label,seconds`, got", &line()));
     };
-    let label = unquoted(label);
+    let label = unquote(label);
     if label.is_empty() {
-        return Err(malformed("the label is empty in", &line()));
+        return Err(malformed_line("the label is empty in", &line()));
     }
     if record.len() > 2 {
-        return Err(malformed(
+        return Err(malformed_line(
             "expected two fields `label,seconds`, got",
             &line(),
         ));
     }
-    let ps = parse_picoseconds(&unquoted(time))?;
+    let ps = parse_picoseconds(&unquote(time))?;
     let tick = i64::try_from(ps - offset)
         .ok()
         .filter(|t| t.abs() < i64::MAX / 2)
-        .ok_or_else(|| malformed("time is more than 53 days from the first event:", &line()))?;
+        .ok_or_else(|| {
+            malformed_line("time is more than 53 days from the first event:", &line())
+        })?;
     Ok((label, tick))
 }
 
-fn malformed(what: &str, line: &[u8]) -> Error {
+fn malformed_line(what: &str, line: &[u8]) -> Error {
     let shown: String = String::from_utf8_lossy(line).chars().take(60).collect();
     Error::recording(format!("{what} {shown:?}"))
 }
@@ -378,8 +380,8 @@ fn parse_picoseconds(text: &[u8]) -> Result<i128> {
     let refuse = || {
         let word = String::from_utf8_lossy(text);
         match word.parse::<f64>() {
-            Ok(v) if !v.is_finite() => malformed("time must be finite, got", text),
-            _ => malformed("expected seconds as a decimal number, got", text),
+            Ok(v) if !v.is_finite() => malformed_line("time must be finite, got", text),
+            _ => malformed_line("expected seconds as a decimal number, got", text),
         }
     };
     let (negative, digits) = match text.first() {
@@ -424,7 +426,7 @@ fn parse_picoseconds(text: &[u8]) -> Result<i128> {
     let value = match exponent {
         0 => i128::from(mantissa),
         1..=18 => i128::from(mantissa) * i128::from(POWERS[exponent as usize]),
-        19.. if mantissa > 0 => return Err(malformed("time is too large:", text)),
+        19.. if mantissa > 0 => return Err(malformed_line("time is too large:", text)),
         -19..=-1 => {
             let divisor = POWERS[(-exponent) as usize];
             // The quotient in 64 bits: a 128-bit division costs ten times as much.

@@ -72,7 +72,7 @@ impl Graph {
     /// count.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write_dot(&self, out: &mut dyn Write, alphabet: &Alphabet) -> io::Result<()> {
         let strongest = self.edges.iter().map(|e| e.count).max().unwrap_or(1).max(1);
         let text = |s: u32| alphabet.label(s).replace('\\', "\\\\").replace('"', "\\\"");
@@ -101,7 +101,7 @@ impl Graph {
     /// Writes GraphML, with `low`, `high` (seconds), `count`, `episodes` and `longest` on each edge.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write_graphml(&self, out: &mut dyn Write, alphabet: &Alphabet) -> io::Result<()> {
         writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
         writeln!(
@@ -129,7 +129,7 @@ impl Graph {
             writeln!(
                 out,
                 r#"    <node id="s{s}"><data key="label">{}</data></node>"#,
-                escaped(alphabet.label(s))
+                escape_xml(alphabet.label(s))
             )?;
         }
         for e in &self.edges {
@@ -160,7 +160,7 @@ fn milliseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e3
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -409,11 +409,10 @@ impl Progress for Batch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
     use crate::cases::{random_case, random_interval};
     use crate::oracle;
+    use betz_base::progress::StopAfter;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -482,16 +481,10 @@ mod tests {
 
     #[test]
     fn an_interrupted_search_returns_what_it_found() {
-        struct StopAfter(AtomicU64);
-        impl Progress for StopAfter {
-            fn cancelled(&self) -> bool {
-                self.0.fetch_add(1, Ordering::Relaxed) >= 3
-            }
-        }
         let case = random_case(11, 24, 0);
         let options = MineOptions::new(vec![Interval::new(0, 8).unwrap()], 1);
         let all = mine(&case.events, &options, &()).unwrap();
-        let some = mine(&case.events, &options, &StopAfter(AtomicU64::new(0))).unwrap();
+        let some = mine(&case.events, &options, &StopAfter::new(3)).unwrap();
         assert!(all.complete && !some.complete);
         assert!(some.episodes.len() < all.episodes.len());
         assert!(some.episodes.iter().all(|e| all.episodes.contains(e)));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::alphabet::Alphabet;
 use crate::clock::{Clock, MAX_TICK};
-use crate::csv::{decoded, without_mark};
+use crate::csv::{decode_text, without_mark};
 use crate::events::Events;
 use crate::label::read_label;
 use betz_base::error::{Error, Result};
@@ -103,7 +103,7 @@ pub struct Episode {
 pub const MAX_SYMBOLS: usize = 256;
 
 /// The first words of a long text, for messages.
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     const MOST: usize = 80;
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{:?} …", &text[..end]),
@@ -249,7 +249,7 @@ impl Pattern {
     /// # }
     /// ```
     pub fn parse(text: &str, alphabet: &Alphabet, default: Option<Interval>) -> Result<Self> {
-        let named = || format!("episode {}", shown(text));
+        let named = || format!("episode {}", excerpt(text));
         let mut symbols = Vec::new();
         let mut intervals = Vec::new();
         let mut edge: Option<Option<Interval>> = None;
@@ -260,7 +260,7 @@ impl Pattern {
                     return Err(Error::argument(format!(
                         "{}: expected an edge `-(low,high]->`, got {}",
                         named(),
-                        shown(rest)
+                        excerpt(rest)
                     )));
                 };
                 refuse_edge(text, &symbols, edge)?;
@@ -278,7 +278,7 @@ impl Pattern {
                     Error::argument(format!(
                         "{}: no label {}: {}",
                         named(),
-                        shown(&label),
+                        excerpt(&label),
                         alphabet.instead_of(&label)
                     ))
                 })?;
@@ -287,7 +287,7 @@ impl Pattern {
                         Error::argument(format!(
                             "{}: the edge before {} has no interval, and none is given for all edges",
                             named(),
-                            shown(&label)
+                            excerpt(&label)
                         ))
                     })?;
                     intervals.push(interval);
@@ -352,7 +352,7 @@ fn refuse_edge(text: &str, symbols: &[u32], edge: Option<Option<Interval>>) -> R
     if symbols.is_empty() || edge.is_some() {
         return Err(Error::argument(format!(
             "episode {}: a label is missing before an edge",
-            shown(text)
+            excerpt(text)
         )));
     }
     Ok(())
@@ -405,7 +405,7 @@ pub fn read_patterns(
     let text = without_mark(&text).map_err(|e| e.at(path.display()))?;
     let mut patterns = Vec::new();
     for (i, line) in text.split(|&b| b == b'\n').enumerate() {
-        let line = decoded(line);
+        let line = decode_text(line);
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;

@@ -29,7 +29,7 @@ pub enum TableColumns {
 /// Writes a header and one line per episode.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_table<'a>(
     out: &mut dyn Write,
     columns: TableColumns,
@@ -57,7 +57,7 @@ pub fn write_table<'a>(
     for (episode, test) in episodes {
         write!(out, "{}", line(episode, alphabet))?;
         if tests {
-            write!(out, ",{}", tested(test.map(|t| &t.surrogates)))?;
+            write!(out, ",{}", test_fields(test.map(|t| &t.surrogates)))?;
         }
         match test.and_then(|t| t.parts.as_ref()) {
             _ if !parts => {}
@@ -74,7 +74,7 @@ pub fn write_table<'a>(
 }
 
 /// The test against surrogates, as the fields of [`TESTED`].
-fn tested(tested: Option<&Significance>) -> String {
+fn test_fields(tested: Option<&Significance>) -> String {
     tested.map_or_else(
         || ",,,".to_owned(),
         |s| format!("{},{},{},{}", s.expected, s.std, s.p, s.q),
@@ -100,14 +100,14 @@ fn line(Episode { pattern, count }: &Episode, alphabet: &Alphabet) -> String {
     format!(
         "{},{count},{},{},{}",
         pattern.size(),
-        quoted(&labels.join(" ")),
+        quote(&labels.join(" ")),
         bounds(|i| i.low),
         bounds(|i| i.high)
     )
 }
 
 /// A field in quotes when it needs them.
-fn quoted(field: &str) -> String {
+fn quote(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

@@ -1,7 +1,6 @@
 //! Finding a tick's place in an ascending list by one look-up and a short scan.
 
-/// Where equal buckets of time begin in an ascending list of ticks: finds a tick's place by one
-/// look-up and a short scan.
+/// The beginnings of equal buckets of time in an ascending list of ticks.
 #[derive(Debug, Clone)]
 pub(crate) struct TimeTable {
     /// `first[b]` is the index of the first tick with `tick >> shift >= b`; one entry more ends it.

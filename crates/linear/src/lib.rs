@@ -91,7 +91,7 @@ pub fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
 /// A = U diag(values) Uᵀ.
 #[derive(Debug, Clone)]
 pub struct Eigen {
-    /// Eigenvectors, one a column.
+    /// Eigenvectors, one per column.
     pub vectors: Mat<f64>,
     /// Eigenvalues, ascending.
     pub values: Vec<f64>,
@@ -110,11 +110,11 @@ pub fn eigen(matrix: MatRef<'_, f64>) -> Option<Eigen> {
 /// A = U diag(values) Vᵀ, as thin as A is.
 #[derive(Debug, Clone)]
 pub struct Svd {
-    /// Left singular vectors, one a column.
+    /// Left singular vectors, one per column.
     pub u: Mat<f64>,
     /// Singular values, descending.
     pub values: Vec<f64>,
-    /// Right singular vectors, one a column.
+    /// Right singular vectors, one per column.
     pub v: Mat<f64>,
 }
 

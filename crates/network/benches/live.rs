@@ -1,7 +1,7 @@
 //! A live network of 1,024 channels, as tables: `cargo bench -p betz-network --bench live`.
 //!
-//! Poisson spikes of 10 Hz a channel, half of them in 32 groups that go together; steps of 5 ms, bins of 50 ms,
-//! windows of 200 bins, one a bin. An update is a bin's sums and its window's edges. Then a session's step of
+//! Poisson spikes of 10 Hz per channel, half of them in 32 groups that go together; steps of 5 ms, bins of 50 ms,
+//! windows of 200 bins, one window per bin. An update is a bin's sums and its window's edges. Then a session's step of
 //! the same spikes, with and without the network.
 
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -46,10 +46,7 @@ fn spikes(hz: f64) -> Vec<Vec<u32>> {
 fn config(threshold: f64, communities: bool) -> LiveConfig {
     let spec = LiveSpec {
         channels: CHANNELS,
-        window: Window {
-            length: 200,
-            step: 1,
-        },
+        window: Window::new(200, 1),
         threshold,
         sign: Sign::Both,
         strict: false,
@@ -63,7 +60,9 @@ fn config(threshold: f64, communities: bool) -> LiveConfig {
 }
 
 fn main() {
-    println!("| Hz a channel | threshold | communities | edges a window | p50 (µs) | p99 | max |");
+    println!(
+        "| Hz per channel | threshold | communities | edges per window | p50 (µs) | p99 | max |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for (hz, threshold, communities) in [
         (10.0, 0.9, false),

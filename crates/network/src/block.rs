@@ -1,4 +1,4 @@
-//! What preparing a block of nodes for the kernel needs to know, and where it puts the result.
+//! Options for preparing a block of nodes for the kernel, and the places for its result.
 
 use crate::spec::Taper;
 use crate::tile::Arch;
@@ -43,7 +43,7 @@ pub(crate) fn falls(chunk: &Chunk) -> Vec<f64> {
         .collect()
 }
 
-/// What to do differently, for tests that must fail when a rule is dropped.
+/// Rules that keep edges exact; tests drop one and must then fail.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     /// Start from zero after a fall of the sum of squares.
@@ -52,8 +52,7 @@ pub(crate) struct Rules {
     pub(crate) recheck: bool,
     /// Decide everything up to the threshold in f64, however far below; otherwise only what is close to it.
     pub(crate) one_sided: bool,
-    /// How close is close, and how far below the threshold pairs are looked at.
-    /// What is known of the steps ([`margin`]) says, if nothing else does.
+    /// Distance from the threshold within which f64 decides; [`margin`] gives it if unset.
     pub(crate) margin: Option<f64>,
 }
 
@@ -74,7 +73,7 @@ impl Default for Rules {
     }
 }
 
-/// How panels are made.
+/// Options of panels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PanelOptions {
     pub(crate) arch: Arch,
@@ -86,7 +85,7 @@ pub(crate) struct PanelOptions {
     pub(crate) of: SampleTransform,
 }
 
-/// What is correlated.
+/// Transformation of the samples before they are correlated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SampleTransform {
     /// Samples, all of the same weight.
@@ -99,7 +98,7 @@ pub(crate) enum SampleTransform {
 
 impl SampleTransform {
     /// Windows share nothing that could slide: each is summed from zero.
-    pub(crate) fn anew(self) -> bool {
+    pub(crate) fn starts_from_zero(self) -> bool {
         self != Self::Samples
     }
 }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, Uniform};
 
 use crate::oracle::{self, reaches};
-use crate::{NetworkSpec, Signal, Threshold, WindowGrid};
+use crate::{Measure, Network, NetworkSpec, Plan, Signal, Threshold, Window, WindowGrid};
 
 /// Samples, time-major, and the number of nodes.
 #[derive(Clone)]
@@ -43,16 +43,10 @@ pub(crate) fn communities(nodes: usize, samples: usize, seed: u64) -> Case {
     let share = Uniform::new(0.0, 1.3).unwrap();
     let of: Vec<(usize, f64, f64, f64)> = (0..nodes)
         .map(|node| {
-            let (log, offset): (f64, f64) = (
-                StandardNormal.sample(&mut rng),
-                StandardNormal.sample(&mut rng),
-            );
-            (
-                (node * 7 + node / 3) % 5,
-                share.sample(&mut rng),
-                log.exp(),
-                50.0 * offset,
-            )
+            let log: f64 = StandardNormal.sample(&mut rng);
+            let offset: f64 = StandardNormal.sample(&mut rng);
+            let source = (node * 7 + node / 3) % 5;
+            (source, share.sample(&mut rng), log.exp(), 50.0 * offset)
         })
         .collect();
     let mut values = Vec::with_capacity(nodes * samples);
@@ -148,6 +142,57 @@ pub(crate) fn all() -> Vec<Case> {
     });
     cases.push(twins.named("twins"));
     cases
+}
+
+/// The result of `work` in a pool of `threads` threads.
+pub(crate) fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    pool.build().unwrap().install(work)
+}
+
+/// Nodes of [`nine_nodes`].
+pub(crate) const NINE_NODES: usize = 9;
+
+/// 700 samples of nine nodes, of which one is constant and one not finite once.
+pub(crate) fn nine_nodes(seed: u32) -> Vec<f32> {
+    let sample = move |t: u32, n: u32| match (n, t) {
+        (8, _) => 2.0,
+        (7, 300) => f32::NAN,
+        _ => {
+            let wave = ((t * (n % 4 + 1)) as f32 / 9.0).sin();
+            wave + (t * (n + 7 + seed) % 13) as f32 / 9.0
+        }
+    };
+    (0..700)
+        .flat_map(|t| (0..NINE_NODES as u32).map(move |n| sample(t, n)))
+        .collect()
+}
+
+/// Plans of several measures and thresholds for `signal`.
+pub(crate) fn plans(signal: &Signal<'_>, window: Window, absolute: f64) -> Vec<Plan> {
+    let lagged = Measure::Lagged { lags: 3 };
+    let measures = [
+        Measure::Pearson,
+        Measure::Spearman,
+        lagged,
+        Measure::Partial,
+    ];
+    let absolute = Threshold::Absolute(absolute);
+    let thresholds = [absolute, Threshold::Density(0.2), Threshold::TopPerNode(2)];
+    let specs = measures.iter().flat_map(|measure| {
+        let spec = NetworkSpec::new(*measure, window);
+        thresholds
+            .iter()
+            .map(move |threshold| spec.threshold(*threshold))
+    });
+    specs
+        .map(|spec| Plan::new(&spec, signal).unwrap())
+        .collect()
+}
+
+/// The network of `spec`.
+pub(crate) fn run(spec: &NetworkSpec, signal: &Signal<'_>) -> Network {
+    Plan::new(spec, signal).unwrap().run(signal, &()).unwrap()
 }
 
 /// Edges of every window by plain loops: (i, j, r).

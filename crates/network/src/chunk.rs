@@ -1,4 +1,4 @@
-//! What a plan does with one chunk of windows, measure by measure.
+//! The edges of one chunk of windows, measure by measure.
 
 use betz_base::progress::check;
 use betz_base::{Progress, Result};
@@ -6,9 +6,9 @@ use betz_base::{Progress, Result};
 use rayon::prelude::*;
 
 use crate::block::{PanelOptions, SampleTransform, margin};
-use crate::engine::{ChunkEdges, Cut, correlate, exact_of};
-use crate::oracle::Undefined;
-use crate::pairs::{Correlation, Lagged, Moments};
+use crate::engine::{ChunkEdges, Cut, correlate, exact_of, split_by};
+use crate::oracle::UndefinedReason;
+use crate::pairs::{Correlation, LaggedCorrelation, Moments};
 use crate::panel::Panels;
 use crate::partial;
 use crate::phase::Phases;
@@ -61,7 +61,7 @@ impl Plan {
                 let edges = scan::scan(&pairs, keep, most, progress)?;
                 let mut result = ChunkResult::new(edges, panels);
                 // A constant node has a covariance (0) and distances.
-                (result.undefined).retain(|(_, _, why)| *why == Undefined::NonFinite);
+                (result.undefined).retain(|(_, _, why)| *why == UndefinedReason::NonFinite);
                 Ok(result)
             }
             Measure::Lagged { lags } => {
@@ -73,7 +73,7 @@ impl Plan {
                 let shifted: Vec<Panels> = (0..=2 * lags)
                     .map(|shift| panels(chunk.start + shift - lags))
                     .collect();
-                let pairs = Lagged {
+                let pairs = LaggedCorrelation {
                     signal,
                     rows: &rows,
                     shifted: &shifted,
@@ -154,7 +154,7 @@ impl Plan {
 pub(crate) struct ChunkResult {
     pub(crate) edges: ChunkEdges,
     /// (window, node, why), nodes ascending.
-    pub(crate) undefined: Vec<(u32, u32, Undefined)>,
+    pub(crate) undefined: Vec<(u32, u32, UndefinedReason)>,
     /// (window, node)s that f32 sums could not hold.
     pub(crate) extreme: u64,
 }
@@ -203,24 +203,21 @@ pub(crate) fn informations(
     let ChunkEdges {
         indptr, i, j, r, ..
     } = edges;
-    let mut rest = &mut r[..];
-    let mut windows = Vec::new();
-    for q in 0..chunk.windows {
-        let (now, later) = rest.split_at_mut((indptr[q + 1] - indptr[q]) as usize);
-        windows.push(now);
-        rest = later;
-    }
-    windows.into_par_iter().enumerate().for_each(|(q, r)| {
-        let (mut x, mut y) = (Vec::new(), Vec::new());
-        for (e, r) in r.iter_mut().enumerate() {
-            let at = indptr[q] as usize + e;
-            let mut value = f64::from(*r);
-            // dI/dr = r/(1 − r²) carries the error of an f32 correlation beyond 1e-5 from here on.
-            if value.abs() > 0.5 {
-                let pair = (q, i[at] as usize, j[at] as usize);
-                value = exact_of(signal, chunk, of, pair, &mut x, &mut y).unwrap_or(value);
+    let lengths: Vec<usize> = indptr.windows(2).map(|w| (w[1] - w[0]) as usize).collect();
+    split_by(&lengths, r)
+        .into_par_iter()
+        .enumerate()
+        .for_each(|(q, r)| {
+            let (mut x, mut y) = (Vec::new(), Vec::new());
+            for (e, r) in r.iter_mut().enumerate() {
+                let at = indptr[q] as usize + e;
+                let mut value = f64::from(*r);
+                // dI/dr = r/(1 − r²) carries the error of an f32 correlation beyond 1e-5 from here on.
+                if value.abs() > 0.5 {
+                    let pair = (q, i[at] as usize, j[at] as usize);
+                    value = exact_of(signal, chunk, of, pair, &mut x, &mut y).unwrap_or(value);
+                }
+                *r = crate::oracle::gaussian_information(value) as f32;
             }
-            *r = crate::oracle::gaussian_information(value) as f32;
-        }
-    });
+        });
 }

@@ -1,15 +1,15 @@
-//! What each of several processes does of a network: runs of windows, and blocks of rows of the pairs of a run that is
-//! shared. A tile's sums do not depend on who walks it, so that edges are those of one process to the last bit.
+//! Shares of several processes in a network: runs of windows, and blocks of rows within a run that processes share. A
+//! tile's sums do not depend on who walks it, so edges are those of one process to the last bit.
 
 use crate::plan::Plan;
 use crate::spec::{Measure, Threshold};
 use crate::window::{Chunk, Rows};
 
-/// Where rows may be cut: a multiple of the rows of a tile on any registers, so that processes on unlike processors
-/// leave no pair out.
+/// Cuts lie between multiples of this many rows, which is a multiple of the rows of a tile on any registers: processes on
+/// unlike processors leave no pair out.
 const APART: usize = 12;
 
-/// Runs a process from which on whole runs are even enough. Every process that takes part in a run makes all of its
+/// With this many runs per process, whole runs are even enough. Every process that takes part in a run makes all of its
 /// panels.
 const WHOLE: usize = 16;
 
@@ -25,8 +25,8 @@ impl Plan {
             && self.placement().is_cpu()
     }
 
-    /// What each of `size` processes does, in the order of windows, then rows: about as much each. With `rows` windows
-    /// are shared, too, and runs are those of [`Plan::run`].
+    /// The chunks of each of `size` processes, in the order of windows, then rows: about as much work each. With `rows`
+    /// processes also share windows, and runs are those of [`Plan::run`].
     pub(crate) fn deal(&self, size: usize, rows: bool) -> Vec<Vec<Chunk>> {
         if !rows {
             let limit = (self.chunk_windows).min(self.grid.len().div_ceil(RUNS).max(1));
@@ -40,7 +40,7 @@ impl Plan {
         let all: f64 = costs.iter().sum();
         let mut cuts = vec![(0, 0)];
         for rank in 1..size {
-            // What lies before it.
+            // Work before its first row.
             let mut left = all * rank as f64 / size as f64;
             let mut run = 0;
             while run + 1 < runs.len() && left >= costs[run] {
@@ -97,10 +97,7 @@ mod tests {
     #[test]
     fn every_pair_of_every_window_is_dealt_once_and_evenly() {
         for (nodes, windows) in [(1, 1), (2, 3), (13, 1), (1_000, 1), (1_000, 7), (300, 700)] {
-            let window = Window {
-                length: 50,
-                step: 50,
-            };
+            let window = Window::new(50, 50);
             let samples = vec![0_u8; nodes * 50 * windows];
             let signal = Signal::new(&samples, nodes).unwrap();
             let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.5));

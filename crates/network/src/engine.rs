@@ -19,7 +19,7 @@ use crate::window::Chunk;
 /// Which correlations are edges.
 #[derive(Debug, Clone)]
 pub(crate) struct Cut {
-    /// One a window of the chunk.
+    /// One per window of the chunk.
     pub(crate) thresholds: Vec<f64>,
     pub(crate) sign: Sign,
     pub(crate) strict: bool,
@@ -33,7 +33,7 @@ impl Cut {
     }
 }
 
-/// What a chunk's correlation counted about itself.
+/// Counts of a chunk's correlation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) rechecked: u64,
@@ -61,7 +61,7 @@ struct UnitEdges {
     counts: Counts,
 }
 
-/// A worker's room.
+/// A worker's buffers.
 #[derive(Default)]
 struct Room {
     hits: Hits,
@@ -72,17 +72,15 @@ struct Room {
     y: Vec<f64>,
 }
 
-/// The f64 correlation of nodes i and j in window `q` of the panels' chunk.
+/// The f64 correlation of a pair (window, i, j) of the panels' chunk.
 pub(crate) fn exact(
     signal: &Signal<'_>,
     panels: &Panels,
-    q: usize,
-    i: usize,
-    j: usize,
+    pair: (usize, usize, usize),
     x: &mut Vec<f64>,
     y: &mut Vec<f64>,
 ) -> Option<f64> {
-    exact_of(signal, &panels.chunk, panels.of, (q, i, j), x, y)
+    exact_of(signal, &panels.chunk, panels.of, pair, x, y)
 }
 
 /// The f64 correlation, of samples or what is made of them, of nodes i and j in window `q` of `chunk`.
@@ -119,12 +117,20 @@ pub(crate) fn correlate(
 ) -> Result<ChunkEdges> {
     let units = units(&panels.tiling());
     let (found, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let walk = UnitWalk {
+        signal,
+        panels,
+        cut,
+        rules,
+        found: &found,
+        stop: &stop,
+    };
     let parts: Vec<UnitEdges> = (units.par_iter())
         .map_init(Room::default, |room, unit| {
             if stop.load(Ordering::Relaxed) || progress.cancelled() {
                 stop.store(true, Ordering::Relaxed);
             }
-            walk_unit(signal, panels, cut, rules, *unit, room, &found, &stop)
+            walk.edges(*unit, room)
         })
         .collect();
     check(progress, "correlation")?;
@@ -147,135 +153,116 @@ pub(crate) fn too_many(most: u64) -> Error {
     Error::new(
         ErrorKind::InvalidArgument,
         format!(
-            "edges: expected at most {most}, found more; a higher threshold, a density or the strongest few a node keep fewer, or allow more"
+            "edges: expected at most {most}, found more; a higher threshold, a density or the strongest few per node keep fewer, or allow more"
         ),
     )
 }
 
-/// Whether a pair of window q that the kernel found is an edge: its value, in f64 if that is in doubt.
-#[allow(clippy::too_many_arguments)]
-fn decide(
-    signal: &Signal<'_>,
-    panels: &Panels,
-    cut: &Cut,
+/// The inputs of all units of a chunk, and what they share.
+struct UnitWalk<'a> {
+    signal: &'a Signal<'a>,
+    panels: &'a Panels,
+    cut: &'a Cut,
     rules: Rules,
-    (q, i, j): (usize, usize, usize),
-    r: f32,
-    counts: &mut Counts,
-    x: &mut Vec<f64>,
-    y: &mut Vec<f64>,
-) -> Option<f32> {
-    let (size, threshold) = (cut.size(f64::from(r)), cut.thresholds[q]);
-    let close = size <= threshold + rules.margin()
-        && (rules.one_sided || size >= threshold - rules.margin());
-    if close && rules.recheck {
-        counts.rechecked += 1;
-        return exact(signal, panels, q, i, j, x, y)
-            .filter(|r| reaches(cut.size(*r), threshold, cut.strict))
-            .map(|r| r as f32);
-    }
-    (rules.recheck || size >= threshold).then_some(r)
+    /// Edges of all units so far.
+    found: &'a AtomicU64,
+    stop: &'a AtomicBool,
 }
 
-#[allow(clippy::too_many_arguments)]
-fn walk_unit(
-    signal: &Signal<'_>,
-    panels: &Panels,
-    cut: &Cut,
-    rules: Rules,
-    unit: Unit,
-    room: &mut Room,
-    found: &AtomicU64,
-    stop: &AtomicBool,
-) -> UnitEdges {
-    let tiling = panels.tiling();
-    let (height, width) = (tiling.height, tiling.width);
-    let (first_row, first_column) = (unit.rows.0 * height, unit.columns.0 * width);
-    let limits = Limits::new(
-        panels.arch,
-        cut.thresholds.iter().map(|t| (t - rules.margin()) as f32),
-        // From here on f32 is enough; rounded up.
-        (cut.thresholds.iter()).map(|t| ((t + rules.margin()) as f32).next_up()),
-    );
-    let all_doubtful = limits.all_doubtful();
-    let magnitude = cut.sign == Sign::Both;
-    let mut counts = Counts::default();
-    let Room {
-        hits,
-        tiles,
-        rebuilt,
-        x,
-        y,
-    } = room;
-    hits.clear(panels.chunk.windows);
-    tiles.clear();
-    'tiles: for j in unit.columns.0..unit.columns.1 {
-        for i in unit.rows.0..unit.rows.1 {
-            if !above_diagonal(&tiling, i, j) {
-                break;
-            }
-            if stop.load(Ordering::Relaxed) {
-                break 'tiles;
-            }
-            let mut rebuild = |q: usize| {
-                counts.rebuilt += 1;
-                panels.rebuild(panels, signal, (i, j, q), rebuilt);
-                let (rows, columns) = rebuilt.split_at(panels.first * height);
-                (rows.as_ptr(), columns.as_ptr())
-            };
-            let from = hits.values.len();
-            let (row0, column0) = (i * height, j * width);
-            // Inside the triangle and the signal every pair counts.
-            let whole = column0 >= row0 + height && column0 + width <= panels.nodes;
-            let limits = if whole { &limits } else { &all_doubtful };
-            // SAFETY: panels are made for registers that the processor has; `rebuilt` stays untouched
-            // until it is asked for again.
-            #[allow(unsafe_code)]
-            unsafe {
-                tile::edges(
-                    panels.arch,
-                    &panels.walk(i, j),
-                    &panels.filter(i, j, limits, magnitude),
-                    &mut rebuild,
-                    hits,
-                );
-            }
-            tiles.push((
-                hits.runs.len(),
-                (((row0 - first_row) << 16) | (column0 - first_column)) as u32,
-            ));
-            let mut gone = 0;
-            for (at, q, place) in hits.doubtful.drain(..) {
-                let (a, b) = (row0 + place / width, column0 + place % width);
-                let value = &mut hits.values[at];
-                let kept = if b <= a || b >= panels.nodes {
-                    None
-                } else {
-                    decide(
-                        signal,
-                        panels,
-                        cut,
-                        rules,
-                        (q, a, b),
-                        *value,
-                        &mut counts,
-                        x,
-                        y,
-                    )
+impl UnitWalk<'_> {
+    /// The value of a pair (window, i, j) that the kernel found, from f64 if in doubt; `None` if it is no edge.
+    fn decide(
+        &self,
+        pair: (usize, usize, usize),
+        r: f32,
+        counts: &mut Counts,
+        x: &mut Vec<f64>,
+        y: &mut Vec<f64>,
+    ) -> Option<f32> {
+        let (cut, rules) = (self.cut, self.rules);
+        let (size, threshold) = (cut.size(f64::from(r)), cut.thresholds[pair.0]);
+        let close = size <= threshold + rules.margin()
+            && (rules.one_sided || size >= threshold - rules.margin());
+        if close && rules.recheck {
+            counts.rechecked += 1;
+            return exact(self.signal, self.panels, pair, x, y)
+                .filter(|r| reaches(cut.size(*r), threshold, cut.strict))
+                .map(|r| r as f32);
+        }
+        (rules.recheck || size >= threshold).then_some(r)
+    }
+
+    fn edges(&self, unit: Unit, room: &mut Room) -> UnitEdges {
+        let (panels, cut, margin) = (self.panels, self.cut, self.rules.margin());
+        let tiling = panels.tiling();
+        let (height, width) = (tiling.height, tiling.width);
+        let (first_row, first_column) = (unit.rows.0 * height, unit.columns.0 * width);
+        let limits = Limits::new(
+            panels.arch,
+            cut.thresholds.iter().map(|t| (t - margin) as f32),
+            // From here on f32 is enough; rounded up.
+            (cut.thresholds.iter()).map(|t| ((t + margin) as f32).next_up()),
+        );
+        let all_doubtful = limits.all_doubtful();
+        let magnitude = cut.sign == Sign::Both;
+        let mut counts = Counts::default();
+        let Room {
+            hits,
+            tiles,
+            rebuilt,
+            x,
+            y,
+        } = room;
+        hits.clear(panels.chunk.windows);
+        tiles.clear();
+        'tiles: for j in unit.columns.0..unit.columns.1 {
+            for i in unit.rows.0..unit.rows.1 {
+                if !above_diagonal(&tiling, i, j) {
+                    break;
+                }
+                if self.stop.load(Ordering::Relaxed) {
+                    break 'tiles;
+                }
+                let mut write = panels.rebuilder(panels, self.signal, (i, j), rebuilt);
+                let mut rebuild = |q: usize| {
+                    counts.rebuilt += 1;
+                    write(q)
                 };
-                *value = kept.unwrap_or_else(|| {
-                    hits.counts[q] -= 1;
-                    gone += 1;
-                    f32::NAN
-                });
-            }
-            let new = (hits.values.len() - from - gone) as u64;
-            if new > 0 && found.fetch_add(new, Ordering::Relaxed) + new > cut.most {
-                stop.store(true, Ordering::Relaxed);
+                let from = hits.values.len();
+                let (row0, column0) = (i * height, j * width);
+                // Inside the triangle and the signal every pair counts.
+                let whole = column0 >= row0 + height && column0 + width <= panels.nodes;
+                let limits = if whole { &limits } else { &all_doubtful };
+                let filter = panels.filter(i, j, limits, magnitude);
+                // SAFETY: panels are made for registers that the processor has; `rebuilt` stays untouched
+                // until it is asked for again.
+                #[allow(unsafe_code)]
+                unsafe {
+                    tile::edges(panels.arch, &panels.walk(i, j), &filter, &mut rebuild, hits);
+                }
+                let corner = ((row0 - first_row) << 16) | (column0 - first_column);
+                tiles.push((hits.runs.len(), corner as u32));
+                let mut gone = 0;
+                for (at, q, place) in hits.doubtful.drain(..) {
+                    let (a, b) = (row0 + place / width, column0 + place % width);
+                    let value = &mut hits.values[at];
+                    let inside = b > a && b < panels.nodes;
+                    let mut decide = || self.decide((q, a, b), *value, &mut counts, x, y);
+                    let kept = if inside { decide() } else { None };
+                    *value = kept.unwrap_or_else(|| {
+                        hits.counts[q] -= 1;
+                        gone += 1;
+                        f32::NAN
+                    });
+                }
+                let new = (hits.values.len() - from - gone) as u64;
+                if new > 0 && self.found.fetch_add(new, Ordering::Relaxed) + new > cut.most {
+                    self.stop.store(true, Ordering::Relaxed);
+                }
             }
         }
+        by_window(panels.chunk.windows, hits, tiles, width, counts)
     }
-    by_window(panels.chunk.windows, hits, tiles, width, counts)
 }
 
 /// Brings a unit's edges into the order of their windows.
@@ -324,7 +311,7 @@ fn by_window(
 /// An edge of a window.
 pub(crate) type Edge = (u32, u32, f32);
 
-/// Edges of the (window, node)s `extreme`, nodes ascending, that f32 cannot hold, all in f64; one list a
+/// Edges of the (window, node)s `extreme`, nodes ascending, that f32 cannot hold, all in f64; one list per
 /// window, or none at all.
 pub(crate) fn extreme_pairs(
     signal: &Signal<'_>,
@@ -396,67 +383,24 @@ fn join(
     }
     let total = indptr[windows] as usize;
     let (mut i, mut j, mut r) = (vec![0_u32; total], vec![0_u32; total], vec![0_f32; total]);
-    let mut slices = Vec::with_capacity(windows);
-    {
-        let (mut i, mut j, mut r) = (&mut i[..], &mut j[..], &mut r[..]);
-        for q in 0..windows {
-            let len = (indptr[q + 1] - indptr[q]) as usize;
-            let (a, b, c);
-            (a, i) = i.split_at_mut(len);
-            (b, j) = j.split_at_mut(len);
-            (c, r) = r.split_at_mut(len);
-            slices.push((a, b, c));
+    let lengths: Vec<usize> = indptr.windows(2).map(|w| (w[1] - w[0]) as usize).collect();
+    let slices = (split_by(&lengths, &mut i).into_par_iter())
+        .zip(split_by(&lengths, &mut j))
+        .zip(split_by(&lengths, &mut r));
+    let tiling = panels.tiling();
+    (slices.enumerate()).for_each_init(Vec::new, |next, (q, ((i, j), r))| {
+        let done = join_window(&tiling, units, &parts, q, next, (&mut *i, &mut *j, &mut *r));
+        if let Some(extra) = extra.get(q).filter(|extra| !extra.is_empty()) {
+            for (at, edge) in extra.iter().enumerate() {
+                (i[done + at], j[done + at], r[done + at]) = *edge;
+            }
+            let mut all: Vec<Edge> = (0..i.len()).map(|e| (i[e], j[e], r[e])).collect();
+            all.sort_unstable_by_key(|&(i, j, _)| (i, j));
+            for (at, edge) in all.into_iter().enumerate() {
+                (i[at], j[at], r[at]) = edge;
+            }
         }
-    }
-    let Tiling { height, width, .. } = panels.tiling();
-    slices
-        .into_par_iter()
-        .enumerate()
-        .for_each_init(Vec::<usize>::new, |next, (q, (i, j, r))| {
-            let mut done = 0;
-            let mut u = 0;
-            while u < units.len() {
-                let rows = units[u].rows;
-                let end = u + units[u..].partition_point(|unit| unit.rows == rows);
-                let slice =
-                    |u: usize| &parts[u].items[parts[u].offsets[q]..parts[u].offsets[q + 1]];
-                // Count by row, then put each edge behind its row's last: units come by columns.
-                next.clear();
-                next.resize((rows.1 - rows.0) * height, 0);
-                for u in u..end {
-                    for item in slice(u) {
-                        next[(item >> 48) as usize] += 1;
-                    }
-                }
-                let row0 = (rows.0 * height) as u32;
-                for (row, next) in (row0..).zip(next.iter_mut()) {
-                    let (first, count) = (done, *next);
-                    i[first..first + count].fill(row);
-                    *next = first;
-                    done += count;
-                }
-                for u in u..end {
-                    let column0 = (units[u].columns.0 * width) as u32;
-                    for item in slice(u) {
-                        let next = &mut next[(item >> 48) as usize];
-                        j[*next] = column0 + (item >> 32 & 0xffff) as u32;
-                        r[*next] = f32::from_bits(*item as u32);
-                        *next += 1;
-                    }
-                }
-                u = end;
-            }
-            if let Some(extra) = extra.get(q).filter(|extra| !extra.is_empty()) {
-                for (at, edge) in extra.iter().enumerate() {
-                    (i[done + at], j[done + at], r[done + at]) = *edge;
-                }
-                let mut all: Vec<Edge> = (0..i.len()).map(|e| (i[e], j[e], r[e])).collect();
-                all.sort_unstable_by_key(|&(i, j, _)| (i, j));
-                for (at, edge) in all.into_iter().enumerate() {
-                    (i[at], j[at], r[at]) = edge;
-                }
-            }
-        });
+    });
     ChunkEdges {
         indptr,
         i,
@@ -465,4 +409,55 @@ fn join(
         lag: Vec::new(),
         counts,
     }
+}
+
+/// `values` in consecutive slices of the given lengths.
+pub(crate) fn split_by<'a, T>(lengths: &[usize], mut values: &'a mut [T]) -> Vec<&'a mut [T]> {
+    let take = |length: &usize| {
+        let (now, later) = std::mem::take(&mut values).split_at_mut(*length);
+        values = later;
+        now
+    };
+    lengths.iter().map(take).collect()
+}
+
+/// Writes the edges of all units in window `q` by (i, j); returns their number.
+fn join_window(
+    tiling: &Tiling,
+    units: &[Unit],
+    parts: &[UnitEdges],
+    q: usize,
+    next: &mut Vec<usize>,
+    (i, j, r): (&mut [u32], &mut [u32], &mut [f32]),
+) -> usize {
+    let (mut done, mut u) = (0, 0);
+    while u < units.len() {
+        let rows = units[u].rows;
+        let end = u + units[u..].partition_point(|unit| unit.rows == rows);
+        let slice = |u: usize| &parts[u].items[parts[u].offsets[q]..parts[u].offsets[q + 1]];
+        // Count by row, then put each edge behind its row's last: units come by columns.
+        next.clear();
+        next.resize((rows.1 - rows.0) * tiling.height, 0);
+        for item in (u..end).flat_map(slice) {
+            next[(item >> 48) as usize] += 1;
+        }
+        let row0 = (rows.0 * tiling.height) as u32;
+        for (row, next) in (row0..).zip(next.iter_mut()) {
+            let (first, count) = (done, *next);
+            i[first..first + count].fill(row);
+            *next = first;
+            done += count;
+        }
+        for u in u..end {
+            let column0 = (units[u].columns.0 * tiling.width) as u32;
+            for item in slice(u) {
+                let next = &mut next[(item >> 48) as usize];
+                j[*next] = column0 + (item >> 32 & 0xffff) as u32;
+                r[*next] = f32::from_bits(*item as u32);
+                *next += 1;
+            }
+        }
+        u = end;
+    }
+    done
 }

@@ -1,4 +1,4 @@
-//! Networks as text for other programs: CSV, GraphML, GEXF; and as spells, one a life of an edge.
+//! Networks as text for other programs: CSV, GraphML, GEXF; and as spells, one per life of an edge.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ pub struct Spell {
 
 impl Network {
     /// The network as spells, by (i, j, first): where windows overlap much, far fewer than edges. No
-    /// spell goes on across a gap of the signal. Allocates what it returns and 24 bytes an open spell.
+    /// spell goes on across a gap of the signal. Allocates what it returns and 24 bytes per open spell.
     pub fn spells(&self) -> Vec<Spell> {
         let step = self.meta().spec.window.step as u64;
         let mut done = Vec::new();
@@ -38,13 +38,13 @@ impl Network {
             let joined = before.is_some_and(|start: u64| start + step == window.start);
             before = Some(window.start);
             if !joined {
-                done.extend(open.drain(..).map(closed));
+                done.extend(open.drain(..).map(close_spell));
             }
             let mut still = Vec::with_capacity(window.len());
             let mut last = open.into_iter().peekable();
             for (i, j, r) in window.edges() {
                 while let Some(ended) = last.next_if(|(s, _)| (s.i, s.j) < (i, j)) {
-                    done.push(closed(ended));
+                    done.push(close_spell(ended));
                 }
                 still.push(match last.next_if(|(s, _)| (s.i, s.j) == (i, j)) {
                     Some((s, sum)) => {
@@ -76,16 +76,16 @@ impl Network {
                     }
                 });
             }
-            done.extend(last.map(closed));
+            done.extend(last.map(close_spell));
             open = still;
         }
-        done.extend(open.into_iter().map(closed));
+        done.extend(open.into_iter().map(close_spell));
         done.sort_unstable_by_key(|s| (s.i, s.j, s.first));
         done
     }
 }
 
-fn closed((spell, sum): (Spell, f64)) -> Spell {
+fn close_spell((spell, sum): (Spell, f64)) -> Spell {
     Spell {
         mean: (sum / f64::from(spell.last - spell.first + 1)) as f32,
         ..spell
@@ -122,7 +122,7 @@ impl NodeTable<'_> {
 
     fn name(&self, node: usize) -> String {
         self.names
-            .map_or_else(|| node.to_string(), |names| escaped(&names[node]))
+            .map_or_else(|| node.to_string(), |names| escape_xml(&names[node]))
     }
 
     fn position(&self, node: usize) -> Option<&[f64]> {
@@ -132,7 +132,7 @@ impl NodeTable<'_> {
 }
 
 /// Text within XML: markup escaped, characters that XML does not have left out.
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -339,20 +339,13 @@ pub fn gexf(network: &Network, nodes: NodeTable<'_>, to: &mut dyn Write) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NetworkSpec, Plan, Threshold, Window, cases};
+    use crate::{NetworkSpec, Threshold, Window, cases};
 
     fn network() -> Network {
         let case = cases::communities(12, 160, 3);
         let signal = case.signal().with_segments(vec![0..70, 72..160]).unwrap();
-        let spec = NetworkSpec::pearson(Window {
-            length: 30,
-            step: 2,
-        })
-        .threshold(Threshold::Absolute(0.4));
-        Plan::new(&spec, &signal)
-            .unwrap()
-            .run(&signal, &())
-            .unwrap()
+        let spec = NetworkSpec::pearson(Window::new(30, 2)).threshold(Threshold::Absolute(0.4));
+        cases::run(&spec, &signal)
     }
 
     #[test]

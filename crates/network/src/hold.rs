@@ -13,7 +13,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// What `spec` asks for, if it does.
+    /// The filter that `spec` asks for, if any.
     pub(crate) fn of(spec: &NetworkSpec) -> Option<Self> {
         match spec.measure {
             Measure::Distance { hold } if hold > 1 => Some(Self {
@@ -26,7 +26,7 @@ impl Hold {
         }
     }
 
-    /// Takes out of a chunk's windows what has not lasted.
+    /// Removes pairs that have not lasted from a chunk's windows.
     pub(crate) fn filter(&mut self, chunk: &Chunk, edges: &mut ChunkEdges) {
         let mut kept = ChunkEdges {
             indptr: vec![0],

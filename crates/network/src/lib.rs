@@ -101,7 +101,7 @@ mod tests;
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 pub use cuda::DeviceCount;
 pub use network::{Meta, Network, WindowEdges};
-pub use oracle::Undefined;
+pub use oracle::UndefinedReason;
 pub use plan::{Estimate, Plan};
 pub use run::Run;
 pub use signal::{Signal, SignalData};

@@ -75,7 +75,7 @@ fn size(spec: &NetworkSpec, value: f64) -> f64 {
 }
 
 /// The pairs that `spec` keeps, by plain sorting.
-fn kept(
+fn sort_and_keep(
     all: &BTreeMap<(u32, u32), (f64, i16)>,
     spec: &NetworkSpec,
     nodes: usize,
@@ -127,9 +127,9 @@ fn all_values(case: &Case, spec: &NetworkSpec) -> Vec<BTreeMap<(u32, u32), (f64,
 }
 
 /// For each pair: its value and its lag.
-type Expected = BTreeMap<(u32, u32), (f64, i16)>;
+type PairValues = BTreeMap<(u32, u32), (f64, i16)>;
 
-fn check(case: &Case, spec: &NetworkSpec, arch: Arch, all: &[Expected]) {
+fn check(case: &Case, spec: &NetworkSpec, arch: Arch, all: &[PairValues]) {
     let signal = case.signal();
     let plan = Plan::new(spec, &signal).unwrap().with_arch(arch).unwrap();
     let network = plan.run(&signal, &()).unwrap();
@@ -142,7 +142,7 @@ fn check(case: &Case, spec: &NetworkSpec, arch: Arch, all: &[Expected]) {
             .copied()
             .zip(window.j.iter().copied())
             .collect();
-        assert_eq!(got, kept(all, spec, case.nodes), "{what}");
+        assert_eq!(got, sort_and_keep(all, spec, case.nodes), "{what}");
         for (at, pair) in got.iter().enumerate() {
             let (value, lag) = all[pair];
             // Against the deviations of the two nodes where these are not 1.
@@ -209,16 +209,7 @@ fn with_thresholds(measure: Measure, window: Window, absolute: f64) -> Vec<Netwo
 
 fn check_on(cases: &[Case], measure: Measure, absolute: f64, signs: &[Sign]) {
     for case in cases {
-        for window in [
-            Window {
-                length: 40,
-                step: 9,
-            },
-            Window {
-                length: 30,
-                step: 25,
-            },
-        ] {
+        for window in [Window::new(40, 9), Window::new(30, 25)] {
             for sign in signs {
                 let specs: Vec<_> = with_thresholds(measure, window, absolute)
                     .into_iter()
@@ -266,10 +257,7 @@ fn tapered() {
         }
     }
     let case = cases::communities(12, 100, 3);
-    let window = Window {
-        length: 30,
-        step: 7,
-    };
+    let window = Window::new(30, 7);
     let spec = NetworkSpec::new(Measure::GaussianInformation, window)
         .threshold(Threshold::Absolute(0.1))
         .taper(Taper::Hann);
@@ -327,16 +315,10 @@ fn a_delay_is_found_with_its_sign() {
         .flat_map(|t| [base.samples[t + 3], base.samples[t]])
         .collect();
     let signal = Signal::new(&samples, 2).unwrap();
-    let window = Window {
-        length: 50,
-        step: 10,
-    };
+    let window = Window::new(50, 10);
     let spec =
         NetworkSpec::new(Measure::Lagged { lags: 5 }, window).threshold(Threshold::Absolute(0.99));
-    let network = Plan::new(&spec, &signal)
-        .unwrap()
-        .run(&signal, &())
-        .unwrap();
+    let network = cases::run(&spec, &signal);
     assert_eq!(network.lag(), vec![3; network.len()]);
     assert_eq!(
         network.window_start()[0],
@@ -366,17 +348,11 @@ fn phases() {
 fn distances_that_last() {
     let case = cases::communities(20, 170, 2);
     let signal = case.signal().with_segments(vec![0..80, 85..170]).unwrap();
-    let window = Window {
-        length: 20,
-        step: 2,
-    };
+    let window = Window::new(20, 2);
     let run = |hold: usize| {
         let spec = NetworkSpec::new(Measure::Distance { hold }, window)
             .threshold(Threshold::Absolute(90.0));
-        Plan::new(&spec, &signal)
-            .unwrap()
-            .run(&signal, &())
-            .unwrap()
+        cases::run(&spec, &signal)
     };
     let (plain, held) = (run(1), run(4));
     let starts = plain.window_start();
@@ -405,18 +381,12 @@ fn partial_networks_keep_what_is_asked_for() {
     let mut case = cases::communities(15, 120, 5);
     case.change(|_, node, v| if node == 4 { 1.0 } else { v });
     let signal = case.signal();
-    let window = Window {
-        length: 40,
-        step: 20,
-    };
+    let window = Window::new(40, 20);
     let run = |threshold: Threshold, sign: Sign| {
         let spec = NetworkSpec::new(Measure::Partial, window)
             .threshold(threshold)
             .sign(sign);
-        Plan::new(&spec, &signal)
-            .unwrap()
-            .run(&signal, &())
-            .unwrap()
+        cases::run(&spec, &signal)
     };
     let all = run(Threshold::Absolute(0.0), Sign::Both);
     assert_eq!(
@@ -440,13 +410,13 @@ fn partial_networks_keep_what_is_asked_for() {
                 .map(|(i, j, r)| ((i, j), (f64::from(r), 0)))
                 .collect();
             let got: Vec<_> = window.edges().map(|(i, j, _)| (i, j)).collect();
-            assert_eq!(got, kept(&values, &spec, 15));
+            assert_eq!(got, sort_and_keep(&values, &spec, 15));
         }
     }
     let samples = vec![0_u8; 5000 * 3];
     let wide = Signal::new(&samples, 5000).unwrap();
     let error = Plan::new(
-        &NetworkSpec::new(Measure::Partial, Window { length: 3, step: 1 }),
+        &NetworkSpec::new(Measure::Partial, Window::new(3, 1)),
         &wide,
     )
     .unwrap_err();
@@ -458,19 +428,8 @@ fn the_strongest_are_the_same_for_any_number_of_threads() {
     let case = cases::communities(150, 140, 31);
     let signal = case.signal();
     for threshold in [Threshold::Density(0.01), Threshold::TopPerNode(3)] {
-        let spec = NetworkSpec::pearson(Window {
-            length: 50,
-            step: 1,
-        })
-        .threshold(threshold);
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap();
-            pool.install(|| Plan::new(&spec, &signal).unwrap().run(&signal, &()))
-                .unwrap()
-        };
+        let spec = NetworkSpec::pearson(Window::new(50, 1)).threshold(threshold);
+        let run = |threads: usize| cases::on_threads(threads, || cases::run(&spec, &signal));
         let one = run(1);
         for threads in [2, 5] {
             let other = run(threads);

@@ -1,14 +1,14 @@
 //! A block's samples, and mean and sum of squares of each of its nodes in each window, in f64.
 
 use crate::block::BLOCK;
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 use crate::signal::Signal;
 use crate::window::Chunk;
 
 /// A sum of squares this much smaller than what has gone through its running sum is summed anew.
 const REFRESH: f64 = 1e-6;
 
-/// A worker's room: samples (instant, node), and mean and sum of squares (window, node).
+/// A worker's buffers: samples (instant, node), and mean and sum of squares (window, node).
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) samples: Vec<f64>,
@@ -79,7 +79,7 @@ struct RunningSums {
 
 impl RunningSums {
     #[inline(always)]
-    fn anew(samples: &[f64], from: usize, to: usize) -> Self {
+    fn over(samples: &[f64], from: usize, to: usize) -> Self {
         let count = (to - from) as f64;
         let first = *row(samples, from);
         let mut sum = [0.0; BLOCK];
@@ -147,6 +147,23 @@ impl RunningSums {
     }
 }
 
+/// Counts equal samples that end at `x`.
+#[inline(always)]
+fn lengthen_runs(run: &mut Row, before: &Row, x: &Row) {
+    for c in 0..BLOCK {
+        run[c] = if x[c] == before[c] { run[c] + 1.0 } else { 1.0 };
+    }
+}
+
+/// Marks a sum of squares as undefined; its size stays, for the rule of the anchors.
+fn keep_size(sum: f64, why: UndefinedReason) -> f64 {
+    match why {
+        UndefinedReason::Constant => -0.0,
+        UndefinedReason::NonFinite if sum.is_nan() => f64::NEG_INFINITY,
+        UndefinedReason::NonFinite => -sum.abs().max(f64::MIN_POSITIVE),
+    }
+}
+
 /// Mean and sum of squares of each window and node, and which are undefined.
 #[inline(always)]
 pub(crate) fn moments(
@@ -154,16 +171,11 @@ pub(crate) fn moments(
     scratch: &mut Scratch,
     first: usize,
     used: usize,
-    undefined: &mut Vec<(u32, u32, Undefined)>,
+    undefined: &mut Vec<(u32, u32, UndefinedReason)>,
 ) {
     let (w, s, windows) = (chunk.window.length, chunk.window.step, chunk.windows);
-    let Scratch {
-        samples,
-        mean,
-        squares,
-        bad,
-        roots: _,
-    } = scratch;
+    let (samples, bad) = (&scratch.samples, &scratch.bad);
+    let (mean, squares) = (&mut scratch.mean, &mut scratch.squares);
     mean.clear();
     mean.resize(windows * BLOCK, 0.0);
     squares.clear();
@@ -176,14 +188,10 @@ pub(crate) fn moments(
     for q in 0..windows {
         let (from, to) = (q * s, q * s + w);
         for t in seen.max(from)..to {
-            let x = row(samples, t);
             if t == 0 || t == from && seen < from {
                 run = [1.0; BLOCK];
-                continue;
-            }
-            let before = row(samples, t - 1);
-            for c in 0..BLOCK {
-                run[c] = if x[c] == before[c] { run[c] + 1.0 } else { 1.0 };
+            } else {
+                lengthen_runs(&mut run, row(samples, t - 1), row(samples, t));
             }
         }
         seen = to;
@@ -191,18 +199,13 @@ pub(crate) fn moments(
             last_bad[c as usize] = t as usize + 1;
             next_bad += 1;
         }
-        let slid = running.take().filter(|_| 2 * s < w);
-        let mut now = match slid {
-            Some(mut now) => {
-                for t in to - s..to {
-                    now.enter(row(samples, t));
-                }
-                for t in from - s..from {
-                    now.leave(row(samples, t));
-                }
+        let mut now = match running.take() {
+            Some(mut now) if 2 * s < w => {
+                (to - s..to).for_each(|t| now.enter(row(samples, t)));
+                (from - s..from).for_each(|t| now.leave(row(samples, t)));
                 now
             }
-            None => RunningSums::anew(samples, from, to),
+            _ => RunningSums::over(samples, from, to),
         };
         let (means, sums) = (
             &mut mean[q * BLOCK..][..BLOCK],
@@ -225,25 +228,16 @@ pub(crate) fn moments(
                     means[c] = now.origin[c] + shift;
                     sums[c] = now.squares[c] - now.sum[c] * shift;
                 }
-                let why = if last_bad[c] > from {
-                    Some(Undefined::NonFinite)
-                } else if constant {
-                    Some(Undefined::Constant)
-                } else if !sums[c].is_finite() {
-                    Some(Undefined::NonFinite)
-                } else if sums[c] <= 0.0 {
-                    Some(Undefined::Constant)
-                } else {
-                    None
+                let why = match sums[c] {
+                    _ if last_bad[c] > from => Some(UndefinedReason::NonFinite),
+                    _ if constant => Some(UndefinedReason::Constant),
+                    sum if !sum.is_finite() => Some(UndefinedReason::NonFinite),
+                    sum if sum <= 0.0 => Some(UndefinedReason::Constant),
+                    _ => None,
                 };
                 if let Some(why) = why {
                     undefined.push((q as u32, (first + c) as u32, why));
-                    // The size stays, for the rule of the anchors.
-                    sums[c] = match why {
-                        Undefined::Constant => -0.0,
-                        Undefined::NonFinite if sums[c].is_nan() => f64::NEG_INFINITY,
-                        Undefined::NonFinite => -sums[c].abs().max(f64::MIN_POSITIVE),
-                    };
+                    sums[c] = keep_size(sums[c], why);
                 }
             }
         }

@@ -1,14 +1,14 @@
 //! A network that changes from window to window: its edges, and what they were made with.
 
 use crate::engine::ChunkEdges;
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 use crate::spec::NetworkSpec;
 use crate::window::Chunk;
 
-/// How a network was made, and what was counted on the way.
+/// The origin of a network, and counts of its computation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
-    /// What was asked for.
+    /// Its specification.
     pub spec: NetworkSpec,
     /// Number of nodes.
     pub nodes: usize,
@@ -24,7 +24,7 @@ pub struct Meta {
     pub rebuilt: u64,
     /// (window, node)s that were correlated in f64 throughout, being too large or small for f32 sums.
     pub extreme: u64,
-    /// Where it was computed: `cpu` and the kind of registers.
+    /// Place of the computation: `cpu` and the kind of registers, or the devices.
     pub device: String,
 }
 
@@ -46,8 +46,8 @@ pub struct WindowEdges<'a> {
     pub lag: &'a [i16],
     /// Nodes that are undefined in this window, ascending.
     pub undefined: &'a [u32],
-    /// Why each of them is.
-    pub why: &'a [Undefined],
+    /// The reason for each of them.
+    pub why: &'a [UndefinedReason],
 }
 
 impl<'a> WindowEdges<'a> {
@@ -70,7 +70,7 @@ impl<'a> WindowEdges<'a> {
 
 /// A network over all windows of a signal: for each window its edges, sorted by (i, j).
 ///
-/// Memory is 12 bytes an edge (14 with lags) and 16 a window.
+/// Memory is 12 bytes per edge (14 with lags) and 16 per window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     pub(crate) meta: Meta,
@@ -82,7 +82,7 @@ pub struct Network {
     pub(crate) lag: Vec<i16>,
     pub(crate) undefined_indptr: Vec<u64>,
     pub(crate) undefined: Vec<u32>,
-    pub(crate) why: Vec<Undefined>,
+    pub(crate) why: Vec<UndefinedReason>,
 }
 
 impl Network {
@@ -138,7 +138,7 @@ impl Network {
         append(&mut self.why, other.why);
     }
 
-    /// How it was made.
+    /// Its origin, and counts of its computation.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -195,8 +195,8 @@ impl Network {
         &self.window_start
     }
 
-    /// Where each window's edges begin in [`Network::i`], [`Network::j`] and [`Network::r`]; one more
-    /// than there are windows.
+    /// The beginnings of each window's edges in [`Network::i`], [`Network::j`] and [`Network::r`], and
+    /// the end of the last.
     pub fn indptr(&self) -> &[u64] {
         &self.indptr
     }
@@ -234,7 +234,7 @@ impl Network {
         let constant = self
             .why
             .iter()
-            .filter(|why| **why == Undefined::Constant)
+            .filter(|why| **why == UndefinedReason::Constant)
             .count() as u64;
         (constant, self.why.len() as u64 - constant)
     }
@@ -255,7 +255,7 @@ pub(crate) struct Windows {
     edges: ChunkEdges,
     undefined_indptr: Vec<usize>,
     undefined: Vec<u32>,
-    why: Vec<Undefined>,
+    why: Vec<UndefinedReason>,
 }
 
 impl Windows {
@@ -263,7 +263,7 @@ impl Windows {
     pub(crate) fn new(
         chunk: &Chunk,
         edges: ChunkEdges,
-        undefined: &[(u32, u32, Undefined)],
+        undefined: &[(u32, u32, UndefinedReason)],
     ) -> Self {
         let mut indptr = vec![0; chunk.windows + 1];
         for (q, _, _) in undefined {
@@ -274,7 +274,7 @@ impl Windows {
         }
         let mut next = indptr.clone();
         let mut nodes = vec![0; undefined.len()];
-        let mut why = vec![Undefined::Constant; undefined.len()];
+        let mut why = vec![UndefinedReason::Constant; undefined.len()];
         for (q, node, reason) in undefined {
             let next = &mut next[*q as usize];
             (nodes[*next], why[*next]) = (*node, *reason);

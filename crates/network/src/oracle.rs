@@ -4,7 +4,7 @@
 
 use crate::spec::Taper;
 
-/// How far below a threshold a value still counts as reaching it: four units in the last place of 1.
+/// Tolerance of thresholds: a value this far below one still reaches it. Four units in the last place of 1.
 /// A correlation of ±1 does not always come out as ±1 in f64.
 pub const TIE: f64 = 4.0 * f64::EPSILON;
 
@@ -19,10 +19,10 @@ pub fn reaches(value: f64, threshold: f64, strict: bool) -> bool {
     }
 }
 
-/// Why a node has no correlation in a window.
+/// The reason that a node has no correlation in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Undefined {
+pub enum UndefinedReason {
     /// All its samples in the window are equal, or differ so little that the sum of their squared
     /// deviations is 0 in f64.
     Constant,
@@ -33,27 +33,27 @@ pub enum Undefined {
 /// Mean and sum of squared deviations from it.
 ///
 /// # Errors
-/// Why the node has no correlation in the window.
-pub fn moments(x: &[f64]) -> Result<(f64, f64), Undefined> {
+/// The reason that the node has no correlation in the window.
+pub fn moments(x: &[f64]) -> Result<(f64, f64), UndefinedReason> {
     if x.iter().any(|v| !v.is_finite()) {
-        return Err(Undefined::NonFinite);
+        return Err(UndefinedReason::NonFinite);
     }
     if x.windows(2).all(|pair| pair[0] == pair[1]) {
-        return Err(Undefined::Constant);
+        return Err(UndefinedReason::Constant);
     }
     let mean = x.iter().sum::<f64>() / x.len() as f64;
     let squares: f64 = x.iter().map(|v| (v - mean) * (v - mean)).sum();
     if !squares.is_finite() {
-        return Err(Undefined::NonFinite);
+        return Err(UndefinedReason::NonFinite);
     }
     if squares == 0.0 {
-        return Err(Undefined::Constant);
+        return Err(UndefinedReason::Constant);
     }
     Ok((mean, squares))
 }
 
 /// Pearson correlation Σ(x−x̄)(y−ȳ) / √(Σ(x−x̄)² Σ(y−ȳ)²), within [−1, 1]; `None` when one of the two
-/// is undefined ([`Undefined`]).
+/// is undefined ([`UndefinedReason`]).
 pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
     let ((mx, sx), (my, sy)) = (moments(x).ok()?, moments(y).ok()?);
     let products: f64 = x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my)).sum();
@@ -61,7 +61,7 @@ pub fn pearson(x: &[f64], y: &[f64]) -> Option<f64> {
 }
 
 /// Pearson correlation of samples weighted by a taper, Σw(x−x̄)(y−ȳ) / √(Σw(x−x̄)² Σw(y−ȳ)²) with
-/// x̄ = Σwx/Σw; `None` when one of the two is undefined without weights ([`Undefined`]), or its weighted
+/// x̄ = Σwx/Σw; `None` when one of the two is undefined without weights ([`UndefinedReason`]), or its weighted
 /// deviations are 0 in f64.
 pub fn tapered(x: &[f64], y: &[f64], taper: Taper) -> Option<f64> {
     if moments(x).is_err() || moments(y).is_err() {

@@ -7,29 +7,17 @@ use crate::block::Rules;
 use crate::engine;
 use crate::oracle;
 use crate::panel::{Limits, Panels};
-use crate::scan::{PairEstimate, Room, Scan};
+use crate::scan::{Emit, PairEstimate, Room, Scan, Tile};
 use crate::signal::Signal;
 use crate::spec::Sign;
 use crate::tile;
 use crate::tiling::{Tiling, above_diagonal, units};
 
 /// All sums of a tile in all windows, (window, row, column), into `room.sums`.
-fn tile_sums(
-    rows: &Panels,
-    columns: &Panels,
-    signal: &Signal<'_>,
-    (i, j): (usize, usize),
-    room: &mut Room,
-) {
+fn tile_sums(rows: &Panels, columns: &Panels, signal: &Signal<'_>, (i, j): Tile, room: &mut Room) {
     let tiling = rows.tiling();
-    room.sums
-        .resize(tiling.windows * tiling.height * tiling.width, 0.0);
-    let rebuilt = &mut room.rebuilt;
-    let mut rebuild = |q: usize| {
-        rows.rebuild(columns, signal, (i, j, q), rebuilt);
-        let (left, right) = rebuilt.split_at(rows.first * tiling.height);
-        (left.as_ptr(), right.as_ptr())
-    };
+    room.sums.resize(tiling.windows * tiling.pairs(), 0.0);
+    let mut rebuild = rows.rebuilder(columns, signal, (i, j), &mut room.rebuilt);
     let walk = rows.walk_with(columns, i, j);
     // SAFETY: panels are made for registers that the processor has; `rebuilt` stays untouched until it
     // is asked for again.
@@ -40,7 +28,7 @@ fn tile_sums(
 }
 
 /// Calls `f` with the place in a tile's sums and the nodes of every pair above the diagonal.
-fn each_pair(tiling: &Tiling, i: usize, j: usize, mut f: impl FnMut(usize, usize, usize)) {
+fn each_pair(tiling: &Tiling, (i, j): Tile, mut f: impl FnMut(usize, usize, usize)) {
     for row in 0..tiling.height.min(tiling.nodes - i * tiling.height) {
         let a = i * tiling.height + row;
         for column in 0..tiling.width.min(tiling.nodes - j * tiling.width) {
@@ -65,25 +53,14 @@ impl Scan for Correlation<'_> {
         self.panels.tiling()
     }
 
-    fn tile(
-        &self,
-        i: usize,
-        j: usize,
-        least: &[f64],
-        room: &mut Room,
-        found: &mut dyn FnMut(PairEstimate),
-    ) {
+    fn tile(&self, tile: Tile, least: &[f64], room: &mut Room, emit: Emit<'_>) {
         let tiling = self.tiling();
         let least = least.iter().map(|l| (l - self.rules.margin()) as f32);
         // Nothing is doubtful here: pairs are handed out with their bounds.
         let limits = Limits::new(self.panels.arch, least.clone(), least);
-        let rebuilt = &mut room.rebuilt;
-        let mut rebuild = |q: usize| {
-            self.panels
-                .rebuild(self.panels, self.signal, (i, j, q), rebuilt);
-            let (left, right) = rebuilt.split_at(self.panels.first * tiling.height);
-            (left.as_ptr(), right.as_ptr())
-        };
+        let (i, j) = tile;
+        let mut rebuild =
+            (self.panels).rebuilder(self.panels, self.signal, tile, &mut room.rebuilt);
         let filter = (self.panels).filter(i, j, &limits, self.sign == Sign::Both);
         room.hits.clear(tiling.windows);
         // SAFETY: as for `tile_sums`.
@@ -104,14 +81,8 @@ impl Scan for Correlation<'_> {
             let (a, b) = (i * tiling.height + row, j * tiling.width + column);
             for (q, value) in run.windows().zip(values.by_ref()) {
                 if b > a && b < tiling.nodes {
-                    found(PairEstimate {
-                        q,
-                        i: a as u32,
-                        j: b as u32,
-                        value: f64::from(*value),
-                        bound: self.rules.margin(),
-                        lag: 0,
-                    });
+                    let (value, bound) = (f64::from(*value), self.rules.margin());
+                    emit(PairEstimate::new(q, (a, b), value, bound));
                 }
             }
         }
@@ -122,15 +93,8 @@ impl Scan for Correlation<'_> {
     }
 
     fn exact(&self, q: usize, i: u32, j: u32, room: &mut Room) -> Option<(f64, i16)> {
-        let r = engine::exact(
-            self.signal,
-            self.panels,
-            q,
-            i as usize,
-            j as usize,
-            &mut room.x,
-            &mut room.y,
-        );
+        let pair = (q, i as usize, j as usize);
+        let r = engine::exact(self.signal, self.panels, pair, &mut room.x, &mut room.y);
         Some((r?, 0))
     }
 
@@ -153,24 +117,12 @@ impl Scan for Moments<'_> {
         self.panels.tiling()
     }
 
-    fn tile(
-        &self,
-        i: usize,
-        j: usize,
-        least: &[f64],
-        room: &mut Room,
-        found: &mut dyn FnMut(PairEstimate),
-    ) {
-        tile_sums(self.panels, self.panels, self.signal, (i, j), room);
+    fn tile(&self, tile: Tile, least: &[f64], room: &mut Room, emit: Emit<'_>) {
+        tile_sums(self.panels, self.panels, self.signal, tile, room);
         let tiling = self.tiling();
         let w = self.panels.chunk.window.length as f64;
-        for (q, sums) in room
-            .sums
-            .chunks_exact(tiling.height * tiling.width)
-            .take(tiling.windows)
-            .enumerate()
-        {
-            each_pair(&tiling, i, j, |place, a, b| {
+        for (q, sums) in tiling.by_window(&room.sums) {
+            each_pair(&tiling, tile, |place, a, b| {
                 let ((ma, sa), (mb, sb)) = (self.panels.moments(q, a), self.panels.moments(q, b));
                 if sa < 0.0 || sb < 0.0 {
                     return;
@@ -187,14 +139,12 @@ impl Scan for Moments<'_> {
                     let error = 2.0 * error + rounding;
                     // |√a − √b| ≤ |a − b|/√a, and ≤ √|a − b|.
                     let value = squares.max(0.0).sqrt();
-                    (
-                        value,
-                        error.sqrt().min(if value > 0.0 {
-                            error / value
-                        } else {
-                            f64::INFINITY
-                        }),
-                    )
+                    let quotient = if value > 0.0 {
+                        error / value
+                    } else {
+                        f64::INFINITY
+                    };
+                    (value, error.sqrt().min(quotient))
                 } else {
                     (products / (w - 1.0), error / (w - 1.0))
                 };
@@ -202,14 +152,8 @@ impl Scan for Moments<'_> {
                 if self.size(value) + bound >= least[q] {
                     // Distances of near nodes are small differences of large sums.
                     let coarse = self.distance && bound > 3e-4 * value;
-                    found(PairEstimate {
-                        q,
-                        i: a as u32,
-                        j: b as u32,
-                        value,
-                        bound: if coarse { f64::INFINITY } else { bound },
-                        lag: 0,
-                    });
+                    let bound = if coarse { f64::INFINITY } else { bound };
+                    emit(PairEstimate::new(q, (a, b), value, bound));
                 }
             });
         }
@@ -224,14 +168,8 @@ impl Scan for Moments<'_> {
     }
 
     fn exact(&self, q: usize, i: u32, j: u32, room: &mut Room) -> Option<(f64, i16)> {
-        let (start, w) = (
-            self.panels.chunk.start_of(q),
-            self.panels.chunk.window.length,
-        );
-        room.x.resize(w, 0.0);
-        room.y.resize(w, 0.0);
-        self.signal.column(i as usize, start, &mut room.x);
-        self.signal.column(j as usize, start, &mut room.y);
+        let chunk = &self.panels.chunk;
+        room.read_pair(self.signal, (i, j), chunk.start_of(q), chunk.window.length);
         let value = if self.distance {
             oracle::distance(&room.x, &room.y)
         } else {
@@ -241,35 +179,28 @@ impl Scan for Moments<'_> {
     }
 }
 
-/// The correlation that is largest over lags: one walk a lag, the columns' panels shifted.
-pub(crate) struct Lagged<'a> {
+/// The correlation that is largest over lags: one walk per lag, the columns' panels shifted.
+pub(crate) struct LaggedCorrelation<'a> {
     pub(crate) signal: &'a Signal<'a>,
     pub(crate) rows: &'a Panels,
-    /// From −lags to lags.
+    /// Panels shifted by −lags to lags.
     pub(crate) shifted: &'a [Panels],
     pub(crate) rules: Rules,
     pub(crate) sign: Sign,
 }
 
-impl Lagged<'_> {
+impl LaggedCorrelation<'_> {
     fn lags(&self) -> usize {
         self.shifted.len() / 2
     }
 }
 
-impl Scan for Lagged<'_> {
+impl Scan for LaggedCorrelation<'_> {
     fn tiling(&self) -> Tiling {
         self.rows.tiling()
     }
 
-    fn tile(
-        &self,
-        i: usize,
-        j: usize,
-        least: &[f64],
-        room: &mut Room,
-        found: &mut dyn FnMut(PairEstimate),
-    ) {
+    fn tile(&self, tile: Tile, least: &[f64], room: &mut Room, emit: Emit<'_>) {
         /// Best so far, the next best, the best one's lag.
         #[derive(Clone, Copy)]
         struct Best {
@@ -281,7 +212,7 @@ impl Scan for Lagged<'_> {
             open: bool,
         }
         let tiling = self.tiling();
-        let pairs = tiling.height * tiling.width;
+        let pairs = tiling.pairs();
         let none = Best {
             value: 0.0,
             size: f32::NEG_INFINITY,
@@ -291,11 +222,10 @@ impl Scan for Lagged<'_> {
         };
         let mut best = vec![none; tiling.windows * pairs];
         for (at, columns) in self.shifted.iter().enumerate() {
-            tile_sums(self.rows, columns, self.signal, (i, j), room);
+            tile_sums(self.rows, columns, self.signal, tile, room);
             let lag = at as i16 - self.lags() as i16;
-            for q in 0..tiling.windows {
-                let sums = &room.sums[q * pairs..][..pairs];
-                each_pair(&tiling, i, j, |place, a, b| {
+            for (q, sums) in tiling.by_window(&room.sums) {
+                each_pair(&tiling, tile, |place, a, b| {
                     let (a, b) = (self.rows.scale(q, a), columns.scale(q, b));
                     let best = &mut best[q * pairs + place];
                     if a == 0.0 || b == 0.0 {
@@ -317,7 +247,7 @@ impl Scan for Lagged<'_> {
                 });
             }
             for &(q, node) in self.rows.extreme.iter().chain(&columns.extreme) {
-                each_pair(&tiling, i, j, |place, a, b| {
+                each_pair(&tiling, tile, |place, a, b| {
                     if a == node as usize || b == node as usize {
                         best[q as usize * pairs + place].open = true;
                     }
@@ -325,7 +255,7 @@ impl Scan for Lagged<'_> {
             }
         }
         for q in 0..tiling.windows {
-            each_pair(&tiling, i, j, |place, a, b| {
+            each_pair(&tiling, tile, |place, a, b| {
                 let best = best[q * pairs + place];
                 let value = f64::from(best.value).clamp(-1.0, 1.0);
                 let margin = self.rules.margin();
@@ -338,13 +268,10 @@ impl Scan for Lagged<'_> {
                     } else {
                         margin
                     };
-                    found(PairEstimate {
-                        q,
-                        i: a as u32,
-                        j: b as u32,
-                        value,
-                        bound,
+                    let pair = PairEstimate::new(q, (a, b), value, bound);
+                    emit(PairEstimate {
                         lag: best.lag,
+                        ..pair
                     });
                 }
             });
@@ -358,14 +285,11 @@ impl Scan for Lagged<'_> {
     fn exact(&self, q: usize, i: u32, j: u32, room: &mut Room) -> Option<(f64, i16)> {
         let (w, lags) = (self.rows.chunk.window.length, self.lags());
         let from = self.rows.chunk.start_of(q) - lags;
-        room.x.resize(w + 2 * lags, 0.0);
-        room.y.resize(w + 2 * lags, 0.0);
-        self.signal.column(i as usize, from, &mut room.x);
-        self.signal.column(j as usize, from, &mut room.y);
+        room.read_pair(self.signal, (i, j), from, w + 2 * lags);
         oracle::lagged(&room.x, &room.y, (lags, w), lags, |r| self.sign.size(r))
     }
 
-    fn lagged(&self) -> bool {
+    fn has_lags(&self) -> bool {
         true
     }
 }
@@ -373,7 +297,6 @@ impl Scan for Lagged<'_> {
 /// Sizes of all defined pairs in all windows, in `bins` equal parts of 0 to 1.
 pub(crate) fn histogram(signal: &Signal<'_>, panels: &Panels, sign: Sign, bins: usize) -> Vec<u64> {
     let tiling = panels.tiling();
-    let pairs = tiling.height * tiling.width;
     let of = |size: f64| ((size * bins as f64) as usize).min(bins - 1);
     let mut counts = (units(&tiling).into_par_iter())
         .fold(
@@ -382,13 +305,8 @@ pub(crate) fn histogram(signal: &Signal<'_>, panels: &Panels, sign: Sign, bins: 
                 for j in unit.columns.0..unit.columns.1 {
                     for i in (unit.rows.0..unit.rows.1).filter(|i| above_diagonal(&tiling, *i, j)) {
                         tile_sums(panels, panels, signal, (i, j), &mut room);
-                        for (q, sums) in room
-                            .sums
-                            .chunks_exact(pairs)
-                            .take(tiling.windows)
-                            .enumerate()
-                        {
-                            each_pair(&tiling, i, j, |place, a, b| {
+                        for (q, sums) in tiling.by_window(&room.sums) {
+                            each_pair(&tiling, (i, j), |place, a, b| {
                                 let (a, b) = (panels.scale(q, a), panels.scale(q, b));
                                 let size = sign.size(f64::from(sums[place] * a * b));
                                 if a > 0.0 && b > 0.0 && size >= 0.0 {
@@ -418,7 +336,7 @@ pub(crate) fn histogram(signal: &Signal<'_>, panels: &Panels, sign: Sign, bins: 
             if a == b || both {
                 continue;
             }
-            if let Some(r) = engine::exact(signal, panels, q as usize, i, j, &mut x, &mut y)
+            if let Some(r) = engine::exact(signal, panels, (q as usize, i, j), &mut x, &mut y)
                 && sign.size(r) >= 0.0
             {
                 counts[of(sign.size(r))] += 1;

@@ -1,4 +1,4 @@
-//! What the kernel multiplies: for one chunk of windows, blocks of nodes as step-major panels.
+//! The factors of the kernel: for one chunk of windows, blocks of nodes as step-major panels.
 //!
 //! With u = x − x̄(k), x̄ the mean of window k, the sums of products of the next window are
 //!
@@ -10,8 +10,8 @@
 //!
 //! C(k+1) = C(k) + Σ_{e<s} p_e p_eᵀ − Σ_{e<s} q_e q_eᵀ :
 //!
-//! 2s multiply-adds a pair and window, means included, with no difference of large numbers. A panel
-//! holds W centred samples of the first window and then 2s vectors a window (−q in row panels, so that
+//! 2s multiply-adds per pair and window, means included, with no difference of large numbers. A panel
+//! holds W centred samples of the first window and then 2s vectors per window (−q in row panels, so that
 //! every step is a multiply-add); where 2s ≥ W, W centred samples for every window. Means and sums of
 //! squares are f64; f32 comes last.
 //!
@@ -24,9 +24,9 @@ use rayon::prelude::*;
 
 use crate::block::{BLOCK, BlockOut, PanelOptions, SampleTransform, direct};
 use crate::moments::{Scratch, moments, read};
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 use crate::signal::Signal;
-use crate::step::{scaled, scales, write};
+use crate::step::{round_scaled, scales, write};
 use crate::tile::{Arch, GROUP};
 use crate::tiling::Tiling;
 use crate::window::Chunk;
@@ -63,12 +63,12 @@ pub(crate) struct Panels {
     means: Vec<f64>,
     squares: Vec<f64>,
     /// (window, node, why), by node.
-    pub(crate) undefined: Vec<(u32, u32, Undefined)>,
+    pub(crate) undefined: Vec<(u32, u32, UndefinedReason)>,
     /// (window, node) that f32 cannot hold, by node.
     pub(crate) extreme: Vec<(u32, u32)>,
 }
 
-/// What a pair's value must reach in each window of a chunk, padded to whole groups.
+/// Least values of a pair in each window of a chunk, padded to whole groups.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     least: Vec<f32>,
@@ -77,7 +77,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// What does not reach `clear` is doubtful, though it reaches `least`.
+    /// Values that reach `least` but not `clear` are doubtful.
     pub(crate) fn new(
         arch: Arch,
         least: impl Iterator<Item = f32>,
@@ -127,7 +127,14 @@ pub(crate) fn chunk_windows(length: usize, step: usize) -> usize {
 /// Steps of a panel.
 fn steps(chunk: &Chunk, of: SampleTransform) -> (usize, usize) {
     let (w, s) = (chunk.window.length, chunk.window.step);
-    (w, if of.anew() || direct(chunk) { w } else { 2 * s })
+    (
+        w,
+        if of.starts_from_zero() || direct(chunk) {
+            w
+        } else {
+            2 * s
+        },
+    )
 }
 
 /// Bytes of the panels of `chunk`.
@@ -179,10 +186,10 @@ impl<'a> BlockOut<'a> {
     }
 }
 
-/// What is left of a block besides its panels.
+/// Results of preparing a block, besides its panels.
 #[derive(Default)]
 struct Exceptions {
-    undefined: Vec<(u32, u32, Undefined)>,
+    undefined: Vec<(u32, u32, UndefinedReason)>,
     extreme: Vec<(u32, u32)>,
     means: Vec<f64>,
     squares: Vec<f64>,
@@ -207,7 +214,7 @@ impl Panels {
             steps,
             first,
             further,
-            direct: making.of.anew() || direct(&chunk),
+            direct: making.of.starts_from_zero() || direct(&chunk),
             rows: vec![0.0; padded * steps],
             columns: vec![0.0; padded * steps],
             scales: vec![0.0; padded * windows.next_multiple_of(GROUP)],
@@ -298,7 +305,7 @@ impl Panels {
         self.chunk.windows.next_multiple_of(GROUP)
     }
 
-    /// What makes correlations of a node's sums in window q; 0 where it is undefined (or too large or small).
+    /// The factor that turns a node's sums in window q into correlations; 0 if undefined, or too large or small.
     pub(crate) fn scale(&self, q: usize, node: usize) -> f32 {
         self.scales[node * self.stride() + q]
     }
@@ -333,9 +340,24 @@ impl Panels {
         }
     }
 
+    /// Writes [`Panels::rebuild`] into `buffer` for the kernel, which reads it until the next call.
+    pub(crate) fn rebuilder<'a>(
+        &'a self,
+        others: &'a Self,
+        signal: &'a Signal<'_>,
+        (i, j): (usize, usize),
+        buffer: &'a mut Vec<f32>,
+    ) -> impl FnMut(usize) -> (*const f32, *const f32) {
+        move |q| {
+            self.rebuild(others, signal, (i, j, q), buffer);
+            let (rows, columns) = buffer.split_at(self.first * self.arch.rows());
+            (rows.as_ptr(), columns.as_ptr())
+        }
+    }
+
     /// Centred and scaled samples of window `q` of tile (row block, column block) into `out`: rows,
     /// then columns (those of `others`, which may lie later).
-    pub(crate) fn rebuild(
+    fn rebuild(
         &self,
         others: &Self,
         signal: &Signal<'_>,
@@ -347,11 +369,11 @@ impl Panels {
         out.clear();
         out.resize(w * (rows + columns), 0.0);
         let (left, right) = out.split_at_mut(w * rows);
-        self.centred(signal, q, i * rows, rows, self.negative, left);
-        others.centred(signal, q, j * columns, columns, false, right);
+        self.write_centred(signal, q, i * rows, rows, self.negative, left);
+        others.write_centred(signal, q, j * columns, columns, false, right);
     }
 
-    fn centred(
+    fn write_centred(
         &self,
         signal: &Signal<'_>,
         q: usize,
@@ -380,7 +402,7 @@ impl Panels {
                 self.scale[node]
             };
             for (step, value) in samples.iter().enumerate() {
-                out[step * width + c] = scaled(value - mean, scale);
+                out[step * width + c] = round_scaled(value - mean, scale);
             }
         }
     }

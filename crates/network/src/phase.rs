@@ -1,12 +1,12 @@
-//! Phase locking: sums of e^{i(φx−φy)} as real tiles. A node's e^{iφ} takes two steps a sample (cosine,
+//! Phase locking: sums of e^{i(φx−φy)} as real tiles. A node's e^{iφ} takes two steps per sample (cosine,
 //! sine) and, down a tile, two rows: one gathers the real part, the other the imaginary one. Means play
 //! no part, so a sample that leaves is simply subtracted.
 
 use rayon::prelude::*;
 
 use crate::block::{BLOCK, direct};
-use crate::oracle::{self, Undefined};
-use crate::scan::{PairEstimate, Room, Scan};
+use crate::oracle::{self, UndefinedReason};
+use crate::scan::{Emit, PairEstimate, Room, Scan, Tile};
 use crate::signal::Signal;
 use crate::spec::Measure;
 use crate::tile::{self, Arch, Walk};
@@ -27,8 +27,33 @@ pub(crate) struct Phases<'a> {
     columns: Vec<f32>,
     /// (window, node)
     defined: Vec<bool>,
-    pub(crate) undefined: Vec<(u32, u32, Undefined)>,
+    pub(crate) undefined: Vec<(u32, u32, UndefinedReason)>,
     anchors: Vec<u8>,
+}
+
+/// (cos, sin) of the phases of a block's nodes at each instant; (instant, node) of those not finite go to `bad`.
+fn phase_vectors(
+    signal: &Signal<'_>,
+    chunk: &Chunk,
+    first: usize,
+    used: usize,
+    bad: &mut Vec<(u32, u32)>,
+) -> Vec<[(f32, f32); BLOCK]> {
+    let mut samples = [0.0; BLOCK];
+    let at = (0..chunk.samples()).map(|t| {
+        signal.read(chunk.start + t, first, &mut samples[..used]);
+        let mut units = [(0.0, 0.0); BLOCK];
+        for (c, unit) in units.iter_mut().enumerate().take(used) {
+            if samples[c].is_finite() {
+                let (sin, cos) = samples[c].sin_cos();
+                *unit = (cos as f32, sin as f32);
+            } else {
+                bad.push((t as u32, (first + c) as u32));
+            }
+        }
+        units
+    });
+    at.collect()
 }
 
 impl<'a> Phases<'a> {
@@ -53,23 +78,8 @@ impl<'a> Phases<'a> {
             .enumerate()
             .map(|(block, (rows, columns))| {
                 let used = BLOCK.min(nodes - block * BLOCK);
-                let mut samples = [0.0; BLOCK];
                 let mut bad = Vec::new();
-                let units: Vec<[(f32, f32); BLOCK]> = (0..chunk.samples())
-                    .map(|t| {
-                        signal.read(chunk.start + t, block * BLOCK, &mut samples[..used]);
-                        let mut units = [(0.0, 0.0); BLOCK];
-                        for (c, unit) in units.iter_mut().enumerate().take(used) {
-                            if samples[c].is_finite() {
-                                let (sin, cos) = samples[c].sin_cos();
-                                *unit = (cos as f32, sin as f32);
-                            } else {
-                                bad.push((t as u32, (block * BLOCK + c) as u32));
-                            }
-                        }
-                        units
-                    })
-                    .collect();
+                let units = phase_vectors(signal, &chunk, block * BLOCK, used, &mut bad);
                 let mut put = |step: usize, t: usize, sign: f32| {
                     for (c, (cos, sin)) in units[t].iter().enumerate() {
                         let column = (c / width * steps + step) * width + c % width;
@@ -108,9 +118,8 @@ impl<'a> Phases<'a> {
         let undefined = (0..nodes)
             .flat_map(|node| (0..windows).map(move |q| (q, node)))
             .filter(|(q, node)| !defined[q * nodes + node])
-            .map(|(q, node)| (q as u32, node as u32, Undefined::NonFinite))
+            .map(|(q, node)| (q as u32, node as u32, UndefinedReason::NonFinite))
             .collect();
-        let anchors = vec![0; windows];
         Self {
             signal,
             chunk,
@@ -124,7 +133,7 @@ impl<'a> Phases<'a> {
             columns,
             defined,
             undefined,
-            anchors,
+            anchors: vec![0; windows],
         }
     }
 
@@ -164,14 +173,7 @@ impl Scan for Phases<'_> {
         }
     }
 
-    fn tile(
-        &self,
-        i: usize,
-        j: usize,
-        least: &[f64],
-        room: &mut Room,
-        found: &mut dyn FnMut(PairEstimate),
-    ) {
+    fn tile(&self, (i, j): Tile, least: &[f64], room: &mut Room, emit: Emit<'_>) {
         let tiling = self.tiling();
         let (height, width, nodes) = (tiling.height, tiling.width, tiling.nodes);
         let walk = Walk {
@@ -213,14 +215,7 @@ impl Scan for Phases<'_> {
                     );
                     let (value, bound) = self.value(re, im);
                     if value + bound >= least[q] {
-                        found(PairEstimate {
-                            q,
-                            i: a as u32,
-                            j: b as u32,
-                            value,
-                            bound,
-                            lag: 0,
-                        });
+                        emit(PairEstimate::new(q, (a, b), value, bound));
                     }
                 }
             }
@@ -232,11 +227,8 @@ impl Scan for Phases<'_> {
     }
 
     fn exact(&self, q: usize, i: u32, j: u32, room: &mut Room) -> Option<(f64, i16)> {
-        let (start, w) = (self.chunk.start_of(q), self.chunk.window.length);
-        room.x.resize(w, 0.0);
-        room.y.resize(w, 0.0);
-        self.signal.column(i as usize, start, &mut room.x);
-        self.signal.column(j as usize, start, &mut room.y);
+        let (start, length) = (self.chunk.start_of(q), self.chunk.window.length);
+        room.read_pair(self.signal, (i, j), start, length);
         let value = match self.measure {
             Measure::ImaginaryPhaseLocking => oracle::imaginary_phase_locking(&room.x, &room.y),
             Measure::PhaseConsistency => oracle::phase_consistency(&room.x, &room.y),

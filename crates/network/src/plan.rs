@@ -29,7 +29,7 @@ fn chunk_windows(spec: &NetworkSpec, nodes: usize) -> usize {
         Measure::Partial => 4 * rayon::current_num_threads(),
         _ => panel::chunk_windows(w, s),
     };
-    // Lists that are kept until a chunk is done: 2 × 48 bytes a pair kept, up to a GiB.
+    // Lists that are kept until a chunk is done: 2 × 48 bytes per pair kept, up to a GiB.
     let lists = match spec.threshold {
         Threshold::TopPerNode(count) => {
             nodes.saturating_mul(count.saturating_mul(2).saturating_add(64))
@@ -40,7 +40,7 @@ fn chunk_windows(spec: &NetworkSpec, nodes: usize) -> usize {
     windows.min(((1 << 30) / 48 / lists.max(1)).max(1))
 }
 
-/// What a plan will take, before anything is computed.
+/// The cost of a plan, before anything is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Number of windows.
@@ -214,7 +214,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Where it runs, or has run: after a run also what the device fell short of, if it did.
+    /// The place of the run; after a run also the memory that the device lacked, if it did.
     pub fn ran(&self) -> Ran {
         self.placement.ran("walk")
     }
@@ -233,7 +233,7 @@ impl Plan {
         self.arch
     }
 
-    /// What was asked for.
+    /// The specification.
     pub fn spec(&self) -> &NetworkSpec {
         &self.spec
     }
@@ -242,7 +242,7 @@ impl Plan {
         self.grid.chunks(self.chunk_windows)
     }
 
-    /// What it will take.
+    /// Time and memory of a run.
     pub fn estimate(&self) -> Estimate {
         let nodes = self.nodes as u64;
         let pairs = nodes * nodes.saturating_sub(1) / 2;
@@ -268,11 +268,11 @@ impl Plan {
         }
     }
 
-    /// Steps a pair: one window from zero, then the steps of the others; two steps and the filter are what the rate
+    /// Steps per pair: one window from zero, then the steps of the others; two steps and the filter are what the rate
     /// was measured with.
     pub(crate) fn steps_of(&self, chunk: &Chunk) -> f64 {
         let (w, s) = (self.spec.window.length as f64, self.spec.window.step as f64);
-        let further = if direct(chunk) || self.panel_options().of.anew() {
+        let further = if direct(chunk) || self.panel_options().of.starts_from_zero() {
             w
         } else {
             2.0 * s
@@ -280,7 +280,7 @@ impl Plan {
         w + (chunk.windows - 1) as f64 * further + chunk.windows as f64
     }
 
-    /// Pairs and windows a second, two steps each.
+    /// Pairs times windows per second, of two steps each.
     fn rate(&self, threads: usize) -> f64 {
         /// Of a multiprocessor: a sketch of the walk reached 5.5e12 on the 132 of an H200.
         const MULTIPROCESSOR: f64 = 4e10;
@@ -320,7 +320,7 @@ impl Plan {
         }
     }
 
-    /// Where it runs: `cpu` and the kind of registers, or `cuda:N`, or `cuda:all`.
+    /// The place of the run: `cpu` and the kind of registers, or `cuda:N`, or `cuda:all`.
     pub fn device(&self) -> String {
         if self.placement.is_cpu() {
             return format!("cpu {}", self.arch.name());

@@ -39,7 +39,7 @@ impl Plan {
     /// Computes the whole network in memory: 12 bytes per edge.
     ///
     /// # Errors
-    /// As for [`Plan::stream`].
+    /// The errors of [`Plan::stream`].
     pub fn run(&self, signal: &Signal<'_>, progress: &dyn Progress) -> Result<Network> {
         let mut network = Network::empty(self.meta(signal));
         let all = self.grid.chunks(usize::MAX);
@@ -216,7 +216,7 @@ impl Plan {
         Ok(())
     }
 
-    /// How many pairs and windows have a size (magnitude, or value of the sign asked for) in each of
+    /// Numbers of pairs and windows whose size (magnitude, or value of the requested sign) lies in each of
     /// `bins` equal parts of 0 to 1; sizes below 0 are left out. Pearson and Spearman correlations only.
     ///
     /// # Errors

@@ -11,7 +11,8 @@ use betz_base::{Error, ErrorKind, Progress, Result};
 use rayon::prelude::*;
 
 use crate::engine::{ChunkEdges, Counts, too_many};
-use crate::oracle::{TIE, Undefined, reaches};
+use crate::oracle::{TIE, UndefinedReason, reaches};
+use crate::signal::Signal;
 use crate::spec::{Measure, NetworkSpec, Threshold};
 use crate::tile::Hits;
 use crate::tiling::{Tiling, above_diagonal, units};
@@ -23,12 +24,31 @@ pub(crate) struct PairEstimate {
     pub(crate) i: u32,
     pub(crate) j: u32,
     pub(crate) value: f64,
-    /// Of the error of `value`; infinite when it is to be computed in f64.
+    /// Bound of the error of `value`; infinite if it is to be computed in f64.
     pub(crate) bound: f64,
     pub(crate) lag: i16,
 }
 
-/// A worker's room.
+impl PairEstimate {
+    pub(crate) fn new(q: usize, (i, j): (usize, usize), value: f64, bound: f64) -> Self {
+        Self {
+            q,
+            i: i as u32,
+            j: j as u32,
+            value,
+            bound,
+            lag: 0,
+        }
+    }
+}
+
+/// Row block and column block of a tile.
+pub(crate) type Tile = (usize, usize);
+
+/// Receives the pairs of a tile.
+pub(crate) type Emit<'a> = &'a mut dyn FnMut(PairEstimate);
+
+/// A worker's buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     pub(crate) hits: Hits,
@@ -38,28 +58,37 @@ pub(crate) struct Room {
     pub(crate) y: Vec<f64>,
 }
 
+impl Room {
+    /// Reads `length` samples from `start` of the nodes i and j into `x` and `y`.
+    pub(crate) fn read_pair(
+        &mut self,
+        signal: &Signal<'_>,
+        (i, j): (u32, u32),
+        start: usize,
+        length: usize,
+    ) {
+        for (node, samples) in [(i, &mut self.x), (j, &mut self.y)] {
+            samples.resize(length, 0.0);
+            signal.column(node as usize, start, samples);
+        }
+    }
+}
+
 /// A measure over one chunk of windows.
 pub(crate) trait Scan: Sync {
     fn tiling(&self) -> Tiling;
 
-    /// Hands out every pair of tile (i, j) whose size in window q may reach `least[q]`.
-    fn tile(
-        &self,
-        i: usize,
-        j: usize,
-        least: &[f64],
-        room: &mut Room,
-        found: &mut dyn FnMut(PairEstimate),
-    );
+    /// Hands out every pair of a tile whose size in window q may reach `least[q]`.
+    fn tile(&self, tile: Tile, least: &[f64], room: &mut Room, emit: Emit<'_>);
 
-    /// What is compared with the threshold.
+    /// The size of a value, which is compared with the threshold.
     fn size(&self, value: f64) -> f64;
 
     /// Value and lag in f64.
     fn exact(&self, q: usize, i: u32, j: u32, room: &mut Room) -> Option<(f64, i16)>;
 
     /// True when edges have lags.
-    fn lagged(&self) -> bool {
+    fn has_lags(&self) -> bool {
         false
     }
 
@@ -184,7 +213,7 @@ impl Strongest {
             self.list = (self.list.iter())
                 .filter_map(|c| if open(c) { exact(c) } else { Some(*c) })
                 .collect();
-            // What is decided in f64 may lie beside what was clear: those are beyond reach of each other.
+            // Pairs decided in f64 and clear pairs sort together: their order was never in doubt.
             self.list
                 .sort_by(|a, b| b.size.total_cmp(&a.size).then((a.i, a.j).cmp(&(b.i, b.j))));
             self.list.truncate(count);
@@ -193,7 +222,7 @@ impl Strongest {
     }
 }
 
-fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A thread that panicked is a bug that rayon passes on; what it held is not used again.
     of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -331,7 +360,7 @@ impl Selection<'_> {
         let rows = i * height..((i + 1) * height).min(nodes);
         let columns = j * width..((j + 1) * width).min(nodes);
         (self.windows.iter())
-            .map(|lists| locked(lists).bar(rows.clone(), columns.clone()))
+            .map(|lists| lock(lists).bar(rows.clone(), columns.clone()))
             .collect()
     }
 
@@ -369,7 +398,7 @@ impl Selection<'_> {
                 self.stop.store(true, Ordering::Relaxed);
             }
         }
-        let mut lists = locked(&self.windows[q]);
+        let mut lists = lock(&self.windows[q]);
         sure.into_iter().for_each(|c| lists.push(c));
     }
 
@@ -385,7 +414,7 @@ impl Selection<'_> {
                     }
                     batch.clear();
                     let least = self.least(i, j);
-                    (self.scan).tile(i, j, &least, room, &mut |pair| {
+                    (self.scan).tile((i, j), &least, room, &mut |pair| {
                         let candidate = Candidate {
                             i: pair.i,
                             j: pair.j,
@@ -443,7 +472,7 @@ impl Selection<'_> {
             rechecked: self.rechecked.load(Ordering::Relaxed),
             ..Counts::default()
         };
-        gather(lists, self.scan.lagged(), self.most, counts)
+        gather(lists, self.scan.has_lags(), self.most, counts)
     }
 }
 
@@ -481,7 +510,7 @@ fn gather(
 }
 
 /// All pairs of a window with their exact values, and the nodes that are undefined in it.
-pub(crate) type ExactWindow = (Vec<(u32, u32, f64)>, Vec<(u32, Undefined)>);
+pub(crate) type ExactWindow = (Vec<(u32, u32, f64)>, Vec<(u32, UndefinedReason)>);
 
 /// Keeps pairs of values that are exact as they are: one list of (i, j, value) per window.
 pub(crate) fn keep_exact(

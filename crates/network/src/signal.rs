@@ -1,4 +1,4 @@
-//! What a network is made from: samples of many nodes at common instants.
+//! The input of a network: samples of many nodes at common instants.
 
 use std::ops::Range;
 

@@ -1,11 +1,10 @@
-//! What network to make: measure, window, threshold, sign.
+//! Specification of a network: measure, window, threshold, sign.
 
 use betz_base::{Error, Result};
 
 use crate::window::Window;
 
-/// How alike two nodes are over a window. Formulas in [`crate::oracle`], which computes each of them
-/// as plainly as can be.
+/// Measure of the similarity of two nodes over a window. [`crate::oracle`] has the formulas as plain loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Measure {
@@ -123,7 +122,7 @@ impl Measure {
 /// Which of the values count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Sign {
-    /// By magnitude.
+    /// All values, by magnitude.
     #[default]
     Both,
     /// Positive ones only.
@@ -133,7 +132,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// What is compared with the threshold.
+    /// The size of a value, which is compared with the threshold.
     #[inline]
     pub(crate) fn size(self, value: f64) -> f64 {
         match self {
@@ -160,7 +159,7 @@ impl Sign {
     }
 }
 
-/// How much the samples of a window count, by their place in it.
+/// Weights of the samples of a window, by their place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Taper {
@@ -223,7 +222,7 @@ pub enum Threshold {
     TopPerNode(usize),
 }
 
-/// What network to make.
+/// Specification of a network.
 ///
 /// ```
 /// use betz_network::{NetworkSpec, Sign, Threshold, Window};
@@ -234,9 +233,9 @@ pub enum Threshold {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NetworkSpec {
-    /// How alike two nodes are.
+    /// Measure of similarity.
     pub measure: Measure,
-    /// Over which samples.
+    /// The samples of a window.
     pub window: Window,
     /// From which value on there is an edge. [`NetworkSpec::new`] sets an absolute 0.7.
     pub threshold: Threshold,
@@ -246,7 +245,7 @@ pub struct NetworkSpec {
     pub strict: bool,
     /// More edges than this, over all windows, are an error. 10⁹ unless set.
     pub max_edges: u64,
-    /// How much the samples of a window count (Pearson, and the information made of it).
+    /// Weights of the samples of a window (Pearson, and the information made of it).
     pub taper: Taper,
 }
 

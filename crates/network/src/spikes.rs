@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::chunk::ChunkResult;
 use crate::network::{Meta, Network, Windows};
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 use crate::scan::{self, ExactWindow};
 use crate::spec::{Measure, NetworkSpec};
 use crate::window::WindowGrid;
@@ -261,12 +261,14 @@ impl SpikeTrains {
                     }
                 };
                 let value = 0.5
-                    * (half(near(x, y, reach), x.len(), shares[b])
-                        + half(near(y, x, reach), y.len(), shares[a]));
+                    * (half(count_near(x, y, reach), x.len(), shares[b])
+                        + half(count_near(y, x, reach), y.len(), shares[a]));
                 pairs.push((*i, *j, value));
             }
         }
-        let silent = silent.into_iter().map(|node| (node, Undefined::Constant));
+        let silent = silent
+            .into_iter()
+            .map(|node| (node, UndefinedReason::Constant));
         (pairs, silent.collect())
     }
 }
@@ -287,8 +289,8 @@ fn share_covered(spikes: &[u64], (from, to): (u64, u64), reach: u64) -> f64 {
     covered as f64 / (to - from) as f64
 }
 
-/// How many of the sorted `of` have one of the sorted `others` within `reach`.
-fn near(of: &[u64], others: &[u64], reach: u64) -> usize {
+/// Number of the sorted spikes `of` that have one of the sorted `others` within `reach`.
+fn count_near(of: &[u64], others: &[u64], reach: u64) -> usize {
     let mut at = 0;
     let mut count = 0;
     for spike in of {
@@ -366,10 +368,7 @@ mod tests {
     fn tiling_crosses_no_gap() {
         let (times, of) = random(5, 300, 500, 3);
         let trains = SpikeTrains::new(&times, &of, 5, 500).unwrap();
-        let window = Window {
-            length: 100,
-            step: 40,
-        };
+        let window = Window::new(100, 40);
         let sttc = |reach| NetworkSpec::new(Measure::SpikeTiling { reach }, window);
         let spec = sttc(4).threshold(Threshold::Absolute(0.0));
         let all = trains.tiling_network(&spec, &whole(&trains), &()).unwrap();
@@ -404,10 +403,7 @@ mod tests {
         for (spikes, reach) in [(40, 3), (400, 3), (400, 0), (60, 1000), (6, 5)] {
             let (times, of) = random(6, spikes, 500, spikes as u64);
             let trains = SpikeTrains::new(&times, &of, 6, 500).unwrap();
-            let window = Window {
-                length: 120,
-                step: 60,
-            };
+            let window = Window::new(120, 60);
             let measure = Measure::SpikeTiling {
                 reach: reach as usize,
             };
@@ -454,7 +450,7 @@ mod tests {
         assert!(SpikeTrains::new(&[21], &[0], 1, 21).is_err());
         assert!(SpikeTrains::new(&[1], &[1], 1, 21).is_err());
         assert!(SpikeTrains::new(&[1], &[], 1, 21).is_err());
-        let spec = NetworkSpec::pearson(Window { length: 2, step: 1 });
+        let spec = NetworkSpec::pearson(Window::new(2, 1));
         let counts = trains.counts(5).unwrap();
         let signal = Signal::new(&counts, 3).unwrap();
         let network = Plan::new(&spec, &signal).unwrap().run(&signal, &());
@@ -470,10 +466,7 @@ mod tests {
     fn sizes_that_cannot_be_are_refused() {
         let trains = SpikeTrains::new(&[], &[], 2, u64::MAX).unwrap();
         assert!(trains.counts(1).is_err());
-        let window = Window {
-            length: 10,
-            step: 1,
-        };
+        let window = Window::new(10, 1);
         let measure = Measure::SpikeTiling { reach: 1 };
         let spec = NetworkSpec::new(measure, window).sign(Sign::Positive);
         let none = SpikeTrains::new(&[], &[], 3, 50).unwrap();

@@ -13,7 +13,7 @@ const EXTREME: f64 = 1e24;
 const LARGEST: f64 = 1e14;
 
 #[inline(always)]
-pub(crate) fn scaled(centred: f64, scale: f64) -> f32 {
+pub(crate) fn round_scaled(centred: f64, scale: f64) -> f32 {
     // Not `clamp`, which would let NaN through (means overflow where samples are near f64's largest).
     (centred * scale).max(-LARGEST).min(LARGEST) as f32
 }
@@ -40,8 +40,85 @@ pub(crate) fn put_scales(arch: Arch, q: usize, inverse: &[f32; BLOCK], out: &mut
     }
 }
 
-/// The scale of each node (1/√ of a middling sum of squares: one largest row scale then bounds a whole
-/// block well), the scales of its windows, the flags.
+/// The scale of each node: 1/√ of a middling sum of squares, so that one largest row scale bounds a whole block well.
+fn node_scales(scratch: &Scratch, windows: usize, used: usize, scales: &mut [f64]) {
+    let stride = (windows / 15).max(1);
+    let mut some = Vec::with_capacity(windows / stride + 1);
+    for (c, scale) in scales.iter_mut().enumerate().take(used) {
+        some.clear();
+        some.extend(
+            (0..windows)
+                .step_by(stride)
+                .map(|q| scratch.squares[q * BLOCK + c])
+                .filter(|v| *v > 0.0),
+        );
+        if some.is_empty() {
+            // UndefinedReason wherever it was looked at: any defined window will do.
+            some.extend(
+                (0..windows)
+                    .map(|q| scratch.squares[q * BLOCK + c])
+                    .find(|v| *v > 0.0),
+            );
+        }
+        some.sort_unstable_by(f64::total_cmp);
+        *scale = some.get(some.len() / 2).map_or(1.0, |v| 1.0 / v.sqrt());
+    }
+}
+
+/// The largest sums of squares of each node since its block was last flagged.
+struct PeakHistory {
+    peaks: Row,
+    /// Nodes with a sum that is too large for f32.
+    spoilt: [bool; BLOCK],
+    /// Window of the last flag of each block.
+    begun: [usize; BLOCK],
+}
+
+impl Default for PeakHistory {
+    fn default() -> Self {
+        Self {
+            peaks: [0.0; BLOCK],
+            spoilt: [false; BLOCK],
+            begun: [0; BLOCK],
+        }
+    }
+}
+
+impl PeakHistory {
+    /// Flags the blocks of `width` nodes of which one has fallen too far in window q.
+    #[inline(always)]
+    fn flag(
+        &mut self,
+        q: usize,
+        width: usize,
+        (sums, inverse, too_large): (&Row, &[f32; BLOCK], &[bool; BLOCK]),
+        falls: &[f64],
+        flags: &mut [u8],
+    ) {
+        for (b, from) in (0..BLOCK).step_by(width).enumerate() {
+            let mut fell = false;
+            let fall = falls[q - self.begun[b]];
+            for c in from..from + width {
+                let size = sums[c].abs();
+                self.peaks[c] = self.peaks[c].max(size);
+                fell |= inverse[c] > 0.0 && (self.peaks[c] > fall * size || self.spoilt[c]);
+                self.spoilt[c] |= too_large[c];
+            }
+            if fell {
+                // The first window is summed from zero anyway.
+                flags[b * falls.len() + q] = u8::from(q > 0);
+                self.begun[b] = q;
+                for c in from..from + width {
+                    self.peaks[c] = sums[c].abs();
+                    self.spoilt[c] = too_large[c];
+                }
+            }
+        }
+    }
+}
+
+/// Writes the scale of each node, the scales of its windows, and the flags; returns the (window, node)s that f32 cannot
+/// hold.
 #[inline(always)]
 pub(crate) fn scales(
     chunk: &Chunk,
@@ -54,36 +131,14 @@ pub(crate) fn scales(
     let PanelOptions { arch, rules, .. } = making;
     let windows = chunk.windows;
     let (rows, columns) = (arch.rows(), arch.columns());
-    let stride = (windows / 15).max(1);
-    let mut some = Vec::with_capacity(windows / stride + 1);
-    for (c, scale) in out.scale.iter_mut().enumerate().take(used) {
-        some.clear();
-        some.extend(
-            (0..windows)
-                .step_by(stride)
-                .map(|q| scratch.squares[q * BLOCK + c])
-                .filter(|v| *v > 0.0),
-        );
-        if some.is_empty() {
-            // Undefined wherever it was looked at: any defined window will do.
-            some.extend(
-                (0..windows)
-                    .map(|q| scratch.squares[q * BLOCK + c])
-                    .find(|v| *v > 0.0),
-            );
-        }
-        some.sort_unstable_by(f64::total_cmp);
-        *scale = some.get(some.len() / 2).map_or(1.0, |v| 1.0 / v.sqrt());
-    }
+    node_scales(scratch, windows, used, out.scale);
     let mut extreme = Vec::new();
     let mut squared = [0.0; BLOCK];
     for c in 0..used {
         squared[c] = out.scale[c] * out.scale[c];
     }
-    // For each height and width of blocks its own history of peaks.
-    let mut peaks = [[0.0_f64; BLOCK]; 2];
-    let mut spoilt = [[false; BLOCK]; 2];
-    let mut begun = [[0; BLOCK]; 2];
+    // One for each height and width of blocks.
+    let mut histories = [PeakHistory::default(), PeakHistory::default()];
     let falls = falls(chunk);
     for q in 0..windows {
         let sums = row(&scratch.squares, q);
@@ -110,7 +165,7 @@ pub(crate) fn scales(
             }
         }
         put_scales(arch, q, &inverse, out);
-        if chunk.windows == 1 || direct(chunk) || making.of.anew() || !rules.anchors {
+        if chunk.windows == 1 || direct(chunk) || making.of.starts_from_zero() || !rules.anchors {
             continue;
         }
         let sides = [
@@ -118,34 +173,14 @@ pub(crate) fn scales(
             (columns, &mut *out.column_anchor),
         ];
         for (side, (width, flags)) in sides.into_iter().enumerate() {
-            let (peaks, spoilt) = (&mut peaks[side], &mut spoilt[side]);
-            let begun = &mut begun[side];
-            for (b, from) in (0..BLOCK).step_by(width).enumerate() {
-                let mut fell = false;
-                let fall = falls[q - begun[b]];
-                for c in from..from + width {
-                    let size = sums[c].abs();
-                    peaks[c] = peaks[c].max(size);
-                    fell |= inverse[c] > 0.0 && (peaks[c] > fall * size || spoilt[c]);
-                    spoilt[c] |= too_large[c];
-                }
-                if fell {
-                    // The first window is summed from zero anyway.
-                    flags[b * windows + q] = u8::from(q > 0);
-                    begun[b] = q;
-                    for c in from..from + width {
-                        peaks[c] = sums[c].abs();
-                        spoilt[c] = too_large[c];
-                    }
-                }
-            }
+            histories[side].flag(q, width, (sums, &inverse, &too_large), &falls, flags);
         }
     }
     extreme.sort_unstable_by_key(|&(q, node)| (node, q));
     extreme
 }
 
-/// Where the steps of a block go.
+/// Writer of the steps of a block.
 pub(crate) struct Steps<'a> {
     rows: &'a mut [f32],
     columns: &'a mut [f32],
@@ -196,7 +231,7 @@ impl<'a> Steps<'a> {
     pub(crate) fn put(&mut self, step: usize, values: &Row, scale: &Row, negative_rows: bool) {
         let mut rounded = [0.0_f32; BLOCK];
         for c in 0..BLOCK {
-            rounded[c] = scaled(values[c], scale[c]);
+            rounded[c] = round_scaled(values[c], scale[c]);
             self.squares[c] += rounded[c] * rounded[c];
         }
         for (b, values) in rounded.chunks_exact(self.width).enumerate() {
@@ -227,30 +262,35 @@ pub(crate) fn write(
     let scale = *row(out.scale, 0);
     let scale = &scale;
     let mut out = Steps::new(making, out);
-    let centred = |t: usize, mean: &Row| -> Row {
-        let x = row(&scratch.samples, t);
-        let mut u = [0.0; BLOCK];
-        for c in 0..BLOCK {
-            u[c] = x[c] - mean[c];
-        }
-        u
-    };
-    let anew = direct(chunk) || making.of.anew();
+    let anew = direct(chunk) || making.of.starts_from_zero();
     let summed = if anew { windows } else { 1 };
     for q in 0..summed {
         let mean = row(&scratch.mean, q);
         for e in 0..w {
-            let mut u = centred(q * s + e, mean);
+            let mut u = centre(scratch, q * s + e, mean);
             if let Some(root) = scratch.roots.get(e) {
                 u.iter_mut().for_each(|u| *u *= root);
             }
             out.put(q * w + e, &u, scale, false);
         }
     }
-    if anew {
-        return;
+    if !anew {
+        out.squares = [0.0; BLOCK];
+        slide(chunk, scratch, scale, &mut out);
     }
-    out.squares = [0.0; BLOCK];
+}
+
+/// The samples of instant `t`, less `mean`.
+#[inline(always)]
+fn centre(scratch: &Scratch, t: usize, mean: &Row) -> Row {
+    let x = row(&scratch.samples, t);
+    std::array::from_fn(|c| x[c] - mean[c])
+}
+
+/// The steps from each window to the next; see [`crate::panel`] for the formulas.
+#[inline(always)]
+fn slide(chunk: &Chunk, scratch: &Scratch, scale: &Row, out: &mut Steps<'_>) {
+    let (w, s, windows) = (chunk.window.length, chunk.window.step, chunk.windows);
     let g = s as f64 / w as f64;
     let root = (1.0 + g * g).sqrt();
     let (plus, minus) = (root - g, root + g);
@@ -272,7 +312,7 @@ pub(crate) fn write(
         let old = (q - 1) * s;
         let new = old + w;
         let base = w + (q - 1) * 2 * s;
-        let (first_new, first_old) = (centred(new, mean), centred(old, mean));
+        let (first_new, first_old) = (centre(scratch, new, mean), centre(scratch, old, mean));
         let (mut a, mut d) = (first_new, first_old);
         for e in 1..s {
             let (n, o) = (
@@ -285,7 +325,10 @@ pub(crate) fn write(
             }
         }
         for e in 1..s {
-            let (mut n, mut o) = (centred(new + e, mean), centred(old + e, mean));
+            let (mut n, mut o) = (
+                centre(scratch, new + e, mean),
+                centre(scratch, old + e, mean),
+            );
             for c in 0..BLOCK {
                 n[c] -= f * (a[c] * h - first_new[c]);
                 o[c] -= f * (d[c] * h - first_old[c]);

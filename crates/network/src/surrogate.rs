@@ -3,7 +3,7 @@
 
 use betz_base::progress::{Quiet, check};
 use betz_base::{Error, Progress, Result};
-use betz_fourier::Real;
+use betz_fourier::{ComplexToReal, Real, RealToComplex};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::signal::Signal;
 use crate::spec::{Measure, NetworkSpec, Threshold};
 
-/// How a surrogate is made of a signal, segment by segment.
+/// Kind of surrogate, made of a signal segment by segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surrogate {
     /// Every node's Fourier phases drawn anew, each node's on its own: spectrum and autocorrelation
@@ -22,7 +22,7 @@ pub enum Surrogate {
     CircularShift,
 }
 
-/// What is held below `alpha`.
+/// The error rate that is held below `alpha`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Correction {
     /// The probability of a single false edge in the whole network: the threshold is the 1 − α quantile
@@ -37,18 +37,18 @@ pub enum Correction {
     FalseDiscoveryAnyDependence,
 }
 
-/// How a threshold is looked for.
+/// Options of the search for a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Significance {
-    /// How surrogates are made.
+    /// Kind of surrogates.
     pub surrogate: Surrogate,
-    /// How many.
+    /// Number of surrogates.
     pub count: usize,
     /// The level.
     pub alpha: f64,
-    /// Of what.
+    /// The error rate that `alpha` limits.
     pub correction: Correction,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -64,7 +64,39 @@ impl Default for Significance {
     }
 }
 
-/// A threshold, and what it was found from.
+impl Significance {
+    fn check(&self, spec: &NetworkSpec) -> Result<()> {
+        let Self {
+            count,
+            alpha,
+            correction,
+            ..
+        } = *self;
+        if !(alpha > 0.0 && alpha < 1.0) {
+            return Err(Error::argument(format!(
+                "alpha: expected more than 0 and less than 1, got {alpha}"
+            )));
+        }
+        if matches!(spec.measure, Measure::Distance { .. } | Measure::Covariance) {
+            return Err(Error::argument(format!(
+                "significance: expected a measure on a scale that all pairs share, got {}",
+                spec.measure.name()
+            )));
+        }
+        if correction == Correction::Maximum && (count as f64 + 1.0) * alpha < 1.0 - 1e-9 {
+            return Err(Error::argument(format!(
+                "surrogates: expected at least {} for a level of {alpha}, got {count}",
+                (1.0 / alpha).ceil() - 1.0
+            )));
+        }
+        if count == 0 {
+            return Err(Error::argument("surrogates: expected at least 1, got 0"));
+        }
+        Ok(())
+    }
+}
+
+/// A threshold, and the values it was computed from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignificantThreshold {
     /// Values that reach it are significant; `None` when no value is (false discovery only).
@@ -89,14 +121,10 @@ pub fn surrogate(signal: &Signal<'_>, kind: Surrogate, seed: u64) -> Result<Vec<
         )
     })?;
     out.resize(samples * nodes, 0.0);
-    for (number, segment) in signal
-        .segments()
-        .iter()
-        .enumerate()
-        .filter(|(_, s)| !s.is_empty())
-    {
+    let segments = signal.segments().iter().enumerate();
+    for (number, segment) in segments.filter(|(_, s)| !s.is_empty()) {
         let len = segment.len();
-        let (forward, inverse) = (f64::forward(len), f64::inverse(len));
+        let fourier = (f64::forward(len), f64::inverse(len));
         let columns: Vec<Vec<f32>> = (0..nodes)
             .into_par_iter()
             .map(|node| {
@@ -109,27 +137,7 @@ pub fn surrogate(signal: &Signal<'_>, kind: Surrogate, seed: u64) -> Result<Vec<
                     match kind {
                         Surrogate::CircularShift => x.rotate_left(rng.random_range(0..len)),
                         Surrogate::PhaseRandomised => {
-                            let mut spectrum = forward.make_output_vec();
-                            // Lengths are the planner's own: these cannot fail.
-                            let there = forward.process(&mut x, &mut spectrum);
-                            let last = spectrum.len() - 1;
-                            for (k, value) in spectrum.iter_mut().enumerate() {
-                                // The mean, and at even lengths the highest frequency, stay real.
-                                if k > 0 && (k < last || len % 2 == 1) {
-                                    let turn = rng.random_range(0.0..std::f64::consts::TAU);
-                                    let (sin, cos) = turn.sin_cos();
-                                    let (re, im) = (value.re, value.im);
-                                    value.re = re * cos - im * sin;
-                                    value.im = re * sin + im * cos;
-                                }
-                            }
-                            spectrum[0].im = 0.0;
-                            if len % 2 == 0 {
-                                spectrum[last].im = 0.0;
-                            }
-                            let back = inverse.process(&mut spectrum, &mut x);
-                            debug_assert!(there.is_ok() && back.is_ok());
-                            x.iter_mut().for_each(|v| *v /= len as f64);
+                            randomise_phases(&mut x, (&*fourier.0, &*fourier.1), &mut rng);
                         }
                     }
                 }
@@ -145,6 +153,35 @@ pub fn surrogate(signal: &Signal<'_>, kind: Surrogate, seed: u64) -> Result<Vec<
     Ok(out)
 }
 
+/// Draws the phases of all frequencies of `x`, whose length is that of the transforms.
+fn randomise_phases(
+    x: &mut [f64],
+    (forward, inverse): (&dyn RealToComplex<f64>, &dyn ComplexToReal<f64>),
+    rng: &mut ChaCha8Rng,
+) {
+    let len = x.len();
+    let mut spectrum = forward.make_output_vec();
+    // Lengths are the planner's own: these cannot fail.
+    let there = forward.process(x, &mut spectrum);
+    let last = spectrum.len() - 1;
+    for (k, value) in spectrum.iter_mut().enumerate() {
+        // The mean, and at even lengths the highest frequency, stay real.
+        if k > 0 && (k < last || len % 2 == 1) {
+            let (sin, cos) = rng.random_range(0.0..std::f64::consts::TAU).sin_cos();
+            let (re, im) = (value.re, value.im);
+            value.re = re * cos - im * sin;
+            value.im = re * sin + im * cos;
+        }
+    }
+    spectrum[0].im = 0.0;
+    if len.is_multiple_of(2) {
+        spectrum[last].im = 0.0;
+    }
+    let back = inverse.process(&mut spectrum, x);
+    debug_assert!(there.is_ok() && back.is_ok());
+    x.iter_mut().for_each(|v| *v /= len as f64);
+}
+
 /// The threshold that `significance` asks for, for networks of `spec` (its own threshold is not looked
 /// at). Takes the time of as many networks as there are surrogates.
 ///
@@ -158,32 +195,10 @@ pub fn significant_threshold(
     significance: &Significance,
     progress: &dyn Progress,
 ) -> Result<SignificantThreshold> {
+    significance.check(spec)?;
     let Significance {
-        count,
-        alpha,
-        correction,
-        ..
+        count, correction, ..
     } = *significance;
-    if !(alpha > 0.0 && alpha < 1.0) {
-        return Err(Error::argument(format!(
-            "alpha: expected more than 0 and less than 1, got {alpha}"
-        )));
-    }
-    if matches!(spec.measure, Measure::Distance { .. } | Measure::Covariance) {
-        return Err(Error::argument(format!(
-            "significance: expected a measure on a scale that all pairs share, got {}",
-            spec.measure.name()
-        )));
-    }
-    if correction == Correction::Maximum && (count as f64 + 1.0) * alpha < 1.0 - 1e-9 {
-        return Err(Error::argument(format!(
-            "surrogates: expected at least {} for a level of {alpha}, got {count}",
-            (1.0 / alpha).ceil() - 1.0
-        )));
-    }
-    if count == 0 {
-        return Err(Error::argument("surrogates: expected at least 1, got 0"));
-    }
     let spec = NetworkSpec {
         strict: false,
         max_edges: u64::MAX,
@@ -223,10 +238,7 @@ pub fn significant_threshold(
     progress.update("surrogates", count as u64, count as u64);
     if correction == Correction::Maximum {
         maxima.sort_by(f64::total_cmp);
-        // Rank ⌈(1 − α)(S + 1)⌉ of S: at most α of the S + 1 equally likely places lie above it. What
-        // reaches the threshold must lie above that one.
-        let rank = ((1.0 - alpha) * (count as f64 + 1.0) - 1e-9).ceil() as usize;
-        let threshold = maxima[rank.clamp(1, count) - 1].next_up();
+        let threshold = above_quantile(&maxima, significance.alpha);
         return Ok(SignificantThreshold {
             threshold: Some(threshold),
             maxima,
@@ -234,9 +246,27 @@ pub fn significant_threshold(
     }
     let seen = plan.histogram(signal, BINS, &Quiet(progress))?;
     let alpha = match correction {
-        Correction::FalseDiscoveryAnyDependence => alpha / harmonic(plan.estimate().pair_windows),
-        _ => alpha,
+        Correction::FalseDiscoveryAnyDependence => {
+            significance.alpha / harmonic(plan.estimate().pair_windows)
+        }
+        _ => significance.alpha,
     };
+    let lowest = lowest_threshold(&seen, &chance, count, alpha);
+    Ok(SignificantThreshold {
+        threshold: lowest,
+        maxima,
+    })
+}
+
+/// The least number above the 1 − `alpha` quantile of sorted `maxima`.
+fn above_quantile(maxima: &[f64], alpha: f64) -> f64 {
+    // Rank ⌈(1 − α)(S + 1)⌉ of S: at most α of the S + 1 equally likely places lie above it.
+    let rank = ((1.0 - alpha) * (maxima.len() as f64 + 1.0) - 1e-9).ceil() as usize;
+    maxima[rank.clamp(1, maxima.len()) - 1].next_up()
+}
+
+/// The lowest threshold at which one of `count` surrogates has at most `alpha` times the pairs of the signal.
+fn lowest_threshold(seen: &[u64], chance: &[u64], count: usize, alpha: f64) -> Option<f64> {
     let (mut by_chance, mut found) = (0, 0);
     let mut lowest = None;
     for bin in (0..BINS).rev() {
@@ -246,10 +276,7 @@ pub fn significant_threshold(
             lowest = Some(bin as f64 / BINS as f64);
         }
     }
-    Ok(SignificantThreshold {
-        threshold: lowest,
-        maxima,
-    })
+    lowest
 }
 
 /// Σ 1/k, k = 1 … n.
@@ -306,10 +333,7 @@ mod tests {
         let signal = case.signal();
         let noise = surrogate(&signal, Surrogate::PhaseRandomised, 77).unwrap();
         let noise = Signal::new(&noise, 12).unwrap();
-        let spec = NetworkSpec::pearson(Window {
-            length: 200,
-            step: 100,
-        });
+        let spec = NetworkSpec::pearson(Window::new(200, 100));
         for surrogate in [Surrogate::PhaseRandomised, Surrogate::CircularShift] {
             for correction in [
                 Correction::Maximum,
@@ -346,10 +370,7 @@ mod tests {
             assert!((harmonic(n) - plain).abs() < 1e-9, "{n}");
         }
         let case = cases::communities(20, 300, 6);
-        let spec = NetworkSpec::pearson(Window {
-            length: 100,
-            step: 50,
-        });
+        let spec = NetworkSpec::pearson(Window::new(100, 50));
         let threshold = |correction| {
             let asked = Significance {
                 correction,
@@ -374,17 +395,7 @@ mod tests {
             .unwrap();
         let signal = case.signal();
         for measure in [Measure::Pearson, Measure::Spearman] {
-            let plan = Plan::new(
-                &NetworkSpec::new(
-                    measure,
-                    Window {
-                        length: 40,
-                        step: 5,
-                    },
-                ),
-                &signal,
-            )
-            .unwrap();
+            let plan = Plan::new(&NetworkSpec::new(measure, Window::new(40, 5)), &signal).unwrap();
             let found = plan.histogram(&signal, 7, &()).unwrap();
             // Sevenths are no rank correlation over 40 samples.
             let mut expected = vec![0_i64; 7];
@@ -422,61 +433,37 @@ mod tests {
     fn what_cannot_be_found_is_refused() {
         let case = cases::communities(4, 50, 1);
         let signal = case.signal();
-        let window = Window {
-            length: 20,
-            step: 5,
-        };
-        let ask = |measure: Measure, significance: Significance| {
-            significant_threshold(
-                &NetworkSpec::new(measure, window),
-                &signal,
-                &significance,
-                &(),
-            )
-            .unwrap_err()
-        };
+        let window = Window::new(20, 5);
         let usual = Significance::default();
-        assert!(
-            ask(Measure::Pearson, Significance { count: 18, ..usual })
-                .message()
-                .contains("19")
-        );
-        assert!(
-            ask(
-                Measure::Pearson,
-                Significance {
-                    alpha: 0.0,
-                    ..usual
-                }
-            )
-            .message()
-            .contains("alpha")
-        );
-        assert!(
-            ask(Measure::Distance { hold: 1 }, usual)
-                .message()
-                .contains("distance")
-        );
         let discovery = Significance {
             correction: Correction::FalseDiscovery,
             count: 2,
             ..usual
         };
-        assert!(
-            ask(Measure::PhaseLocking, discovery)
-                .message()
-                .contains("pearson")
-        );
-        assert!(
-            ask(
+        for (measure, significance, word) in [
+            (Measure::Pearson, Significance { count: 18, ..usual }, "19"),
+            (
+                Measure::Pearson,
+                Significance {
+                    alpha: 0.0,
+                    ..usual
+                },
+                "alpha",
+            ),
+            (Measure::Distance { hold: 1 }, usual, "distance"),
+            (Measure::PhaseLocking, discovery, "pearson"),
+            (
                 Measure::Pearson,
                 Significance {
                     count: 0,
                     ..discovery
-                }
-            )
-            .message()
-            .contains("surrogates")
-        );
+                },
+                "surrogates",
+            ),
+        ] {
+            let spec = NetworkSpec::new(measure, window);
+            let error = significant_threshold(&spec, &signal, &significance, &()).unwrap_err();
+            assert!(error.message().contains(word), "{word}: {error}");
+        }
     }
 }

@@ -18,7 +18,7 @@ impl Plan {
         signal: &Signal<'_>,
         progress: &dyn Progress,
     ) -> Result<Option<Network>> {
-        let dealt = self.agreed(team)?;
+        let dealt = self.agree_shares(team)?;
         let mut network = Network::empty(self.meta(signal));
         self.collect(&dealt[team.rank()], signal, progress, &mut network)?;
         if team.size() == 1 {
@@ -47,8 +47,8 @@ impl Plan {
         Ok(Some(whole))
     }
 
-    /// What each process does, as all of them see it, whatever threads and devices they have.
-    fn agreed(&self, team: &dyn Team) -> Result<Vec<Vec<Chunk>>> {
+    /// The shares of all processes; each computes the same ones, whatever threads and devices it has.
+    fn agree_shares(&self, team: &dyn Team) -> Result<Vec<Vec<Chunk>>> {
         let own = [self.chunk_windows as u64, u64::from(self.has_rows())];
         let all = team.gather(&own)?;
         let least = |at: usize| all.iter().filter_map(|words| words.get(at).copied()).min();
@@ -121,10 +121,10 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Measure, NetworkSpec, Run, Threshold, Window};
+    use crate::{Measure, NetworkSpec, Run, Threshold, Window, cases};
     use betz_base::team::threads::run_team;
 
-    fn by(size: usize, plan: &Plan, signal: &Signal<'_>) -> Network {
+    fn run_by_team(size: usize, plan: &Plan, signal: &Signal<'_>) -> Network {
         let all = run_team(size, |team| {
             let run = Run {
                 team: Some(team),
@@ -178,7 +178,7 @@ mod tests {
                 assert!(whole.edges() > 0, "{measure:?}");
                 for size in [1, 2, 3, 7, 20] {
                     assert_eq!(
-                        by(size, &plan, &signal),
+                        run_by_team(size, &plan, &signal),
                         whole,
                         "{size} of {measure:?}, {length}"
                     );
@@ -189,55 +189,28 @@ mod tests {
 
     #[test]
     fn every_team_makes_the_same_network() {
-        let nodes = 9;
-        let samples: Vec<f32> = (0..700_u32)
-            .flat_map(|t| {
-                (0..nodes as u32).map(move |n| match (n, t) {
-                    (8, _) => 2.0,
-                    (7, 300) => f32::NAN,
-                    _ => ((t * (n % 4 + 1)) as f32 / 9.0).sin() + (t * (n + 7) % 13) as f32 / 9.0,
-                })
-            })
-            .collect();
-        let signal = Signal::new(&samples, nodes).unwrap();
-        let window = Window {
-            length: 60,
-            step: 7,
-        };
-        for measure in [
-            Measure::Pearson,
-            Measure::Spearman,
-            Measure::Lagged { lags: 3 },
-            Measure::Partial,
-        ] {
-            for threshold in [
-                Threshold::Absolute(0.4),
-                Threshold::Density(0.2),
-                Threshold::TopPerNode(2),
-            ] {
-                let spec = NetworkSpec::new(measure, window).threshold(threshold);
-                let Ok(plan) = Plan::new(&spec, &signal) else {
-                    continue;
-                };
-                let alone = by(1, &plan, &signal);
-                let whole = plan.run(&signal, &()).unwrap();
-                assert_eq!((alone.i(), alone.j()), (whole.i(), whole.j()));
-                assert_eq!(alone.window_start(), whole.window_start());
-                assert!(
-                    alone
-                        .r()
-                        .iter()
-                        .zip(whole.r())
-                        .all(|(a, b)| (a - b).abs() < 1e-5)
+        let samples = cases::nine_nodes(0);
+        let signal = Signal::new(&samples, cases::NINE_NODES).unwrap();
+        for plan in cases::plans(&signal, Window::new(60, 7), 0.4) {
+            let alone = run_by_team(1, &plan, &signal);
+            let whole = plan.run(&signal, &()).unwrap();
+            assert_eq!((alone.i(), alone.j()), (whole.i(), whole.j()));
+            assert_eq!(alone.window_start(), whole.window_start());
+            assert!(
+                alone
+                    .r()
+                    .iter()
+                    .zip(whole.r())
+                    .all(|(a, b)| (a - b).abs() < 1e-5)
+            );
+            // More of them than windows, too.
+            for size in [2, 3, 7, 120] {
+                assert_eq!(
+                    run_by_team(size, &plan, &signal),
+                    alone,
+                    "{size} of {:?}",
+                    plan.spec
                 );
-                // More of them than windows, too.
-                for size in [2, 3, 7, 120] {
-                    assert_eq!(
-                        by(size, &plan, &signal),
-                        alone,
-                        "{size} of {measure:?}, {threshold:?}"
-                    );
-                }
             }
         }
     }

@@ -1,10 +1,11 @@
 //! The fast way against plain loops, on all cases and registers.
 
+use betz_base::progress::StopAfter;
 use proptest::prelude::*;
 
 use crate::block::Rules;
 use crate::cases::{self, Case};
-use crate::oracle::{self, Undefined};
+use crate::oracle::{self, UndefinedReason};
 use crate::*;
 
 /// Largest difference between a correlation and its f64 value.
@@ -52,7 +53,7 @@ fn check(case: &Case, plan: &Plan) {
     assert!(error <= TOLERANCE, "error {error:e}: {what}");
     for window in network.windows() {
         let start = window.start as usize;
-        let expected: Vec<(u32, Undefined)> = (0..case.nodes)
+        let expected: Vec<(u32, UndefinedReason)> = (0..case.nodes)
             .filter_map(|node| {
                 let x: Vec<f64> = (start..start + spec.window.length)
                     .map(|t| signal.value(t, node))
@@ -153,10 +154,7 @@ fn segments_are_never_crossed() {
         .with_segments(vec![5..70, 80..99, 100..190])
         .unwrap();
     let spec = spec(30, 4, 0.3);
-    let network = Plan::new(&spec, &signal)
-        .unwrap()
-        .run(&signal, &())
-        .unwrap();
+    let network = cases::run(&spec, &signal);
     assert_eq!(wrong(&network, &signal, &spec).0, 0);
     let starts = network.window_start();
     assert!(starts.contains(&100) && !starts.iter().any(|s| (41..100).contains(s)));
@@ -169,13 +167,9 @@ fn threads_and_chunks_do_not_matter() {
     let signal = case.signal();
     let spec = spec(60, 1, 0.3);
     let run = |threads: usize, chunk_windows: usize| {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
         let mut plan = Plan::new(&spec, &signal).unwrap();
         plan.chunk_windows = chunk_windows;
-        pool.install(|| plan.run(&signal, &())).unwrap()
+        cases::on_threads(threads, || plan.run(&signal, &())).unwrap()
     };
     let one = run(1, 100);
     for threads in [2, 3, 8] {
@@ -299,13 +293,7 @@ fn too_many_edges_are_refused_and_a_stop_is_heard() {
     assert_eq!(plan(all).run(&signal, &()).unwrap().edges(), all);
     let error = plan(all - 1).run(&signal, &()).unwrap_err();
     assert!(error.message().contains("higher threshold"), "{error}");
-    struct Stop;
-    impl Progress for Stop {
-        fn cancelled(&self) -> bool {
-            true
-        }
-    }
-    let error = plan(all).run(&signal, &Stop).unwrap_err();
+    let error = plan(all).run(&signal, &StopAfter::new(0)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
 }
 
@@ -330,10 +318,8 @@ fn no_nodes_and_one_node_have_no_edges() {
 fn wrong_specifications_are_named() {
     let case = cases::communities(5, 100, 1);
     let signal = case.signal();
-    let window = Window {
-        length: 10,
-        step: 1,
-    };
+    let pearson = spec(10, 1, 0.5);
+    let measured = |measure| NetworkSpec::new(measure, pearson.window);
     for (spec, word) in [
         (spec(10, 1, -0.1), "threshold"),
         (spec(10, 1, 1.1), "threshold"),
@@ -341,45 +327,19 @@ fn wrong_specifications_are_named() {
         (spec(101, 1, 0.5), "101"),
         (spec(1, 1, 0.5), "length"),
         (spec(10, 0, 0.5), "step"),
-        (
-            NetworkSpec::pearson(window).threshold(Threshold::Density(0.0)),
-            "density",
-        ),
-        (
-            NetworkSpec::pearson(window).threshold(Threshold::Density(1.5)),
-            "density",
-        ),
-        (
-            NetworkSpec::pearson(window).threshold(Threshold::Top(0)),
-            "strongest",
-        ),
-        (
-            NetworkSpec::pearson(window)
-                .threshold(Threshold::Top(3))
-                .strict(true),
-            "strict",
-        ),
-        (
-            NetworkSpec::new(Measure::PhaseLocking, window).sign(Sign::Positive),
-            "sign",
-        ),
-        (
-            NetworkSpec::new(Measure::Distance { hold: 0 }, window),
-            "hold",
-        ),
-        (
-            NetworkSpec::new(Measure::Lagged { lags: 1 << 20 }, window),
-            "lags",
-        ),
-        (
-            NetworkSpec::new(Measure::Lagged { lags: 46 }, window),
-            "102",
-        ),
+        (pearson.threshold(Threshold::Density(0.0)), "density"),
+        (pearson.threshold(Threshold::Density(1.5)), "density"),
+        (pearson.threshold(Threshold::Top(0)), "strongest"),
+        (pearson.threshold(Threshold::Top(3)).strict(true), "strict"),
+        (measured(Measure::PhaseLocking).sign(Sign::Positive), "sign"),
+        (measured(Measure::Distance { hold: 0 }), "hold"),
+        (measured(Measure::Lagged { lags: 1 << 20 }), "lags"),
+        (measured(Measure::Lagged { lags: 46 }), "102"),
     ] {
         let error = Plan::new(&spec, &signal).unwrap_err();
         assert!(error.message().contains(word), "{word}: {error}");
     }
-    let plan = Plan::new(&spec(10, 1, 0.5), &signal).unwrap();
+    let plan = Plan::new(&pearson, &signal).unwrap();
     let other = cases::communities(5, 101, 1);
     assert!(plan.run(&other.signal(), &()).is_err());
 }
@@ -395,16 +355,6 @@ fn a_share_of_less_than_a_pair_is_no_edge() {
 
 #[test]
 fn a_run_that_is_stopped_keeps_whole_windows_if_asked() {
-    /// Asks to stop after so many questions.
-    struct Stop(std::sync::atomic::AtomicUsize);
-    impl Progress for Stop {
-        fn cancelled(&self) -> bool {
-            let left = std::sync::atomic::Ordering::Relaxed;
-            self.0
-                .fetch_update(left, left, |n| n.checked_sub(1))
-                .is_err()
-        }
-    }
     let case = cases::communities(12, 400, 2);
     let signal = case.signal();
     let mut plan = Plan::new(&spec(20, 1, 0.3), &signal).unwrap();
@@ -412,7 +362,7 @@ fn a_run_that_is_stopped_keeps_whole_windows_if_asked() {
     let whole = plan.run(&signal, &()).unwrap();
     let mut kept = Vec::new();
     for questions in [0, 12, 40] {
-        let stop = || Stop(questions.into());
+        let stop = || StopAfter::new(questions);
         let plain = plan.run(&signal, &stop()).unwrap_err();
         assert_eq!(plain.kind(), ErrorKind::Interrupted);
         let run = Run {

@@ -1,4 +1,4 @@
-//! How pairs of nodes are cut into tiles, and these dealt to threads.
+//! Tiles of pairs of nodes, and units of tiles for threads.
 
 use crate::window::Rows;
 
@@ -12,7 +12,7 @@ pub(crate) struct Unit {
     pub(crate) columns: (usize, usize),
 }
 
-/// How the pairs of nodes are cut into tiles.
+/// Sizes of the tiles that pairs of nodes are cut into.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tiling {
     pub(crate) nodes: usize,
@@ -22,8 +22,25 @@ pub(crate) struct Tiling {
     /// Steps of a panel.
     pub(crate) steps: usize,
     pub(crate) windows: usize,
-    /// Of which pairs; begins and ends with a tile.
+    /// The pairs to cut; begins and ends with a tile.
     pub(crate) only: Rows,
+}
+
+impl Tiling {
+    /// Pairs of a tile.
+    pub(crate) fn pairs(&self) -> usize {
+        self.height * self.width
+    }
+
+    /// The sums of a tile's pairs, window by window.
+    pub(crate) fn by_window<'a>(
+        &self,
+        sums: &'a [f32],
+    ) -> impl Iterator<Item = (usize, &'a [f32])> {
+        sums.chunks_exact(self.pairs())
+            .take(self.windows)
+            .enumerate()
+    }
 }
 
 /// All tiles of `tiling.only` with a pair above the diagonal, in units; by rows, then columns.

@@ -15,6 +15,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// A window of `length` samples that moves on by `step`.
+    pub const fn new(length: usize, step: usize) -> Self {
+        Self { length, step }
+    }
+
     /// A window given in seconds, rounded to whole samples of `sample_seconds`.
     ///
     /// # Errors
@@ -81,7 +86,7 @@ pub(crate) struct Chunk {
     pub(crate) window: Window,
     /// Number of the first window in the whole network.
     pub(crate) first: usize,
-    /// Of which pairs; begins and ends with a tile.
+    /// The pairs to compute; begins and ends with a tile.
     pub(crate) rows: Rows,
 }
 
@@ -113,7 +118,7 @@ impl Chunk {
     }
 }
 
-/// Where the windows of a signal lie.
+/// Positions of the windows of a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowGrid {
     window: Window,
@@ -234,7 +239,7 @@ mod tests {
             .unwrap()
             .with_segments(vec![0..10, 20..23, 30..57])
             .unwrap();
-        let grid = WindowGrid::new(&signal, Window { length: 4, step: 3 }).unwrap();
+        let grid = WindowGrid::new(&signal, Window::new(4, 3)).unwrap();
         let starts: Vec<_> = grid.starts().collect();
         assert_eq!(starts, [0, 3, 6, 30, 33, 36, 39, 42, 45, 48, 51]);
         assert_eq!(grid.len(), 11);
@@ -257,22 +262,12 @@ mod tests {
         for (length, step) in [(0, 1), (1, 1), (5, 0), (11, 1), (usize::MAX, usize::MAX)] {
             assert!(WindowGrid::new(&signal, Window { length, step }).is_err());
         }
-        let grid = WindowGrid::new(
-            &signal,
-            Window {
-                length: 10,
-                step: usize::MAX,
-            },
-        )
-        .unwrap();
+        let grid = WindowGrid::new(&signal, Window::new(10, usize::MAX)).unwrap();
         assert_eq!(grid.starts().collect::<Vec<_>>(), [0]);
         assert!(Window::seconds(1.0, 0.5, 0.0).is_err());
         assert_eq!(
             Window::seconds(2.0, 0.05, 0.01).unwrap(),
-            Window {
-                length: 200,
-                step: 5
-            }
+            Window::new(200, 5)
         );
     }
 }

@@ -3,7 +3,7 @@
 use betz_base::{Error, ErrorKind, Result};
 
 use crate::network::Network;
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 
 /// The windows of `network`, to be sent or kept.
 pub(crate) fn to_words(network: &Network) -> Vec<u64> {
@@ -25,8 +25,8 @@ pub(crate) fn to_words(network: &Network) -> Vec<u64> {
     to.extend(network.i.iter().zip(&network.j).map(pair));
     to.extend(network.r.iter().map(|r| u64::from(r.to_bits())));
     to.extend(network.lag.iter().map(|&lag| lag as u16 as u64));
-    let why = |(node, why): (&u32, &Undefined)| {
-        u64::from(*node) << 1 | u64::from(*why == Undefined::NonFinite)
+    let why = |(node, why): (&u32, &UndefinedReason)| {
+        u64::from(*node) << 1 | u64::from(*why == UndefinedReason::NonFinite)
     };
     to.extend(network.undefined.iter().zip(&network.why).map(why));
     to
@@ -86,9 +86,9 @@ pub(crate) fn absorb(whole: &mut Network, words: &[u64]) -> Result<()> {
     for node in take(undefined)? {
         whole.undefined.push((node >> 1) as u32);
         whole.why.push(if node & 1 == 1 {
-            Undefined::NonFinite
+            UndefinedReason::NonFinite
         } else {
-            Undefined::Constant
+            UndefinedReason::Constant
         });
     }
     match rest.len() {

@@ -29,14 +29,14 @@ pub struct Drift {
 
 /// Units that each change concerned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Drifted {
-    /// Silent from then on.
+pub struct AffectedUnits {
+    /// Units that fall silent.
     pub lost: Vec<u32>,
-    /// With fewer spikes.
+    /// Units with fewer spikes.
     pub weaker: Vec<u32>,
-    /// Heard as another.
+    /// Units whose spikes appear on another channel.
     pub swapped: Vec<u32>,
-    /// Screaming.
+    /// Units that scream.
     pub screaming: Vec<u32>,
 }
 
@@ -61,7 +61,7 @@ pub struct Drifted {
 /// # Ok(())
 /// # }
 /// ```
-pub fn drift(recording: &Recording, drift: &Drift) -> Result<(Recording, Drifted)> {
+pub fn drift(recording: &Recording, drift: &Drift) -> Result<(Recording, AffectedUnits)> {
     let channels = recording.channels();
     check(recording, drift)?;
     let at = (drift.at_seconds / recording.tick_seconds).ceil() as i64;
@@ -72,72 +72,15 @@ pub fn drift(recording: &Recording, drift: &Drift) -> Result<(Recording, Drifted
         all.truncate(count);
         all
     };
-    let units = Drifted {
+    let units = AffectedUnits {
         lost: some(drift.lose),
         weaker: some(drift.gain.map_or(0, |_| channels / 2)),
         swapped: some(drift.swap),
         screaming: some(drift.scream),
     };
-    let mut share = vec![1.0; channels];
-    if let Some((low, high)) = drift.gain {
-        for &unit in &units.weaker {
-            share[unit as usize] = low + (high - low) * random.random::<f64>();
-        }
-    }
-    units.lost.iter().for_each(|&u| share[u as usize] = 0.0);
-    let mut heard_as: Vec<u32> = (0..channels as u32).collect();
-    let next = units.swapped.iter().cycle().skip(1);
-    for (&unit, &as_unit) in units.swapped.iter().zip(next) {
-        heard_as[unit as usize] = as_unit;
-    }
-    let mut screams = vec![false; channels];
-    units
-        .screaming
-        .iter()
-        .for_each(|&u| screams[u as usize] = true);
-
-    let from = &recording.spikes;
-    // (tick, channel, count).
-    let mut entries: Vec<(i64, u32, f32)> = Vec::with_capacity(from.len());
-    for (i, (&tick, &channel)) in from.ticks.iter().zip(&from.channels).enumerate() {
-        let count = from.weight(i);
-        if tick < at {
-            entries.push((tick, channel, count));
-            continue;
-        }
-        let kept = share[channel as usize];
-        let count = if kept < 1.0 {
-            (0..count as u32)
-                .filter(|_| random.random::<f64>() < kept)
-                .count() as f32
-        } else {
-            count
-        };
-        let channel = heard_as[channel as usize];
-        if count > 0.0 && !screams[channel as usize] {
-            entries.push((tick, channel, count));
-        }
-    }
-    let mean = SCREAM_HZ * recording.tick_seconds;
-    let poisson = Poisson::new(mean).map_err(|e| {
-        Error::argument(format!(
-            "drift: a tick of {} s: {e}",
-            recording.tick_seconds
-        ))
-    })?;
-    let most = match recording.form {
-        SpikeForm::Counts => f64::from(u16::MAX),
-        _ => 1.0,
-    };
+    let mut entries = changed_spikes(recording, drift.gain, &units, at, &mut random);
     if drift.scream > 0 {
-        for tick in at..recording.ticks {
-            for &unit in &units.screaming {
-                let count: f64 = poisson.sample(&mut random);
-                if count > 0.0 {
-                    entries.push((tick, unit, count.min(most) as f32));
-                }
-            }
-        }
+        add_screams(recording, &units.screaming, at, &mut random, &mut entries)?;
     }
     entries.sort_by_key(|&(tick, channel, _)| (tick, channel));
     let weighted = entries.iter().any(|e| e.2 != 1.0);
@@ -162,6 +105,85 @@ pub fn drift(recording: &Recording, drift: &Drift) -> Result<(Recording, Drifted
         drift.seed
     ));
     Ok((made, units))
+}
+
+/// A spike entry: tick, channel, count.
+type Entry = (i64, u32, f32);
+
+/// The recording's entries; from tick `at` on with units lost, weaker, swapped, and without those of screaming ones.
+fn changed_spikes(
+    recording: &Recording,
+    gain: Option<(f64, f64)>,
+    units: &AffectedUnits,
+    at: i64,
+    random: &mut ChaCha8Rng,
+) -> Vec<Entry> {
+    let channels = recording.channels();
+    let mut share = vec![1.0; channels];
+    if let Some((low, high)) = gain {
+        for &unit in &units.weaker {
+            share[unit as usize] = low + (high - low) * random.random::<f64>();
+        }
+    }
+    units.lost.iter().for_each(|&u| share[u as usize] = 0.0);
+    let mut heard_as: Vec<u32> = (0..channels as u32).collect();
+    let next = units.swapped.iter().cycle().skip(1);
+    for (&unit, &as_unit) in units.swapped.iter().zip(next) {
+        heard_as[unit as usize] = as_unit;
+    }
+    let mut screams = vec![false; channels];
+    (units.screaming.iter()).for_each(|&u| screams[u as usize] = true);
+    let from = &recording.spikes;
+    let mut entries: Vec<Entry> = Vec::with_capacity(from.len());
+    for (i, (&tick, &channel)) in from.ticks.iter().zip(&from.channels).enumerate() {
+        let count = from.weight(i);
+        if tick < at {
+            entries.push((tick, channel, count));
+            continue;
+        }
+        let kept = share[channel as usize];
+        let count = if kept < 1.0 {
+            (0..count as u32)
+                .filter(|_| random.random::<f64>() < kept)
+                .count() as f32
+        } else {
+            count
+        };
+        let channel = heard_as[channel as usize];
+        if count > 0.0 && !screams[channel as usize] {
+            entries.push((tick, channel, count));
+        }
+    }
+    entries
+}
+
+fn add_screams(
+    recording: &Recording,
+    screaming: &[u32],
+    at: i64,
+    random: &mut ChaCha8Rng,
+    entries: &mut Vec<Entry>,
+) -> Result<()> {
+    let mean = SCREAM_HZ * recording.tick_seconds;
+    let poisson = Poisson::new(mean).map_err(|e| {
+        Error::argument(format!(
+            "drift: a tick of {} s: {e}",
+            recording.tick_seconds
+        ))
+    })?;
+    let most = match recording.form {
+        SpikeForm::Counts => f64::from(u16::MAX),
+        _ => 1.0,
+    };
+    for tick in at..recording.ticks {
+        for &unit in screaming {
+            let count: f64 = poisson.sample(random);
+            if count > 0.0 {
+                entries.push((tick, unit, count.min(most) as f32));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check(recording: &Recording, drift: &Drift) -> Result<()> {

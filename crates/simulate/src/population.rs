@@ -124,7 +124,7 @@ pub struct PopulationRecording {
 /// behaviour `x`, `y`. The same configuration and seed give the same recordings, bit for bit; a
 /// larger population begins with the neurons of a smaller one.
 ///
-/// Neurons run in parallel on rayon's current pool. Allocates the recordings (12 bytes per spike, 8 a
+/// Neurons run in parallel on rayon's current pool. Allocates the recordings (12 bytes per spike, 8 per
 /// step) and as much again while it runs.
 ///
 /// # Errors

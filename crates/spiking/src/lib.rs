@@ -52,6 +52,6 @@ pub use connect::file as connections;
 pub use engine::{Engine, Options, Phases, Report, Spike, write_counts};
 pub use plan::{MAX_THREADS, Plan, available_bytes};
 pub use spec::{
-    Arrival, Draw, Lif, Listed, MAX_DELAY_STEPS, MAX_NEURONS, Network, Neuron, Poisson, Population,
-    Projection, Rule, Stimulus, Synapse,
+    Arrival, Draw, Lif, ListedSynapse, MAX_DELAY_STEPS, MAX_NEURONS, Network, Neuron, Poisson,
+    Population, Projection, Rule, Stimulus, Synapse,
 };

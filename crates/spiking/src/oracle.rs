@@ -10,9 +10,9 @@ use betz_base::Result;
 
 use crate::connect::{Edge, Wiring, weight_unit};
 use crate::engine::{Spike, start_potential};
-use crate::neuron::Constants;
+use crate::neuron::{Constants, Receptor};
 use crate::random::{Normal, Purpose, Words, mix, poisson_thresholds};
-use crate::spec::{Arrival, Network, Neuron, Synapse};
+use crate::spec::{Arrival, Lif, Network, Neuron, Synapse};
 
 /// Results of an oracle.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +103,45 @@ fn tiny(x: f32) -> f32 {
     if x.abs() < 1e-30 { 0.0 } else { x }
 }
 
+/// One step of a receptor's chain `m`, which `arrived` units enter.
+fn advance_chain(m: &mut [f32], receptor: &Receptor, unit: f64, arrived: f32) {
+    let gain = (receptor.gain * unit) as f32;
+    let p = receptor.decay;
+    let old = m.to_vec();
+    for k in (0..m.len()).rev() {
+        m[k] = tiny(match k {
+            0 => old[0].mul_add(p, arrived * gain),
+            1 => p * (old[1] + old[0]),
+            2 => p * (old[2] + old[1].mul_add(2.0, old[0])),
+            _ => p * (old[3] + (old[2] + old[1]).mul_add(3.0, old[0])),
+        });
+    }
+}
+
+/// The potential after a step with `current` and the input of `chains`.
+fn driven(c: &Constants, v: f32, current: f32, chains: &[Vec<f32>]) -> f32 {
+    let mut next = v.mul_add(c.leak, c.constant) + current;
+    for (m, receptor) in chains.iter().zip(&c.receptors) {
+        for (m, onto) in m.iter().zip(&receptor.onto) {
+            if *onto != 0.0 {
+                next = m.mul_add(*onto, next);
+            }
+        }
+    }
+    next
+}
+
+/// Adds the synapses of neurons that fired in `step` to the input by (receptor, step of arrival).
+fn deliver(plain: &Plain, fired: &[u32], step: u64, input: &mut [HashMap<(usize, u64), i64>]) {
+    for edge in fired
+        .iter()
+        .flat_map(|&neuron| &plain.rows[neuron as usize])
+    {
+        let place = (usize::from(edge.receptor), step + u64::from(edge.delay));
+        *input[edge.target as usize].entry(place).or_default() += i64::from(edge.weight);
+    }
+}
+
 /// The engine's arithmetic, neuron by neuron; takes step times neurons of memory.
 ///
 /// # Errors
@@ -110,30 +149,25 @@ fn tiny(x: f32) -> f32 {
 pub fn exact(network: &Network, steps: u64) -> Result<Outcome> {
     let plain = plain(network)?;
     let n = plain.rows.len();
-    let lif = |i: usize| match network.populations[plain.populations[i]].neuron {
-        Neuron::Lif(lif) => lif,
-        Neuron::Source => Default::default(),
+    let population = |i: usize| &network.populations[plain.populations[i]];
+    let rest = |i: usize| match population(i).neuron {
+        Neuron::Lif(lif) => lif.rest_mv,
+        Neuron::Source => Lif::default().rest_mv,
     };
-    let mut v: Vec<f32> = (0..n)
-        .map(|i| {
-            let draw = network.populations[plain.populations[i]].start_mv;
-            let start = start_potential(network, draw, i as u32, &plain.normal);
-            (start - lif(i).rest_mv) as f32
-        })
-        .collect();
-    let mut silent: Vec<u32> = (0..n)
-        .map(|i| network.populations[plain.populations[i]].start_silent_steps)
-        .collect();
+    let start = |i: usize| {
+        start_potential(network, population(i).start_mv, i as u32, &plain.normal) - rest(i)
+    };
+    let mut v: Vec<f32> = (0..n).map(|i| start(i) as f32).collect();
+    let mut silent: Vec<u32> = (0..n).map(|i| population(i).start_silent_steps).collect();
     // Chains by (receptor, k), and input by (receptor, step of arrival).
+    let rooms = |c: &Constants| {
+        c.receptors
+            .iter()
+            .map(|r| vec![0.0; r.onto.len()])
+            .collect()
+    };
     let mut chains: Vec<Vec<Vec<f32>>> = (0..n)
-        .map(|i| match &plain.constants[plain.populations[i]] {
-            Some(c) => c
-                .receptors
-                .iter()
-                .map(|r| vec![0.0; r.onto.len()])
-                .collect(),
-            None => Vec::new(),
-        })
+        .map(|i| (plain.constants[plain.populations[i]].as_ref()).map_or_else(Vec::new, rooms))
         .collect();
     let mut input: Vec<HashMap<(usize, u64), i64>> = vec![HashMap::new(); n];
     let (mut spikes, mut potentials) = (Vec::new(), Vec::new());
@@ -149,23 +183,13 @@ pub fn exact(network: &Network, steps: u64) -> Result<Outcome> {
             }
             let filter = network.filter_length(population)?;
             let arrived = |r: usize, t: u64| input[i].get(&(r, t)).copied().unwrap_or(0) as f32;
-            let advance = |chain: &mut Vec<Vec<f32>>| {
+            let advance = |chain: &mut [Vec<f32>]| {
+                let ended = |r: usize| step.checked_sub(filter).map_or(0.0, |t| arrived(r, t));
                 for (r, (m, receptor)) in chain.iter_mut().zip(&c.receptors).enumerate() {
-                    let gain = (receptor.gain * plain.unit) as f32;
-                    let p = receptor.decay;
-                    let old = m.clone();
-                    for k in (0..m.len()).rev() {
-                        m[k] = tiny(match k {
-                            0 => old[0].mul_add(p, arrived(r, step) * gain),
-                            1 => p * (old[1] + old[0]),
-                            2 => p * (old[2] + old[1].mul_add(2.0, old[0])),
-                            _ => p * (old[3] + (old[2] + old[1]).mul_add(3.0, old[0])),
-                        });
-                    }
+                    advance_chain(m, receptor, plain.unit, arrived(r, step));
                     if filter > 0 {
-                        let ended = step.checked_sub(filter).map_or(0.0, |t| arrived(r, t));
                         for (m, tail) in m.iter_mut().zip(&receptor.tail) {
-                            *m = ended.mul_add((tail * plain.unit) as f32, *m);
+                            *m = ended(r).mul_add((tail * plain.unit) as f32, *m);
                         }
                     }
                 }
@@ -174,14 +198,7 @@ pub fn exact(network: &Network, steps: u64) -> Result<Outcome> {
                 advance(&mut chains[i]);
             }
             let current = stimulus(network, &plain, i) as f32 * c.current;
-            let mut next = v[i].mul_add(c.leak, c.constant) + current;
-            for (m, receptor) in chains[i].iter().zip(&c.receptors) {
-                for (m, onto) in m.iter().zip(&receptor.onto) {
-                    if *onto != 0.0 {
-                        next = m.mul_add(*onto, next);
-                    }
-                }
-            }
+            let mut next = driven(c, v[i], current, &chains[i]);
             if c.delta {
                 let gain = (c.receptors[0].gain * plain.unit) as f32;
                 next += arrived(0, step) * gain;
@@ -200,14 +217,9 @@ pub fn exact(network: &Network, steps: u64) -> Result<Outcome> {
                 advance(&mut chains[i]);
             }
         }
-        for &neuron in &fired {
-            spikes.push(Spike { step, neuron });
-            for edge in &plain.rows[neuron as usize] {
-                let place = (usize::from(edge.receptor), step + u64::from(edge.delay));
-                *input[edge.target as usize].entry(place).or_default() += i64::from(edge.weight);
-            }
-        }
-        let mv = |i: usize| f64::from(v[i]) + lif(i).rest_mv;
+        deliver(&plain, &fired, step, &mut input);
+        spikes.extend(fired.into_iter().map(|neuron| Spike { step, neuron }));
+        let mv = |i: usize| f64::from(v[i]) + rest(i);
         potentials.push((0..n).map(mv).collect());
     }
     Ok(outcome(spikes, potentials))

@@ -249,7 +249,7 @@ pub fn available_bytes() -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// Where neurons live: chunk c of the network is chunk c / T of thread c mod T.
+/// Distribution of neurons over threads: chunk c of the network is chunk c / T of thread c mod T.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) threads: usize,

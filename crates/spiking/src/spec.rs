@@ -137,7 +137,7 @@ pub enum Synapse {
         /// τ of negative weights, where it is another.
         #[serde(default)]
         tau_inhibitory_ms: Option<f64>,
-        /// When an arrival counts.
+        /// The moment from which an arrival counts.
         #[serde(default)]
         arrival: Arrival,
     },
@@ -148,7 +148,7 @@ pub enum Synapse {
         /// τ of negative weights, where it is another.
         #[serde(default)]
         tau_inhibitory_ms: Option<f64>,
-        /// When an arrival counts.
+        /// The moment from which an arrival counts.
         #[serde(default)]
         arrival: Arrival,
     },
@@ -270,7 +270,7 @@ pub enum Rule {
     All,
     /// Neuron i with i.
     OneToOne,
-    /// So many synapses in all, their ends uniform.
+    /// A number of synapses in all, their ends uniform.
     FixedTotal {
         /// Number of synapses.
         count: u64,
@@ -278,7 +278,7 @@ pub enum Rule {
         #[serde(default)]
         distinct: bool,
     },
-    /// So many synapses onto each target, their sources uniform.
+    /// A number of synapses onto each target, their sources uniform.
     FixedIn {
         /// Number of synapses.
         count: u32,
@@ -286,7 +286,7 @@ pub enum Rule {
         #[serde(default)]
         distinct: bool,
     },
-    /// So many synapses from each source, their targets uniform.
+    /// A number of synapses from each source, their targets uniform.
     FixedOut {
         /// Number of synapses.
         count: u32,
@@ -302,14 +302,14 @@ pub enum Rule {
     /// Listed synapses, as read from a file; `weight` and `delay_ms` of the projection do not count.
     List {
         /// Each of them.
-        synapses: Vec<Listed>,
+        synapses: Vec<ListedSynapse>,
     },
 }
 
 /// One synapse of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listed {
+pub struct ListedSynapse {
     /// Neuron of the sending population.
     pub source: u32,
     /// Neuron of the receiving population.

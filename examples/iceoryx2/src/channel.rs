@@ -10,10 +10,10 @@ use iceoryx2::port::{publisher::Publisher, subscriber::Subscriber};
 use iceoryx2::prelude::*;
 use iceoryx2::service::port_factory::{event, publish_subscribe};
 
-use crate::failed;
+use crate::service_error;
 
 /// Ports that may go from thread to thread; what is in shared memory is that of `ipc::Service`.
-type Shared = ipc_threadsafe::Service;
+type SharedService = ipc_threadsafe::Service;
 
 /// Messages that wait for a subscriber at most.
 const ROOM: usize = 64;
@@ -34,10 +34,10 @@ pub struct StepHeader {
 }
 
 struct Service<T: Debug + ZeroCopySend + 'static> {
-    messages: publish_subscribe::PortFactory<Shared, [T], StepHeader>,
-    came: event::PortFactory<Shared>,
+    messages: publish_subscribe::PortFactory<SharedService, [T], StepHeader>,
+    came: event::PortFactory<SharedService>,
     /// Lives as long as its ports.
-    _node: Node<Shared>,
+    _node: Node<SharedService>,
 }
 
 impl<T: Debug + ZeroCopySend + 'static> Service<T> {
@@ -45,10 +45,11 @@ impl<T: Debug + ZeroCopySend + 'static> Service<T> {
         let node = NodeBuilder::new()
             // Ctrl-C is the program's affair.
             .signal_handling_mode(SignalHandlingMode::Disabled)
-            .create::<Shared>()
-            .map_err(|e| failed("starting a node of iceoryx2 for", name, e))?;
+            .create::<SharedService>()
+            .map_err(|e| service_error("starting a node of iceoryx2 for", name, e))?;
         let named = |name: &str| {
-            ServiceName::new(name).map_err(|e| failed("expected a service's name, got", name, e))
+            ServiceName::new(name)
+                .map_err(|e| service_error("expected a service's name, got", name, e))
         };
         let messages = (node.service_builder(&named(name)?))
             .publish_subscribe::<[T]>()
@@ -57,11 +58,11 @@ impl<T: Debug + ZeroCopySend + 'static> Service<T> {
             // Two would mix their numbers.
             .max_publishers(1)
             .open_or_create()
-            .map_err(|e| failed("opening the service", name, e))?;
+            .map_err(|e| service_error("opening the service", name, e))?;
         let came = (node.service_builder(&named(&format!("{name}/came"))?))
             .event()
             .open_or_create()
-            .map_err(|e| failed("opening the event of", name, e))?;
+            .map_err(|e| service_error("opening the event of", name, e))?;
         Ok(Self {
             messages,
             came,
@@ -72,8 +73,8 @@ impl<T: Debug + ZeroCopySend + 'static> Service<T> {
 
 /// The end of a service that writes.
 pub struct Sender<T: Debug + ZeroCopySend + 'static> {
-    publisher: Publisher<Shared, [T], StepHeader>,
-    notifier: Notifier<Shared>,
+    publisher: Publisher<SharedService, [T], StepHeader>,
+    notifier: Notifier<SharedService>,
     _service: Service<T>,
 }
 
@@ -87,9 +88,9 @@ impl<T: Debug + ZeroCopySend + Copy + 'static> Sender<T> {
         let publisher = (service.messages.publisher_builder())
             .initial_max_slice_len(length)
             .create()
-            .map_err(|e| failed("writing to", name, e))?;
+            .map_err(|e| service_error("writing to", name, e))?;
         let notifier = (service.came.notifier_builder().create())
-            .map_err(|e| failed("waking the readers of", name, e))?;
+            .map_err(|e| service_error("waking the readers of", name, e))?;
         Ok(Self {
             publisher,
             notifier,
@@ -102,9 +103,9 @@ impl<T: Debug + ZeroCopySend + Copy + 'static> Sender<T> {
     /// # Errors
     /// `Io` where there is no room, for more values than `open` was told, say.
     pub fn send(&self, header: StepHeader, values: &[T]) -> Result<()> {
-        let send = |e| failed("sending", "a step", e);
+        let send = |e| service_error("sending", "a step", e);
         let mut sample = (self.publisher.loan_slice_uninit(values.len()))
-            .map_err(|e| failed("room for", "a step", e))?;
+            .map_err(|e| service_error("room for", "a step", e))?;
         *sample.user_header_mut() = header;
         let sample = sample.write_from_fn(|k| values[k]);
         sample.send().map_err(send)?;
@@ -116,8 +117,8 @@ impl<T: Debug + ZeroCopySend + Copy + 'static> Sender<T> {
 
 /// The end of a service that reads.
 pub struct Receiver<T: Debug + ZeroCopySend + 'static> {
-    subscriber: Subscriber<Shared, [T], StepHeader>,
-    listener: Listener<Shared>,
+    subscriber: Subscriber<SharedService, [T], StepHeader>,
+    listener: Listener<SharedService>,
     spin: Duration,
     /// Sender of the last message.
     sender: Option<UniquePublisherId>,
@@ -135,9 +136,9 @@ impl<T: Debug + ZeroCopySend + 'static> Receiver<T> {
         let subscriber = (service.messages.subscriber_builder())
             .buffer_size(ROOM)
             .create()
-            .map_err(|e| failed("reading from", name, e))?;
+            .map_err(|e| service_error("reading from", name, e))?;
         let listener = (service.came.listener_builder().create())
-            .map_err(|e| failed("listening to", name, e))?;
+            .map_err(|e| service_error("listening to", name, e))?;
         Ok(Self {
             subscriber,
             listener,
@@ -160,8 +161,8 @@ impl<T: Debug + ZeroCopySend + 'static> Receiver<T> {
     ) -> Result<Option<R>> {
         let began = Instant::now();
         loop {
-            let sample =
-                (self.subscriber.receive()).map_err(|e| failed("reading from", &self.name, e))?;
+            let sample = (self.subscriber.receive())
+                .map_err(|e| service_error("reading from", &self.name, e))?;
             if let Some(sample) = sample {
                 let sender = Some(sample.header().publisher_id());
                 let other = self.sender.is_some() && self.sender != sender;
@@ -176,7 +177,7 @@ impl<T: Debug + ZeroCopySend + 'static> Receiver<T> {
             } else {
                 // Events of messages that were read already wake it for nothing, once.
                 (self.listener.timed_wait(|_| {}, patience - waited))
-                    .map_err(|e| failed("waiting for", &self.name, e))?;
+                    .map_err(|e| service_error("waiting for", &self.name, e))?;
             }
         }
     }

@@ -17,7 +17,7 @@ mod channel;
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::bus::{Content, Counts, Estimate, Frame, Order, Sink, Source, Reception, Tally};
+use betz_interop::bus::{Content, Counts, Estimate, Frame, Order, Reception, Sink, Source, Tally};
 
 pub use channel::{Receiver, Sender, StepHeader};
 
@@ -31,7 +31,7 @@ pub fn movement_of(name: &str) -> String {
     format!("{name}/movement")
 }
 
-pub(crate) fn failed(what: &str, service: &str, error: impl std::fmt::Debug) -> Error {
+pub(crate) fn service_error(what: &str, service: &str, error: impl std::fmt::Debug) -> Error {
     Error::new(ErrorKind::Io, format!("{what} {service}: {error:?}"))
 }
 

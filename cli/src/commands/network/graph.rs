@@ -7,7 +7,7 @@ use betz::network::file::NetworkFile;
 use betz::network::graph::leiden::{Communities, Leiden, Objective};
 use betz::network::graph::modularity::Signs;
 use betz::network::graph::similarity::{Likeness, similarity};
-use betz::network::graph::track::{Event, Matching, NONE, Tracked, track};
+use betz::network::graph::track::{CommunityTracks, Event, Matching, NONE, track};
 use betz::network::graph::{Graph as Net, measures, rewire};
 use betz::{Error, Progress, Result, memory, progress};
 use rayon::prelude::*;
@@ -163,7 +163,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn followed(tracked: &Tracked) -> CommunityHistory {
+fn followed(tracked: &CommunityTracks) -> CommunityHistory {
     let of = |which: fn(&Event) -> bool| tracked.events.iter().filter(|(_, e)| which(e)).count();
     let flexibility = tracked.flexibility();
     CommunityHistory {

@@ -7,7 +7,7 @@ use std::path::Path;
 use betz::Result;
 use betz::network::WindowEdges;
 use betz::network::file::{NetworkFile, Positions};
-use betz::network::graph::track::{NONE, Tracked};
+use betz::network::graph::track::{CommunityTracks, NONE};
 use plotters::prelude::*;
 
 use crate::chart::{self, Area, Axes, BLUE, Drawn, FAINT, GREEN, INK, ORANGE, PURPLE};
@@ -29,7 +29,7 @@ const LINKS: usize = 2_500;
 /// The data of the picture.
 pub(crate) struct PictureData<'a> {
     pub(crate) file: &'a NetworkFile,
-    pub(crate) tracked: &'a Tracked,
+    pub(crate) tracked: &'a CommunityTracks,
     /// (windows, windows).
     pub(crate) likeness: &'a [f32],
 }
@@ -65,7 +65,7 @@ pub(crate) fn draw(shown: &PictureData<'_>, path: &Path) -> Result<()> {
 }
 
 /// The communities that most nodes are in over all windows, each with its colour.
-fn colors(tracked: &Tracked) -> BTreeMap<u32, RGBColor> {
+fn colors(tracked: &CommunityTracks) -> BTreeMap<u32, RGBColor> {
     let mut counts = BTreeMap::<u32, usize>::new();
     for c in tracked.identities.iter().filter(|c| **c != NONE) {
         *counts.entry(*c).or_default() += 1;

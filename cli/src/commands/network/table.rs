@@ -6,7 +6,7 @@ use std::path::Path;
 use betz::Result;
 use betz::file::write_atomically;
 use betz::network::file::NetworkFile;
-use betz::network::graph::track::Tracked;
+use betz::network::graph::track::CommunityTracks;
 use betz::recording::arrays::{Array, write};
 
 /// Values of every window, (windows,), under a name.
@@ -25,7 +25,7 @@ pub(super) struct NodeColumn {
 pub(super) struct GraphMeasures {
     pub(super) columns: Vec<Column>,
     pub(super) nodes: Vec<NodeColumn>,
-    pub(super) tracked: Option<Tracked>,
+    pub(super) tracked: Option<CommunityTracks>,
     /// (windows, windows).
     pub(super) likeness: Option<Vec<f32>>,
 }
@@ -79,7 +79,7 @@ impl GraphMeasures {
                 .map(|c| if *c == none { -1 } else { i64::from(*c) })
                 .collect()
         });
-        let flexibility = self.tracked.as_ref().map(Tracked::flexibility);
+        let flexibility = self.tracked.as_ref().map(CommunityTracks::flexibility);
         let (of_nodes, square) = ([nodes], [windows, windows]);
         let mut arrays = vec![
             ("meta", Array::Text(&[], &meta)),

@@ -100,7 +100,7 @@ pub fn write_atomically(
 /// [`write_atomically`] for what opens its file by name: `fill` is given the temporary file's, which is there and empty.
 ///
 /// # Errors
-/// Those of `fill`, and as [`write_atomically`].
+/// The errors of `fill` and of [`write_atomically`].
 pub fn create_atomically(path: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let io = |e: io::Error| Error::io("writing", path, &e);
     match Target::of(path).map_err(io)? {

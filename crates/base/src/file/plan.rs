@@ -60,7 +60,7 @@ impl Identity {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct FilePlan {
-    /// Whether files are replaced whatever they hold.
+    /// True if files are replaced whatever they hold.
     force: bool,
     known: Vec<(String, PathBuf, Identity)>,
 }

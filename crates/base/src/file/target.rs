@@ -1,4 +1,4 @@
-//! Where a path that is to be written leads: a new file, a regular one, or a stream.
+//! The target of a path that is to be written: a new file, a regular one, or a stream.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! What a feeder that never waits and the worker behind it tell each other.
+//! Counts shared by a feeder that never waits and the worker behind it.
 
 use super::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -227,7 +227,7 @@ impl<'a, T: Tick> Tracker<'a, T> {
             .launch(grid(threads), THREADS, arguments)
     }
 
-    /// Where the symbol at each episode's `place` is, and the delay between it and the symbol
+    /// The occurrences of the symbol at each episode's `place`, and the delay between it and the symbol
     /// tracked before.
     fn step(&self, patterns: &[&Pattern], place: usize) -> Result<Step<T>> {
         let forward = self.compaction == Compaction::Atomic;

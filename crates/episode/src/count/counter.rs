@@ -26,7 +26,7 @@ pub trait Counter {
         progress: &dyn Progress,
     ) -> Result<Vec<u64>>;
 
-    /// Where the counts so far were made.
+    /// The place of the counts so far.
     fn ran(&self) -> Ran;
 }
 

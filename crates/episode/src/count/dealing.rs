@@ -122,8 +122,8 @@ mod tests {
         PieceSizes { least, most }
     }
 
-    /// When devices of `speeds` end that take pieces as they finish, in a time of its own; unit i costs
-    /// `cost(i)`, a piece `start` beside its units.
+    /// Simulated times at which devices of `speeds` end that take pieces as they finish; unit i costs
+    /// `cost(i)`, a piece `start` besides its units.
     fn simulated(
         speeds: &[f64],
         mut left: PieceQueue,

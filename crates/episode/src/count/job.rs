@@ -62,7 +62,7 @@ pub trait Strategy: Send + Sync {
     /// `Mismatch` for a pattern that does not fit the events, `Interrupted` if the progress cancels.
     fn count(&self, job: &CountJob<'_>) -> Result<Vec<u64>>;
 
-    /// Where the counts so far were made: on the CPU, the device, or both (`cpu and cuda:0`) if some
+    /// The place of the counts so far: the CPU, the device, or both (`cpu and cuda:0`) if some
     /// calls were too small to gain on the device.
     fn ran(&self) -> Ran {
         Ran::on_cpu(self.name())
@@ -88,7 +88,7 @@ impl<'a> PatternProgress<'a> {
         }
     }
 
-    /// So many more patterns are counted.
+    /// Reports that `patterns` more patterns are counted.
     pub fn add(&self, patterns: usize) {
         let patterns = patterns as u64;
         let before = self.patterns.fetch_add(patterns, Ordering::Relaxed);

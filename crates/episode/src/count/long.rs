@@ -61,7 +61,7 @@ impl PassStats {
 pub(crate) struct ChunkedCount<'a> {
     patterns: &'a [Pattern],
     order: Vec<usize>,
-    /// Where in the order each run begins, and its end.
+    /// The range of each run in the order.
     runs: Vec<Range<usize>>,
 }
 
@@ -259,7 +259,7 @@ impl LongEvents {
         }
         let mut fresh = spikes.range(from, stop).len() as u64;
         if !self.segments.is_empty() {
-            (spikes, fresh) = self.moved(&spikes, from);
+            (spikes, fresh) = self.move_spikes(&spikes, from);
         }
         if spikes.ticks.is_empty() {
             return Ok((None, 0));
@@ -268,8 +268,8 @@ impl LongEvents {
         Ok((Some(events), fresh))
     }
 
-    /// Those of `spikes` that lie in segments, with their ticks here, and the number of them at or after `from`.
-    fn moved(&self, spikes: &Spikes, from: i64) -> (Spikes, u64) {
+    /// The `spikes` that lie in segments, with their ticks here, and the number of them at or after `from`.
+    fn move_spikes(&self, spikes: &Spikes, from: i64) -> (Spikes, u64) {
         let (mut ticks, mut channels, mut fresh) = (Vec::new(), Vec::new(), 0);
         let (Some(&first), Some(&last)) = (spikes.ticks.first(), spikes.ticks.last()) else {
             return (Spikes::new(ticks, channels), fresh);

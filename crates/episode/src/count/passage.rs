@@ -52,7 +52,7 @@ impl PassageBuilder {
 
     /// The choice, from a count of 0, if all choices go on alike. Only for a chunk that has lasted as long as the episode
     /// can, so that no later start lies before it.
-    pub(crate) fn settled(&self) -> Option<GreedyChoice> {
+    pub(crate) fn settled_choice(&self) -> Option<GreedyChoice> {
         match (&self.runners[..], self.untouched) {
             ([only], None) => Some(GreedyChoice {
                 count: 0,

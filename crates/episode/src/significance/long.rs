@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 
 use super::surrogate::Dither;
-use super::{Significance, SignificanceOptions, Surrogate, Total, rows, together};
+use super::{Significance, SignificanceOptions, Surrogate, Total, add_up, rows};
 use crate::count::{ChunkedCount, Counter, LongEvents};
 use crate::events::Events;
 use crate::pattern::Pattern;
@@ -67,7 +67,7 @@ pub fn significance_in_chunks_by(
             let here = events.tick_here(chunk.start) - counting.span()..events.tick_here(chunk.end);
             (states.par_iter_mut().zip(indices)).try_for_each(|(state, &index)| {
                 let dither = Dither::new(delta, options.seed, index);
-                let moved = dither.moved(source.iter(), &bounds);
+                let moved = dither.move_events(source.iter(), &bounds);
                 let mut pairs: Vec<(i64, u32)> = moved.filter(|(t, _)| here.contains(t)).collect();
                 if pairs.is_empty() {
                     return Ok(());
@@ -85,7 +85,7 @@ pub fn significance_in_chunks_by(
             }
         }
     }
-    let totals = together(team, totals, patterns.len())?;
+    let totals = add_up(team, totals, patterns.len())?;
     Ok(rows(&observed, &totals, options.surrogates))
 }
 

@@ -101,7 +101,7 @@ pub fn significance(
 pub struct Workers<'a> {
     /// The processes.
     pub team: &'a dyn Team,
-    /// Where this process works.
+    /// The devices of this process.
     pub placement: &'a DeferredPlacement,
 }
 
@@ -312,7 +312,7 @@ fn count_surrogates(
         |placement| on_device::totals(placement, kind, own.clone(), wanted),
         || on_cpu(kind, own.clone(), wanted),
     )?;
-    let found = together(workers.team, found, patterns.len())?;
+    let found = add_up(workers.team, found, patterns.len())?;
     let mut totals = vec![Total::default(); patterns.len()];
     for (i, total) in order.into_iter().zip(found) {
         totals[i] = total;
@@ -353,7 +353,7 @@ fn on_cpu(
 }
 
 /// The sums over all processes of `own`, which is empty if a process had no surrogate.
-fn together(team: &dyn Team, own: Vec<Total>, patterns: usize) -> Result<Vec<Total>> {
+fn add_up(team: &dyn Team, own: Vec<Total>, patterns: usize) -> Result<Vec<Total>> {
     if team.size() == 1 {
         return Ok(own);
     }

@@ -44,7 +44,7 @@ pub(super) fn totals(
                 DeviceSurrogates::new(context, events, wanted.patterns)
             });
             let there: Vec<DeviceSurrogates<'_>> = there.into_iter().collect::<Result<_>>()?;
-            dealt(&there, own, wanted, |there, index| {
+            deal_surrogates(&there, own, wanted, |there, index| {
                 let key = Dither::new(delta, seed, index).key();
                 there.count(Moves { delta, key }, wanted.progress)
             })
@@ -57,7 +57,7 @@ pub(super) fn totals(
             let devices: Vec<(&Arc<Context>, Mutex<()>)> =
                 contexts.iter().map(|c| (c, Mutex::new(()))).collect();
             let makers: Vec<_> = (0..makers).flat_map(|_| &devices).collect();
-            dealt(&makers, own, wanted, |(context, device), index| {
+            deal_surrogates(&makers, own, wanted, |(context, device), index| {
                 let events = kind.make(index)?;
                 let _turn = device.lock().unwrap_or_else(PoisonError::into_inner);
                 let job = CountJob {
@@ -71,7 +71,7 @@ pub(super) fn totals(
 }
 
 /// The sums over the surrogates `own`, dealt over `workers`.
-fn dealt<W: Sync>(
+fn deal_surrogates<W: Sync>(
     workers: &[W],
     own: Range<u64>,
     wanted: SurrogateJob<'_>,
@@ -130,7 +130,7 @@ mod tests {
             };
             let expected = on_cpu(kind, 3..40, wanted).unwrap();
             for workers in 1..4 {
-                let found = dealt(&vec![(); workers], 3..40, wanted, |(), index| {
+                let found = deal_surrogates(&vec![(); workers], 3..40, wanted, |(), index| {
                     LatestStart.count(&CountJob::new(&kind.make(index)?, wanted.patterns))
                 });
                 assert_eq!(found.unwrap(), expected, "{workers} workers");
@@ -160,7 +160,7 @@ mod tests {
             stage: "surrogates",
             progress: &two,
         };
-        let stopped = dealt(&[()], 0..9, wanted, |(), _| Ok(vec![1])).unwrap_err();
+        let stopped = deal_surrogates(&[()], 0..9, wanted, |(), _| Ok(vec![1])).unwrap_err();
         assert_eq!(stopped.kind(), ErrorKind::Interrupted);
         assert_eq!(*two.0.lock().unwrap(), [(1, 9), (2, 9)]);
     }

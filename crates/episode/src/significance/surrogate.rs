@@ -60,7 +60,7 @@ impl Surrogate {
         match *self {
             Self::Dither { delta } => {
                 let dither = Dither::new(delta, seed, index);
-                pairs.extend(dither.moved(events.iter(), &segments));
+                pairs.extend(dither.move_events(events.iter(), &segments));
             }
             Self::ShuffleIntervals => {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -100,7 +100,7 @@ impl Dither {
     }
 
     /// Moves `events`, which are in time order; `segments` by first and last tick.
-    pub(super) fn moved<'a>(
+    pub(super) fn move_events<'a>(
         self,
         events: impl Iterator<Item = (i64, u32)> + 'a,
         segments: &'a [(i64, i64)],

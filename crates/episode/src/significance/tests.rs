@@ -1,5 +1,6 @@
 //! Calibration on independent symbols, power on embedded chains; fixed seeds throughout.
 
+use betz_base::progress::StopAfter;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1};
@@ -43,6 +44,23 @@ fn patterns(symbols: u32) -> Vec<Pattern> {
     list
 }
 
+fn surrogate_options(surrogate: Surrogate, surrogates: u32, seed: u64) -> SignificanceOptions {
+    SignificanceOptions {
+        surrogate,
+        surrogates,
+        seed,
+    }
+}
+
+fn part_options(shifts: u32, least: i64, most: i64, seed: u64) -> PartOptions {
+    PartOptions {
+        shifts,
+        least,
+        most,
+        seed,
+    }
+}
+
 /// Under the null, p is uniform: the share of p ≤ x is near x, over recordings.
 fn assert_uniform(p: &[f64], up_to: f64, what: &str) {
     let points = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9];
@@ -64,11 +82,7 @@ fn p_is_uniform_on_independent_symbols() {
         let mut p = Vec::new();
         let mut discoveries = 0;
         for seed in 0..6 {
-            let options = SignificanceOptions {
-                surrogate,
-                surrogates: 59,
-                seed,
-            };
+            let options = surrogate_options(surrogate, 59, seed);
             let found = significance(&poisson(8, 60, seed), &list, &options, &()).unwrap();
             discoveries += found.iter().filter(|s| s.q <= 0.05).count();
             for s in &found {
@@ -88,12 +102,7 @@ fn a_parts_p_is_uniform_on_independent_pairs() {
     let mut p = Vec::new();
     let mut full = 0;
     for seed in 0..8 {
-        let options = PartOptions {
-            shifts: 80,
-            least: 10_000,
-            most: 200_000,
-            seed,
-        };
+        let options = part_options(80, 10_000, 200_000, seed);
         let found = part_significance(&poisson(8, 60, seed), &list, &options, &()).unwrap();
         full += found.iter().filter(|e| e.shifts == 80).count();
         p.extend(found.iter().map(|e| e.p));
@@ -135,11 +144,7 @@ fn embedded_chains_are_significant_and_what_is_hung_on_them_is_told_apart() {
         Surrogate::Dither { delta: 2000 },
         Surrogate::ShuffleIntervals,
     ] {
-        let options = SignificanceOptions {
-            surrogate,
-            surrogates: 39,
-            seed: 1,
-        };
+        let options = surrogate_options(surrogate, 39, 1);
         let found = significance(&events, &list, &options, &()).unwrap();
         assert_eq!(found[0].p, 1.0 / 40.0);
         assert!(found[0].observed as f64 > found[0].expected + 10.0 * found[0].std);
@@ -147,12 +152,7 @@ fn embedded_chains_are_significant_and_what_is_hung_on_them_is_told_apart() {
         assert!(found[1..4].iter().all(|s| s.p < 0.05), "{found:?}");
         assert!(found[4].p > 0.05);
     }
-    let options = PartOptions {
-        shifts: 39,
-        least: 5_000,
-        most: 50_000,
-        seed: 1,
-    };
+    let options = part_options(39, 5_000, 50_000, 1);
     let parts = part_significance(&events, &list, &options, &()).unwrap();
     let last = chain.nodes.len();
     assert_eq!((parts[0].p, parts[0].shifts), (1.0 / 40.0, 39));
@@ -165,11 +165,7 @@ fn embedded_chains_are_significant_and_what_is_hung_on_them_is_told_apart() {
 fn threads_do_not_change_the_result_and_senseless_options_are_refused() {
     let data = poisson(4, 10, 1);
     let list = patterns(4);
-    let options = SignificanceOptions {
-        surrogate: Surrogate::Dither { delta: 2000 },
-        surrogates: 7,
-        seed: 1,
-    };
+    let options = surrogate_options(Surrogate::Dither { delta: 2000 }, 7, 1);
     let run = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.build()
@@ -183,21 +179,10 @@ fn threads_do_not_change_the_result_and_senseless_options_are_refused() {
     };
     assert!(significance(&data, &list, &none, &()).is_err());
     for (shifts, least, most) in [(0, 1, 2), (5, 0, 2), (5, 3, 2)] {
-        let options = PartOptions {
-            shifts,
-            least,
-            most,
-            seed: 0,
-        };
+        let options = part_options(shifts, least, most, 0);
         assert!(part_significance(&data, &list, &options, &()).is_err());
     }
-    struct Stop;
-    impl Progress for Stop {
-        fn cancelled(&self) -> bool {
-            true
-        }
-    }
-    let stopped = significance(&data, &list, &options, &Stop).unwrap_err();
+    let stopped = significance(&data, &list, &options, &StopAfter::new(0)).unwrap_err();
     assert_eq!(stopped.kind(), betz_base::ErrorKind::Interrupted);
 }
 
@@ -265,12 +250,7 @@ fn chains_in_equal_trials_are_told_apart() {
     let events = crate::cases::trials(4, 150 * length, &segments, ticks, channels);
     let edge = Interval::new(4, 6).unwrap();
     let list = [vec![0, 1, 2], vec![0, 1, 3]].map(|s| Pattern::uniform(s, edge).unwrap());
-    let options = PartOptions {
-        shifts: 999,
-        least: 120,
-        most: 1200,
-        seed: 1,
-    };
+    let options = part_options(999, 120, 1200, 1);
     let found = part_significance(&events, &list, &options, &()).unwrap();
     assert_eq!((found[0].p, found[0].shifts), (1.0 / 1000.0, 999));
     assert!(found[1].p > 0.1, "{found:?}");
@@ -309,12 +289,7 @@ fn parts_are_tested_up_to_the_largest_tick() {
         (late.unwrap(), Interval::new(1, 9).unwrap(), 100),
     ] {
         let list = [Pattern::uniform(vec![0, 1], edge).unwrap()];
-        let options = PartOptions {
-            shifts: 3,
-            least,
-            most: 2 * least,
-            seed: 1,
-        };
+        let options = part_options(3, least, 2 * least, 1);
         part_significance(&events, &list, &options, &()).unwrap();
     }
 }
@@ -328,22 +303,14 @@ fn nothing_is_made_where_there_is_nothing_to_test() {
             panic!("a surrogate was about to be made");
         }
     }
-    let surrogates = SignificanceOptions {
-        surrogate: Surrogate::Dither { delta: 2000 },
-        surrogates: 7,
-        seed: 1,
-    };
+    let surrogates = surrogate_options(Surrogate::Dither { delta: 2000 }, 7, 1);
     assert!(
         significance(&data, &[], &surrogates, &UnusedProgress)
             .unwrap()
             .is_empty()
     );
     for (delta, surrogates) in [(0, 7), (9, 0)] {
-        let options = SignificanceOptions {
-            surrogate: Surrogate::Dither { delta },
-            surrogates,
-            seed: 1,
-        };
+        let options = surrogate_options(Surrogate::Dither { delta }, surrogates, 1);
         assert!(significance(&data, &[], &options, &UnusedProgress).is_err());
     }
     // Chains: without any of several symbols segments may be as short as they like.

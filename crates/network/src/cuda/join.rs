@@ -7,7 +7,7 @@ use betz_base::Result;
 use super::order::Piece;
 use super::walker::WalkResult;
 use crate::block::SampleTransform;
-use crate::engine::{ChunkEdges, Counts, Cut, Edge, exact_of, too_many};
+use crate::engine::{ChunkEdges, Counts, Cut, Edge, exact_of, split_by, too_many};
 use crate::oracle::reaches;
 use crate::signal::Signal;
 use crate::window::Chunk;
@@ -25,7 +25,7 @@ impl Piece {
         &self.edges[begin as usize..self.ends[row] as usize]
     }
 
-    /// How many edges rows before `row` have.
+    /// Number of edges of the rows before `row`.
     fn before(&self, row: usize) -> usize {
         if row > 0 {
             self.ends[row - 1] as usize
@@ -98,9 +98,7 @@ pub(super) fn join(
 ) -> Result<ChunkEdges> {
     let nodes = signal.nodes();
     extra.resize(chunk.windows, Vec::new());
-    extra
-        .par_iter_mut()
-        .for_each(|edges| edges.sort_unstable_by_key(|e| (e.0, e.1)));
+    (extra.iter_mut()).for_each(|edges| edges.sort_unstable_by_key(|e| (e.0, e.1)));
     let mut counts = Counts::default();
     let mut pieces = Vec::new();
     for found in found {
@@ -131,19 +129,16 @@ pub(super) fn join(
         r: vec![0.0; total],
         ..ChunkEdges::default()
     };
-    let mut parts = Vec::with_capacity(sizes.len());
-    let (mut i, mut j, mut r) = (&mut edges.i[..], &mut edges.j[..], &mut edges.r[..]);
     let mut end = 0;
-    for (q, size) in sizes.into_iter().enumerate() {
-        let (own_i, rest_i) = i.split_at_mut(size);
-        let (own_j, rest_j) = j.split_at_mut(size);
-        let (own_r, rest_r) = r.split_at_mut(size);
-        (i, j, r) = (rest_i, rest_j, rest_r);
-        parts.push((q, own_i, own_j, own_r));
-        end += size as u64;
+    for size in &sizes {
+        end += *size as u64;
         edges.indptr.push(end);
     }
-    (parts.into_par_iter().zip(extra)).for_each_init(Vec::new, |row, ((q, i, j, r), extra)| {
+    let parts = (split_by(&sizes, &mut edges.i).into_par_iter())
+        .zip(split_by(&sizes, &mut edges.j))
+        .zip(split_by(&sizes, &mut edges.r))
+        .zip(extra);
+    (parts.enumerate()).for_each_init(Vec::new, |row, (q, (((i, j), r), extra))| {
         let mut at = 0;
         let mut extra = extra.into_iter().peekable();
         for node in 0..nodes {
@@ -179,6 +174,36 @@ mod tests {
     use crate::spec::Sign;
     use crate::window::{Rows, Window};
 
+    /// Edges by row and column in `of` pieces; in doubt if the value is NaN.
+    fn walk_results(nodes: usize, of: usize) -> Vec<WalkResult> {
+        let mut all = vec![
+            (1, 0, 1, f32::NAN),
+            (1, 0, 2, f32::NAN),
+            (2, 5, 9, 1.0),
+            (0, 7, 8, 0.25),
+        ];
+        all.extend((0..4000).map(|at| (2, at / 50, 50 + at % 50, at as f32)));
+        all.sort_by_key(|e| (e.0, e.1, e.2));
+        let mut pieces: Vec<Piece> = Vec::new();
+        for own in 0..of {
+            let mut piece = Piece::default();
+            for row in 0..3 * nodes {
+                let of_row = all.iter().enumerate().filter(|(k, e)| {
+                    k % of == own && (e.0, e.1 as usize) == (row / nodes, row % nodes)
+                });
+                piece.edges.extend(of_row.map(|(_, e)| edge(e.2, e.3)));
+                piece.ends.push(piece.edges.len() as u32);
+            }
+            pieces.push(piece);
+        }
+        let last = pieces.split_off(of / 2);
+        let part = |pieces| WalkResult {
+            pieces,
+            ..WalkResult::default()
+        };
+        vec![part(pieces), part(last)]
+    }
+
     #[test]
     fn pieces_become_sorted_edges_and_doubts_are_decided() {
         // Nodes 0 and 1 are equal, 2 is 0 upside down, the others differ; 100 nodes.
@@ -198,10 +223,7 @@ mod tests {
         let chunk = Chunk {
             start: 0,
             windows: 3,
-            window: Window {
-                length: 10,
-                step: 1,
-            },
+            window: Window::new(10, 1),
             first: 0,
             rows: Rows::ALL,
         };
@@ -211,37 +233,8 @@ mod tests {
             strict: false,
             most: 1 << 20,
         };
-        // Edges by row and column, dealt to as many pieces as asked; in doubt where the value is NaN.
-        let found = |of: usize| {
-            let mut all = vec![
-                (1, 0, 1, f32::NAN),
-                (1, 0, 2, f32::NAN),
-                (2, 5, 9, 1.0),
-                (0, 7, 8, 0.25),
-            ];
-            all.extend((0..4000).map(|at| (2, at / 50, 50 + at % 50, at as f32)));
-            all.sort_by_key(|e| (e.0, e.1, e.2));
-            let mut pieces: Vec<Piece> = Vec::new();
-            for own in 0..of {
-                let mut piece = Piece::default();
-                for row in 0..3 * nodes {
-                    let of_row = all.iter().enumerate().filter(|(k, e)| {
-                        k % of == own && (e.0, e.1 as usize) == (row / nodes, row % nodes)
-                    });
-                    piece.edges.extend(of_row.map(|(_, e)| edge(e.2, e.3)));
-                    piece.ends.push(piece.edges.len() as u32);
-                }
-                pieces.push(piece);
-            }
-            let last = pieces.split_off(of / 2);
-            let part = |pieces| WalkResult {
-                pieces,
-                ..WalkResult::default()
-            };
-            vec![part(pieces), part(last)]
-        };
         let extra = vec![vec![(7, 9, 0.75), (3, 4, 0.5), (0, 99, -0.5)]];
-        let first = join(&signal, &chunk, &cut, found(1), extra.clone()).unwrap();
+        let first = join(&signal, &chunk, &cut, walk_results(nodes, 1), extra.clone()).unwrap();
         assert_eq!(first.indptr, [0, 4, 5, 4006]);
         assert_eq!(
             (&first.i[..5], &first.j[..5]),
@@ -251,7 +244,14 @@ mod tests {
         let pairs: Vec<_> = (5..4006).map(|e| (first.i[e], first.j[e])).collect();
         assert!(pairs.is_sorted());
         for of in [2, 3, 7] {
-            let other = join(&signal, &chunk, &cut, found(of), extra.clone()).unwrap();
+            let other = join(
+                &signal,
+                &chunk,
+                &cut,
+                walk_results(nodes, of),
+                extra.clone(),
+            )
+            .unwrap();
             assert_eq!(
                 (other.i, other.j, other.r),
                 (first.i.clone(), first.j.clone(), first.r.clone())
@@ -259,9 +259,9 @@ mod tests {
         }
         // Strictly more than 1 is nothing; fewer than there are is refused.
         cut.strict = true;
-        let strict = join(&signal, &chunk, &cut, found(1), Vec::new()).unwrap();
+        let strict = join(&signal, &chunk, &cut, walk_results(nodes, 1), Vec::new()).unwrap();
         assert_eq!(strict.indptr, [0, 1, 1, 4002]);
         cut.most = 4001;
-        assert!(join(&signal, &chunk, &cut, found(1), Vec::new()).is_err());
+        assert!(join(&signal, &chunk, &cut, walk_results(nodes, 1), Vec::new()).is_err());
     }
 }

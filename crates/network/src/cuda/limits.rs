@@ -1,4 +1,4 @@
-//! What a device takes on, and how much of it at once.
+//! Networks that a device can compute, and the size of its chunks.
 
 use betz_base::{Error, Result};
 use betz_kernels::network as kernels;
@@ -26,7 +26,7 @@ impl Default for Limits {
     }
 }
 
-/// Whether a device can do it.
+/// Refuses networks that a device cannot compute.
 ///
 /// # Errors
 /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) with what it cannot.

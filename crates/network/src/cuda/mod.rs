@@ -22,7 +22,7 @@ use betz_kernels::{Sample, network as kernels};
 use crate::block::SampleTransform;
 use crate::chunk::{ChunkResult, informations};
 use crate::engine::{Cut, extreme_pairs};
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 use crate::plan::Plan;
 use crate::scan::Keep;
 use crate::signal::{Signal, SignalData};
@@ -32,7 +32,7 @@ use crate::window::Chunk;
 use limits::Limits;
 use walker::{WalkRequest, WalkResult, Walker};
 
-/// What [`Plan::count_on_device`] found, and where the time went.
+/// Counts and times of [`Plan::count_on_device`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DeviceCount {
@@ -142,8 +142,8 @@ impl Walkers {
         let states = found.first().map_or(&[][..], |f| &f.states);
         for &(q, node, state) in states {
             match state {
-                kernels::CONSTANT => undefined.push((q, node, Undefined::Constant)),
-                kernels::NOT_FINITE => undefined.push((q, node, Undefined::NonFinite)),
+                kernels::CONSTANT => undefined.push((q, node, UndefinedReason::Constant)),
+                kernels::NOT_FINITE => undefined.push((q, node, UndefinedReason::NonFinite)),
                 _ => extreme.push((q, node)),
             }
         }
@@ -165,7 +165,7 @@ impl Walkers {
         })
     }
 
-    /// What each device finds in its share of a chunk; with `fetch` brought here.
+    /// Results of each device for its share of a chunk; copied to the host if `fetch`.
     fn find(
         &mut self,
         signal: &Signal<'_>,

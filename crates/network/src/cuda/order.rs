@@ -15,7 +15,7 @@ const THREADS: u32 = 256;
 /// Edges of some tiles in all windows of a chunk, by row (window · nodes + i), then j.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
-    /// Where each row ends in `edges`; it begins where the one before ends.
+    /// The end of each row in `edges`, at which the next one begins.
     pub(super) ends: Vec<u32>,
     /// j in the upper half, the bits of the value in the lower; NaN where the host has to decide.
     pub(super) edges: Vec<u64>,
@@ -55,23 +55,18 @@ impl Order {
         let context = &self.context;
         let rows = shape.windows * shape.nodes;
         let nodes = int(shape.nodes)?;
-        // Up to here, and no further, u32 counts them.
-        let Ok(counted) = u32::try_from(slots) else {
-            return Err(Error::new(
+        // u32 counts no more.
+        let counted = u32::try_from(slots).map_err(|_| {
+            let found = format!("expected fewer than 2^32 edges at once, got {slots}");
+            Error::new(
                 ErrorKind::DeviceMemory,
-                format!(
-                    "network on a CUDA device: expected fewer than 2^32 edges at once, got {slots}"
-                ),
-            ));
-        };
+                format!("network on a CUDA device: {found}"),
+            )
+        })?;
         let most = context.info().multiprocessors.max(1) * 16;
         let blocks = |threads: usize| {
-            let blocks = threads.div_ceil(THREADS as usize);
-            (
-                u32::try_from(blocks).unwrap_or(u32::MAX).clamp(1, most),
-                1,
-                1,
-            )
+            let blocks = u32::try_from(threads.div_ceil(THREADS as usize)).unwrap_or(u32::MAX);
+            (blocks.clamp(1, most), 1, 1)
         };
         let mut ends: Buffer<u32> = context.zeros(rows)?;
         let mut placed: Buffer<u64> = context.alloc(slots.max(1))?;
@@ -125,7 +120,10 @@ impl Order {
                 ordered: keys.write(),
             },
         )?;
-        let ends = context.download(&ends, rows)?;
+        self.download(context.download(&ends, rows)?, keys)
+    }
+
+    fn download(&self, ends: Vec<u32>, keys: &Buffer<u64>) -> Result<Piece> {
         let there = ends.last().map_or(0, |end| *end as usize);
         let mut edges = Vec::new();
         if edges.try_reserve_exact(there).is_err() {
@@ -135,7 +133,7 @@ impl Order {
             ));
         }
         edges.resize(there, 0);
-        context.download_into(keys, 0, &mut edges)?;
+        self.context.download_into(keys, 0, &mut edges)?;
         Ok(Piece { ends, edges })
     }
 }

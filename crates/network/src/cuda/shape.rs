@@ -146,10 +146,7 @@ mod tests {
 
     #[test]
     fn sizes_follow_the_windows() {
-        let window = Window {
-            length: 200,
-            step: 1,
-        };
+        let window = Window::new(200, 1);
         let chunk = |windows| Chunk {
             start: 0,
             windows,
@@ -170,6 +167,6 @@ mod tests {
         let headline = Shape::new(22_360, &chunk(801)).bytes(1);
         assert!((500e6..700e6).contains(&(headline as f64)), "{headline}");
         assert_eq!(most_windows(window), 4096);
-        assert_eq!(most_windows(Window { length: 9, step: 5 }), usize::MAX);
+        assert_eq!(most_windows(Window::new(9, 5)), usize::MAX);
     }
 }

@@ -128,10 +128,7 @@ fn cuda_takes_every_kind_of_sample_and_stays_within_segments() {
             .and_then(|s| s.with_segments(vec![0..90, 100..130, 131..260]))
             .unwrap();
         for measure in [Measure::Pearson, Measure::GaussianInformation] {
-            let window = Window {
-                length: 40,
-                step: 2,
-            };
+            let window = Window::new(40, 2);
             let spec = NetworkSpec::new(measure, window).threshold(Threshold::Absolute(0.2));
             let plan = Plan::new(&spec, &signal).unwrap();
             let cpu = plan.run(&signal, &()).unwrap();
@@ -153,10 +150,7 @@ fn cuda_stops_at_the_most_edges_and_within_its_memory() {
     assert!(error.message().contains("at most 1000"), "{error}");
     let context = &device.contexts()[0];
     let spec = spec(50, 1, 0.2);
-    let cpu = Plan::new(&spec, &signal)
-        .unwrap()
-        .run(&signal, &())
-        .unwrap();
+    let cpu = cases::run(&spec, &signal);
     for cap in [3 << 20, 16 << 20, 256 << 20] {
         context.set_memory_cap(Some(cap));
         let plan = Plan::new(&spec, &signal).unwrap().on(&device).unwrap();
@@ -190,10 +184,7 @@ fn cuda_counts_what_it_would_bring() {
 
 #[test]
 fn what_a_device_cannot_do_is_refused_by_name() {
-    let window = Window {
-        length: 50,
-        step: 1,
-    };
+    let window = Window::new(50, 1);
     let pearson = NetworkSpec::pearson(window);
     for (spec, named) in [
         (NetworkSpec::new(Measure::Spearman, window), "spearman"),
@@ -205,10 +196,7 @@ fn what_a_device_cannot_do_is_refused_by_name() {
     }
     can(&pearson.threshold(Threshold::Absolute(0.5)), 1000).unwrap();
     assert!(can(&pearson.threshold(Threshold::Absolute(0.5)), 9_000_000).is_err());
-    let long = Window {
-        length: 1 << 30,
-        step: 1,
-    };
+    let long = Window::new(1 << 30, 1);
     let spec = NetworkSpec::pearson(long).threshold(Threshold::Absolute(0.5));
     assert!(can(&spec, 10).is_err());
 }

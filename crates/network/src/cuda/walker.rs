@@ -31,7 +31,7 @@ const PANEL_RUN: usize = 8;
 /// Blocks of the walk on a multiprocessor at once.
 const RESIDENT: u32 = 2;
 
-/// What is asked of a walker.
+/// A request to a walker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WalkRequest {
     pub(super) chunk: Chunk,
@@ -45,7 +45,7 @@ pub(super) struct WalkRequest {
     pub(super) fetch: bool,
 }
 
-/// What a walker found.
+/// The result of a walker.
 #[derive(Debug, Default)]
 pub(super) struct WalkResult {
     /// The edges of each walk.
@@ -78,7 +78,7 @@ pub(super) struct Walker {
     edges: Option<Edges>,
 }
 
-/// What a chunk's walk is given.
+/// Inputs of a chunk's walk.
 struct WalkInput<T> {
     shape: Shape,
     samples: Buffer<T>,
@@ -176,7 +176,7 @@ impl Walker {
         }
     }
 
-    /// What is found in this device's share of a chunk, whose samples are given.
+    /// Walks this device's share of a chunk.
     pub(super) fn find<T: Sample>(
         &mut self,
         samples: &[T],
@@ -221,25 +221,7 @@ impl Walker {
             found.count.walk += started.elapsed().as_secs_f64();
             found.count.walks += 1;
             if slots > edges.keys.len() as u64 {
-                if edges.keys.len() < self.most_slots {
-                    // Freed first: both together need not fit.
-                    drop(edges);
-                    let wanted = usize::try_from(slots + slots / 8).unwrap_or(usize::MAX);
-                    self.edges = Some(self.buffer(wanted)?);
-                    todo.push(range);
-                } else if range.len() > 1 {
-                    self.edges = Some(edges);
-                    let middle = range.start + range.len() / 2;
-                    todo.push(middle..range.end);
-                    todo.push(range.start..middle);
-                } else {
-                    return Err(Error::new(
-                        ErrorKind::DeviceMemory,
-                        format!(
-                            "network on a CUDA device: expected room for {slots} edges of a tile"
-                        ),
-                    ));
-                }
+                todo.extend(self.make_room(edges, slots, range)?);
                 continue;
             }
             let started = Instant::now();
@@ -249,7 +231,7 @@ impl Walker {
             found.count.rechecked += counted[kernels::RECHECKED];
             found.count.rebuilt += counted[kernels::REBUILT];
             found.count.doubtful += counted[kernels::DOUBTFUL];
-            // What the host has still to decide may not be edges.
+            // Doubtful pairs may turn out to be no edges.
             if found.count.edges - found.count.doubtful > asked.most {
                 return Err(too_many(asked.most));
             }
@@ -261,6 +243,32 @@ impl Walker {
             self.edges = Some(edges);
         }
         Ok(found)
+    }
+
+    /// Ranges of tiles to walk again, the last first, because `range` needs more slots than `edges` has: with a larger
+    /// buffer, or in two halves.
+    fn make_room(
+        &mut self,
+        edges: Edges,
+        slots: u64,
+        range: Range<usize>,
+    ) -> Result<Vec<Range<usize>>> {
+        if edges.keys.len() < self.most_slots {
+            // Freed first: both together need not fit.
+            drop(edges);
+            let wanted = usize::try_from(slots + slots / 8).unwrap_or(usize::MAX);
+            self.edges = Some(self.buffer(wanted)?);
+            return Ok(vec![range]);
+        }
+        self.edges = Some(edges);
+        if range.len() > 1 {
+            let middle = range.start + range.len() / 2;
+            return Ok(vec![middle..range.end, range.start..middle]);
+        }
+        Err(Error::new(
+            ErrorKind::DeviceMemory,
+            format!("network on a CUDA device: expected room for {slots} edges of a tile"),
+        ))
     }
 
     /// An edge buffer of so many slots, as far as there is room.
@@ -341,29 +349,35 @@ impl Walker {
             },
         )?;
         if !shape.direct {
-            self.panels.launch(
-                (blocks, runs(PANEL_RUN), 1),
-                kernels::NODE_THREADS,
-                NetworkPanels {
-                    samples: p.samples.read(),
-                    nodes,
-                    padded,
-                    length,
-                    step,
-                    windows,
-                    run: int(PANEL_RUN)?,
-                    stretch,
-                    fill: p.fill.read(),
-                    mean: p.mean.read(),
-                    scale: p.scale.read(),
-                    factor: p.factor.read(),
-                    steps: int(shape.stages * kernels::STAGE_STEPS)?,
-                    anchor: p.anchor.update(),
-                    panels: p.panels.write(),
-                },
-            )?;
+            self.write_panels(p)?;
         }
         Ok(prepared)
+    }
+
+    fn write_panels<T: Sample>(&self, p: &mut WalkInput<T>) -> Result<()> {
+        let shape = p.shape;
+        let runs = shape.windows.div_ceil(PANEL_RUN) as u32;
+        self.panels.launch(
+            (shape.blocks() as u32, runs, 1),
+            kernels::NODE_THREADS,
+            NetworkPanels {
+                samples: p.samples.read(),
+                nodes: int(shape.nodes)?,
+                padded: int(shape.padded)?,
+                length: int(shape.window.length)?,
+                step: int(shape.window.step)?,
+                windows: int(shape.windows)?,
+                run: int(PANEL_RUN)?,
+                stretch: int(STRETCH)?,
+                fill: p.fill.read(),
+                mean: p.mean.read(),
+                scale: p.scale.read(),
+                factor: p.factor.read(),
+                steps: int(shape.stages * kernels::STAGE_STEPS)?,
+                anchor: p.anchor.update(),
+                panels: p.panels.write(),
+            },
+        )
     }
 
     /// Walks the tiles in `range`; what was counted, and the slots taken.

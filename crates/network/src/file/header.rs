@@ -108,7 +108,26 @@ impl NetworkFile {
     }
 }
 
-/// What the header says, checked.
+fn threshold(header: &Header) -> Result<Threshold> {
+    let Header {
+        threshold,
+        density,
+        top,
+        top_per_node,
+        ..
+    } = *header;
+    match (threshold, density, top, top_per_node) {
+        (Some(value), None, None, None) => Ok(Threshold::Absolute(value)),
+        (None, Some(share), None, None) => Ok(Threshold::Density(share)),
+        (None, None, Some(count), None) => Ok(Threshold::Top(count)),
+        (None, None, None, Some(count)) => Ok(Threshold::TopPerNode(count)),
+        _ => Err(Error::recording(
+            "expected one of threshold, density, top and top_per_node",
+        )),
+    }
+}
+
+/// The description in the header, checked.
 pub(super) fn meta(header: &Header) -> Result<Meta> {
     let measure = match Measure::named(&header.measure) {
         Some(Measure::Lagged { .. }) => Measure::Lagged {
@@ -129,22 +148,6 @@ pub(super) fn meta(header: &Header) -> Result<Meta> {
             )));
         }
     };
-    let threshold = match (
-        header.threshold,
-        header.density,
-        header.top,
-        header.top_per_node,
-    ) {
-        (Some(value), None, None, None) => Threshold::Absolute(value),
-        (None, Some(share), None, None) => Threshold::Density(share),
-        (None, None, Some(count), None) => Threshold::Top(count),
-        (None, None, None, Some(count)) => Threshold::TopPerNode(count),
-        _ => {
-            return Err(Error::recording(
-                "expected one of threshold, density, top and top_per_node",
-            ));
-        }
-    };
     let sign = Sign::named(&header.sign).ok_or_else(|| {
         Error::recording(format!(
             "sign: expected both, pos or neg, got {}",
@@ -157,11 +160,8 @@ pub(super) fn meta(header: &Header) -> Result<Meta> {
     })?;
     let spec = NetworkSpec {
         measure,
-        window: Window {
-            length: header.window,
-            step: header.step,
-        },
-        threshold,
+        window: Window::new(header.window, header.step),
+        threshold: threshold(header)?,
         sign,
         strict: header.strict,
         max_edges: header.max_edges,

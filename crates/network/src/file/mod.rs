@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::export::NodeTable;
 use crate::network::Network;
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 use crate::spec::Measure;
 pub use part::{PART_MAGIC, Part};
 use read::Reading;
@@ -48,10 +48,10 @@ pub const FORMAT: u32 = 1;
 /// Bytes of arrays up to which a network is one file.
 pub const LARGEST: u64 = 2 << 30;
 
-/// What a value of 1 is in a compact file.
+/// The integer that stands for a value of 1 in a compact file.
 const COMPACT: f32 = 32_767.0;
 
-/// What `meta` begins with.
+/// The first characters of `meta`.
 pub(crate) const META_BEGINS: &str = "{\"kind\":\"network\",";
 
 /// A network, its nodes, and where it came from.
@@ -78,13 +78,13 @@ pub struct NetworkFile {
     pub network: Network,
     /// One per node.
     pub names: Option<Vec<String>>,
-    /// Where the nodes are.
+    /// Positions of the nodes.
     pub positions: Option<Positions>,
-    /// When each window begins, in seconds of what was recorded; one per window.
+    /// Beginning of each window, in seconds of the recording.
     pub window_seconds: Option<Vec<f64>>,
-    /// What it was made of.
+    /// The signal it was computed from.
     pub source: Option<Source>,
-    /// How the threshold was found, where surrogates were asked.
+    /// The surrogates that gave the threshold, if any did.
     pub chance: Option<Chance>,
     /// False where work was stopped before its last window.
     pub complete: bool,
@@ -104,7 +104,7 @@ pub struct Positions {
     pub axes: usize,
 }
 
-/// What a network was made of.
+/// The signal that a network was computed from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Its name.
@@ -113,18 +113,18 @@ pub struct Source {
     pub hash: String,
 }
 
-/// How a threshold was found.
+/// The surrogates that a threshold was computed from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chance {
-    /// How many surrogates.
+    /// Number of surrogates.
     pub surrogates: usize,
-    /// How they were made.
+    /// Their kind.
     pub kind: String,
     /// `maximum` or `false-discovery`.
     pub correction: String,
     /// The level.
     pub alpha: f64,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -152,7 +152,7 @@ impl NetworkFile {
         }
     }
 
-    /// When window `k` begins: its [`NetworkFile::window_seconds`], else by its first sample; `None` where
+    /// Beginning of window `k` in seconds: its [`NetworkFile::window_seconds`], else by its first sample; `None` if
     /// neither is known.
     pub fn seconds(&self, k: usize) -> Option<f64> {
         match &self.window_seconds {
@@ -193,50 +193,53 @@ impl NetworkFile {
             + positions
     }
 
-    /// Where it is best written when `path` is asked for: there, but for a file of more than [`LARGEST`]
-    /// bytes a directory of the same name that ends in `.zarr`, unless something is there already.
+    /// The best path to write to for a requested `path`: a file of more than [`LARGEST`] bytes becomes a directory of the
+    /// same name that ends in `.zarr`, unless it exists already.
     pub fn place(&self, path: &Path) -> PathBuf {
         place(path, self.bytes(), LARGEST)
     }
 
+    fn pairs(&self) -> usize {
+        let nodes = self.network.nodes();
+        nodes * nodes.saturating_sub(1) / 2
+    }
+
+    /// Refuses lists that do not fit the network.
+    fn check(&self) -> Result<()> {
+        let (network, pairs, windows) = (&self.network, self.pairs(), self.network.len());
+        self.nodes().check(network.nodes())?;
+        let seconds = self.window_seconds.as_ref().map_or(windows, Vec::len);
+        if seconds != windows {
+            return Err(Error::mismatch(format!(
+                "window_seconds: expected one per window, {windows}, got {seconds}"
+            )));
+        }
+        let full = self.full.as_ref().map_or(windows * pairs, Vec::len);
+        if full != windows * pairs {
+            return Err(Error::mismatch(format!(
+                "full: expected {windows} windows of {pairs} pairs, got {full} values"
+            )));
+        }
+        let measure = network.meta.spec.measure;
+        if self.compact && measure.largest() > 1.0 {
+            return Err(Error::argument(format!(
+                "compact: expected a measure within [-1, 1], got {}",
+                measure.name()
+            )));
+        }
+        Ok(())
+    }
+
     /// Writes the file, deflated: whole or not at all. Equal networks give equal bytes. Allocates 4 bytes
-    /// an edge where nodes are stored as u16.
+    /// per edge if nodes are stored as u16.
     ///
     /// # Errors
     /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for names, positions or times that are not one per node
     /// or window; [`Io`](betz_base::ErrorKind::Io).
     pub fn write(&self, path: &Path) -> Result<()> {
+        self.check()?;
         let network = &self.network;
-        let nodes = network.nodes();
-        self.nodes().check(nodes)?;
-        let windows = [network.len()];
-        if let Some(seconds) = self
-            .window_seconds
-            .as_ref()
-            .filter(|s| s.len() != windows[0])
-        {
-            return Err(Error::mismatch(format!(
-                "window_seconds: expected one per window, {}, got {}",
-                windows[0],
-                seconds.len()
-            )));
-        }
-        let pairs = nodes * nodes.saturating_sub(1) / 2;
-        if let Some(full) = &self.full
-            && full.len() != windows[0] * pairs
-        {
-            return Err(Error::mismatch(format!(
-                "full: expected {} windows of {pairs} pairs, got {} values",
-                windows[0],
-                full.len()
-            )));
-        }
-        if self.compact && network.meta.spec.measure.largest() > 1.0 {
-            return Err(Error::argument(format!(
-                "compact: expected a measure within [-1, 1], got {}",
-                network.meta.spec.measure.name()
-            )));
-        }
+        let (nodes, windows) = (network.nodes(), [network.len()]);
         let packed: Option<Vec<i16>> = self.compact.then(|| {
             let pack = |r: &f32| (r * COMPACT).round() as i16;
             network.r.iter().map(pack).collect()
@@ -244,7 +247,7 @@ impl NetworkFile {
         let meta = [self.meta_json()?];
         let starts: Vec<i64> = network.window_start.iter().map(|s| *s as i64).collect();
         let why: Vec<u8> = (network.why.iter())
-            .map(|why| u8::from(*why == Undefined::NonFinite))
+            .map(|why| u8::from(*why == UndefinedReason::NonFinite))
             .collect();
         let xy: Option<(Vec<f32>, [usize; 2])> = (self.positions.as_ref()).map(|p| {
             (
@@ -275,7 +278,7 @@ impl NetworkFile {
             Some(packed) => ("r", Array::I16(&edges, packed)),
             None => ("r", Array::F32(&edges, &network.r)),
         });
-        let all = [windows[0], pairs];
+        let all = [windows[0], self.pairs()];
         if let Some(full) = &self.full {
             arrays.push(("full", Array::F32(&all, full)));
         }
@@ -327,7 +330,7 @@ impl NetworkFile {
         })
     }
 
-    /// Whether the file at `path` says that it is a network. What cannot be read is none.
+    /// True if the file at `path` says that it is a network; false if it cannot be read.
     pub fn is_one(path: &Path) -> bool {
         if path.is_dir() {
             let meta = zarr::Store::open(path).and_then(|store| store.strings("meta", 0));
@@ -357,7 +360,7 @@ fn is_zarr(path: &Path) -> bool {
         .is_some_and(|e| e.eq_ignore_ascii_case("zarr"))
 }
 
-/// Where arrays are read from.
+/// Source of arrays.
 enum Store {
     Npz(Arrays),
     Zarr(zarr::Store),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::header::{self, Header};
 use super::{COMPACT, FORMAT, NetworkFile, Positions, Store};
 use crate::network::{Meta, Network};
-use crate::oracle::Undefined;
+use crate::oracle::UndefinedReason;
 use crate::spec::Measure;
 
 pub(super) struct Reading<'a> {
@@ -77,6 +77,31 @@ impl Reading<'_> {
         serde_json::from_str(&text).map_err(|e| wrong("meta", e))
     }
 
+    fn window_seconds(&mut self, windows: usize) -> Result<Option<Vec<f64>>> {
+        let window_seconds = self.arrays.numbers::<f64>("window_seconds", 1)?;
+        if let Some(seconds) = &window_seconds
+            && (seconds.values.len() != windows || seconds.values.iter().any(|s| !s.is_finite()))
+        {
+            return Err(wrong(
+                "window_seconds",
+                format_args!("expected a finite number for each of {windows} windows"),
+            ));
+        }
+        Ok(window_seconds.map(|s| s.values))
+    }
+
+    fn full(&mut self, windows: usize, nodes: usize) -> Result<Option<Vec<f32>>> {
+        let full = self.arrays.numbers::<f32>("full", 2)?;
+        let pairs = nodes * nodes.saturating_sub(1) / 2;
+        if let Some(full) = full.as_ref().filter(|f| f.shape[..] != [windows, pairs]) {
+            return Err(wrong(
+                "full",
+                format_args!("expected ({windows}, {pairs}), got {:?}", full.shape),
+            ));
+        }
+        Ok(full.map(|f| f.values))
+    }
+
     pub(super) fn file(&mut self) -> Result<NetworkFile> {
         let header = self.header()?;
         let meta =
@@ -115,27 +140,12 @@ impl Reading<'_> {
         }
         let why = (why.into_iter())
             .map(|w| match w {
-                0 => Undefined::Constant,
-                _ => Undefined::NonFinite,
+                0 => UndefinedReason::Constant,
+                _ => UndefinedReason::NonFinite,
             })
             .collect();
-        let window_seconds = self.arrays.numbers::<f64>("window_seconds", 1)?;
-        if let Some(seconds) = &window_seconds
-            && (seconds.values.len() != windows || seconds.values.iter().any(|s| !s.is_finite()))
-        {
-            return Err(wrong(
-                "window_seconds",
-                format_args!("expected a finite number for each of {windows} windows"),
-            ));
-        }
-        let full = self.arrays.numbers::<f32>("full", 2)?;
-        let pairs = nodes * nodes.saturating_sub(1) / 2;
-        if let Some(full) = full.as_ref().filter(|f| f.shape[..] != [windows, pairs]) {
-            return Err(wrong(
-                "full",
-                format_args!("expected ({windows}, {pairs}), got {:?}", full.shape),
-            ));
-        }
+        let window_seconds = self.window_seconds(windows)?;
+        let full = self.full(windows, nodes)?;
         let names = self.arrays.strings("node_name", 1)?;
         let positions = self.arrays.numbers::<f64>("node_xy", 2)?;
         let file = NetworkFile {
@@ -156,12 +166,12 @@ impl Reading<'_> {
                 axes: p.shape[1],
                 values: p.values,
             }),
-            window_seconds: window_seconds.map(|s| s.values),
+            window_seconds,
             source: header.source,
             chance: header.chance,
             complete: header.complete,
             compact: header.compact,
-            full: full.map(|f| f.values),
+            full,
         };
         (file.nodes().check(nodes)).map_err(|e| Error::recording(e.message()))?;
         Ok(file)

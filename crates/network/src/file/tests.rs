@@ -1,9 +1,9 @@
 //! Networks as files: there and back, damage and strangers.
 
 use super::*;
-use crate::{NetworkSpec, Plan, Threshold, Window, cases};
+use crate::{NetworkSpec, Threshold, Window, cases};
 
-fn made(measure: Measure, threshold: Threshold) -> NetworkFile {
+fn network_file(measure: Measure, threshold: Threshold) -> NetworkFile {
     let mut case = cases::communities(12, 160, 3);
     let nodes = 12;
     for t in 40..90 {
@@ -12,18 +12,8 @@ fn made(measure: Measure, threshold: Threshold) -> NetworkFile {
     case.samples[100 * nodes + 7] = f32::NAN;
     let signal = case.signal().with_segments(vec![0..70, 72..160]).unwrap();
     let signal = signal.with_sample_seconds(0.1).unwrap();
-    let spec = NetworkSpec::new(
-        measure,
-        Window {
-            length: 30,
-            step: 4,
-        },
-    )
-    .threshold(threshold);
-    let network = Plan::new(&spec, &signal)
-        .unwrap()
-        .run(&signal, &())
-        .unwrap();
+    let spec = NetworkSpec::new(measure, Window::new(30, 4)).threshold(threshold);
+    let network = cases::run(&spec, &signal);
     let windows = network.len();
     NetworkFile {
         names: Some((0..12).map(|n| format!("region {n}")).collect()),
@@ -56,7 +46,7 @@ fn networks_come_back_as_they_were() {
         (Measure::Spearman, Threshold::Top(5)),
         (Measure::Covariance, Threshold::TopPerNode(2)),
     ] {
-        let file = made(measure, threshold);
+        let file = network_file(measure, threshold);
         file.write(&path).unwrap();
         assert!(NetworkFile::is_one(&path));
         let bytes = std::fs::read(&path).unwrap();
@@ -73,7 +63,7 @@ fn networks_come_back_as_they_were() {
 fn compact_and_full_files_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("net.npz");
-    let mut file = made(Measure::Pearson, Threshold::Absolute(0.4));
+    let mut file = network_file(Measure::Pearson, Threshold::Absolute(0.4));
     let pairs = 12 * 11 / 2;
     file.full = Some(vec![0.25; file.network.len() * pairs]);
     file.compact = true;
@@ -87,12 +77,12 @@ fn compact_and_full_files_come_back() {
     for (a, b) in back.network.r.iter().zip(&file.network.r) {
         assert!((a - b).abs() <= 0.51 / COMPACT);
     }
-    // What is compact stays as it is.
+    // A compact file stays as it is.
     back.write(&path).unwrap();
     assert_eq!(NetworkFile::read(&path).unwrap(), back);
     file.full = Some(vec![0.0; pairs]);
     assert!(file.write(&path).is_err());
-    let mut wide = made(Measure::Covariance, Threshold::TopPerNode(2));
+    let mut wide = network_file(Measure::Covariance, Threshold::TopPerNode(2));
     wide.compact = true;
     assert!(wide.write(&path).is_err());
 }
@@ -108,7 +98,7 @@ fn directories_come_back_and_damage_is_refused() {
         let path = folder
             .path()
             .join(format!("{measure:?}-{threshold:?}.zarr"));
-        let mut file = made(measure, threshold);
+        let mut file = network_file(measure, threshold);
         if measure == Measure::Pearson {
             file.full = Some(vec![0.5; file.network.len() * 66]);
         }
@@ -124,7 +114,7 @@ fn directories_come_back_and_damage_is_refused() {
         );
     }
     let path = folder.path().join("net.zarr");
-    made(Measure::Pearson, Threshold::Absolute(0.4))
+    network_file(Measure::Pearson, Threshold::Absolute(0.4))
         .write(&path)
         .unwrap();
     let whole = std::fs::read(path.join("r/c/0")).unwrap();
@@ -158,7 +148,7 @@ fn directories_come_back_and_damage_is_refused() {
 fn read_changed(change: &dyn Fn(&mut NetworkFile)) -> Error {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("net.npz");
-    let mut file = made(Measure::Pearson, Threshold::Absolute(0.4));
+    let mut file = network_file(Measure::Pearson, Threshold::Absolute(0.4));
     change(&mut file);
     file.write(&path).unwrap();
     NetworkFile::read(&path).unwrap_err()
@@ -202,7 +192,7 @@ fn what_is_out_of_order_is_refused_by_array_and_place() {
         );
         assert_eq!(error.kind(), betz_base::ErrorKind::InvalidRecording);
     }
-    let mut short = made(Measure::Pearson, Threshold::Absolute(0.4));
+    let mut short = network_file(Measure::Pearson, Threshold::Absolute(0.4));
     short.names = Some(vec!["one".into()]);
     let path = std::env::temp_dir().join("betz-network-never-written.npz");
     assert!(short.write(&path).is_err() && !path.exists());
@@ -212,7 +202,7 @@ fn what_is_out_of_order_is_refused_by_array_and_place() {
 fn damage_and_strangers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("net.npz");
-    made(Measure::Pearson, Threshold::Absolute(0.4))
+    network_file(Measure::Pearson, Threshold::Absolute(0.4))
         .write(&path)
         .unwrap();
     let whole = std::fs::read(&path).unwrap();
@@ -245,7 +235,7 @@ fn damage_and_strangers_are_refused() {
 fn what_is_too_large_for_a_file_becomes_a_directory_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let npz = folder.path().join("net.npz");
-    let file = made(Measure::Pearson, Threshold::Absolute(0.3));
+    let file = network_file(Measure::Pearson, Threshold::Absolute(0.3));
     // As many bytes as its arrays have.
     let edges = file.network.edges();
     assert!(edges > 0 && file.bytes() >= 8 * edges);
@@ -261,7 +251,7 @@ fn what_is_too_large_for_a_file_becomes_a_directory_beside_it() {
     assert_eq!(zarr, folder.path().join("net.zarr"));
     file.write(&zarr).unwrap();
     assert_eq!(NetworkFile::read(&zarr).unwrap(), file);
-    // What is there is never written over: a file it is, then.
+    // An existing directory is never replaced, so a file is written.
     assert_eq!(place(&npz, bytes, bytes - 1), npz);
     let other = folder.path().join("net.ZARR");
     assert_eq!(place(&other, bytes, 0), other);

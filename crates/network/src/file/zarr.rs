@@ -33,7 +33,7 @@ pub(super) fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
     let written = write_to(&part, arrays)
         .and_then(|()| fs::rename(&part, path).map_err(|e| Error::io("write", path, &e)));
     if written.is_err() {
-        // What is left of it helps nobody; the first error is the one to tell.
+        // An incomplete directory is of no use. The first error is the one to report.
         let _ = fs::remove_dir_all(&part);
     }
     written
@@ -135,7 +135,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn open(root: &Path) -> Result<Self> {
-        let about = about(&root.join("zarr.json"), "group")?;
+        let about = read_description(&root.join("zarr.json"), "group")?;
         Ok(Self {
             root: root.to_owned(),
             attributes: about.get("attributes").cloned().unwrap_or_default(),
@@ -177,7 +177,7 @@ impl Store {
             return Ok(None);
         }
         let wrong = |what: String| Error::recording(format!("array `{name}`: {what}"));
-        let about = about(&at.join("zarr.json"), "array")?;
+        let about = read_description(&at.join("zarr.json"), "array")?;
         let sizes = |value: &Value| -> Option<Vec<usize>> {
             let sizes = value.as_array()?.iter();
             sizes.map(|n| usize::try_from(n.as_u64()?).ok()).collect()
@@ -276,7 +276,7 @@ fn decoder<T: Number>(data_type: &str) -> Option<Decoder<T>> {
     }
 }
 
-fn about(path: &Path, node: &str) -> Result<Value> {
+fn read_description(path: &Path, node: &str) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, &e))?;
     let about: Value = serde_json::from_str(&text)
         .map_err(|e| Error::recording(format!("{}: expected JSON ({e})", path.display())))?;

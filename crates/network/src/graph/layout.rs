@@ -73,8 +73,8 @@ struct Cell {
 }
 
 impl Layout {
-    /// Nodes of `graph` at places drawn with `seed`, or at those of `start`, such as the window's before;
-    /// what is not finite there is drawn. Allocates some 80 bytes a node.
+    /// Places the nodes of `graph` at random with `seed`, or at those of `start` (the window before, for
+    /// example); places that are not finite are drawn. Allocates about 80 bytes per node.
     ///
     /// # Errors
     /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for a start of another number of nodes;
@@ -138,7 +138,7 @@ impl Layout {
             for (force, key) in next.iter_mut().zip(order) {
                 let node = (key & 0xffff_ffff) as usize;
                 let [x, y] = places[node];
-                let mut sum = pushed(cells, sorted, x, y);
+                let mut sum = repulsion(cells, sorted, x, y);
                 let m = mass[node];
                 sum[0] *= REPULSION * m;
                 sum[1] *= REPULSION * m;
@@ -153,7 +153,7 @@ impl Layout {
                 *force = sum;
             }
         });
-        self.go();
+        self.move_nodes();
     }
 
     /// Nodes along a curve that fills the plane, and the tree over them.
@@ -187,8 +187,8 @@ impl Layout {
         grow(&mut self.cells, &self.order, &self.sorted, all, width, BITS);
     }
 
-    /// From forces to places.
-    fn go(&mut self) {
+    /// Moves the nodes along their forces.
+    fn move_nodes(&mut self) {
         let (mut swinging, mut pulling) = (0.0_f64, 0.0_f64);
         for (key, new) in self.order.iter().zip(&self.next) {
             let node = (key & 0xffff_ffff) as usize;
@@ -294,7 +294,7 @@ fn grow(
 
 /// Σ m·(p − q)/|p − q|² over all nodes q, those of distant cells as one.
 #[inline]
-fn pushed(cells: &[Cell], sorted: &[[f32; 3]], x: f32, y: f32) -> [f32; 2] {
+fn repulsion(cells: &[Cell], sorted: &[[f32; 3]], x: f32, y: f32) -> [f32; 2] {
     let mut sum = [0.0_f32; 2];
     let mut at = 0;
     while let Some(cell) = cells.get(at) {
@@ -356,7 +356,7 @@ mod tests {
         layout.plant();
         let (mut off, mut whole) = (0.0, 0.0);
         for &[x, y] in &layout.places {
-            let near = pushed(&layout.cells, &layout.sorted, x, y);
+            let near = repulsion(&layout.cells, &layout.sorted, x, y);
             let (mut exact, mut seen) = ([0.0_f64; 2], 0);
             for (place, m) in layout.places.iter().zip(&layout.mass) {
                 let (dx, dy) = (f64::from(x - place[0]), f64::from(y - place[1]));

@@ -15,15 +15,15 @@ use rand_chacha::ChaCha8Rng;
 use super::modularity::{Quality, Signs, check_resolution};
 use super::{Graph, one_per_node};
 
-/// What is to be maximised.
+/// The quality to maximise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Objective {
     /// Modularity with a resolution (1 is Newman's).
     Modularity {
-        /// How much is expected by chance; larger means smaller communities.
+        /// Weight of what is expected by chance; larger means smaller communities.
         resolution: f64,
-        /// What becomes of negative weights.
+        /// Treatment of negative weights.
         signs: Signs,
     },
     /// The constant Potts model: weights inside less `resolution` for each pair inside.
@@ -42,7 +42,7 @@ impl Default for Objective {
     }
 }
 
-/// How communities are looked for.
+/// Options of the search for communities.
 ///
 /// ```
 /// use betz_network::graph::{Graph, leiden::Leiden};
@@ -57,13 +57,13 @@ impl Default for Objective {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Leiden {
-    /// What is to be maximised.
+    /// The quality to maximise.
     pub objective: Objective,
-    /// Of the order in which nodes are visited.
+    /// Seed of the order in which nodes are visited.
     pub seed: u64,
     /// Rounds on the whole graph at most; it ends earlier once a round changes nothing.
     pub rounds: usize,
-    /// How often to begin anew (the first time from the start that is given); the best is kept.
+    /// Number of searches; the first begins at the given start, and the best is kept.
     pub restarts: usize,
 }
 
@@ -83,7 +83,7 @@ impl Default for Leiden {
 pub struct Communities {
     /// Of each node, from 0 in the order of their first nodes.
     pub communities: Vec<u32>,
-    /// How many.
+    /// Number of communities.
     pub count: usize,
     /// Modularity, or twice the Potts quality.
     pub quality: f64,
@@ -198,7 +198,7 @@ impl Level {
     }
 
     /// The graph of `count` groups of nodes; links within a group are gone, for they never move.
-    fn merged(&self, of: &[u32], count: usize) -> Self {
+    fn merge(&self, of: &[u32], count: usize) -> Self {
         let mut members = vec![Vec::new(); count];
         for (node, group) in of.iter().enumerate() {
             members[*group as usize].push(node);
@@ -267,8 +267,8 @@ impl Sums {
 /// Differences of quality below this are none.
 const LEAST: f64 = 1e-14;
 
-/// What joining x and y costs by chance.
-fn expected(quality: &Quality, a: (f64, f64), b: (f64, f64)) -> f64 {
+/// The weight expected by chance between x and y.
+fn expected_weight(quality: &Quality, a: (f64, f64), b: (f64, f64)) -> f64 {
     quality.alpha * a.0 * b.0 - quality.beta * a.1 * b.1
 }
 
@@ -307,7 +307,7 @@ fn move_nodes(level: &Level, quality: &Quality, communities: &mut [u32], rng: &m
         } else {
             0.0
         };
-        let stay = inside - expected(quality, brings, brought[own as usize]);
+        let stay = inside - expected_weight(quality, brings, brought[own as usize]);
         let (mut best, mut gain) = (own, stay);
         // Alone counts 0: the node's own share is the same everywhere.
         if sizes[own as usize] > 0
@@ -317,7 +317,7 @@ fn move_nodes(level: &Level, quality: &Quality, communities: &mut [u32], rng: &m
             (best, gain) = (*free, 0.0);
         }
         for (c, w) in sums.drain() {
-            let here = w - expected(quality, brings, brought[c as usize]);
+            let here = w - expected_weight(quality, brings, brought[c as usize]);
             if here > gain + LEAST {
                 (best, gain) = (c, here);
             }
@@ -357,7 +357,7 @@ fn refine(level: &Level, quality: &Quality, communities: &[u32], rng: &mut ChaCh
         let of = &mut all[*c as usize];
         *of = (of.0 + level.brings[node].0, of.1 + level.brings[node].1);
     }
-    // What ties each group to the rest of its community.
+    // Weights between each group and the rest of its community.
     let mut outside: Vec<f64> = (0..nodes)
         .map(|node| {
             (level.links(node).iter())
@@ -367,7 +367,7 @@ fn refine(level: &Level, quality: &Quality, communities: &[u32], rng: &mut ChaCh
         })
         .collect();
     let connected = |outside: f64, brought: (f64, f64), all: (f64, f64)| {
-        outside >= expected(quality, brought, (all.0 - brought.0, all.1 - brought.1)) - LEAST
+        outside >= expected_weight(quality, brought, (all.0 - brought.0, all.1 - brought.1)) - LEAST
     };
     let mut order: Vec<usize> = (0..nodes).collect();
     order.shuffle(rng);
@@ -388,7 +388,7 @@ fn refine(level: &Level, quality: &Quality, communities: &[u32], rng: &mut ChaCh
             if g == node || !connected(outside[g], brought[g], all) {
                 continue;
             }
-            let here = w - expected(quality, level.brings[node], brought[g]);
+            let here = w - expected_weight(quality, level.brings[node], brought[g]);
             // Of equal ones either may be it.
             if here > gain + LEAST
                 || (here > gain - LEAST && best as usize != node && rng.random_bool(0.5))
@@ -439,7 +439,7 @@ fn round(finest: &Level, quality: &Quality, communities: &mut [u32], rng: &mut C
         for (node, group) in refined.iter().enumerate() {
             of[*group as usize] = now[node];
         }
-        let next = level.merged(&refined, groups);
+        let next = level.merge(&refined, groups);
         for place in &mut place {
             *place = refined[*place as usize];
         }

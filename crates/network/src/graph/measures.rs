@@ -133,7 +133,7 @@ pub fn assortativity(graph: &Graph) -> Option<f64> {
     (n > 0.0 && spread > 1e-9 * squares).then(|| (products - sum * sum / n) / spread)
 }
 
-/// How long ways are.
+/// Lengths of shortest paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Paths {
     /// Global efficiency: the mean of 1/d over all ordered pairs of nodes, 0 where there is no way.

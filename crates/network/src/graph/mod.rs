@@ -28,7 +28,7 @@ use crate::network::WindowEdges;
 
 /// An undirected graph with weights: each node's neighbours, ascending.
 ///
-/// Memory is 16 bytes an edge and 8 a node.
+/// Memory is 16 bytes per edge and 8 per node.
 ///
 /// ```
 /// use betz_network::graph::Graph;

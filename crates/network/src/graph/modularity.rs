@@ -4,7 +4,7 @@ use betz_base::{Error, Result};
 
 use super::{Graph, one_per_node};
 
-/// What becomes of negative weights.
+/// Treatment of negative weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signs {
     /// Rubinov and Sporns' Q* (2011): positive weights over their sum, negative ones over the sum of all.
@@ -20,7 +20,7 @@ pub enum Signs {
 /// each, X_c and Y_c sums of what nodes bring along.
 #[derive(Debug, Clone)]
 pub(crate) struct Quality {
-    /// What a positive and a negative weight count.
+    /// Factors of positive and of negative weights.
     pub(crate) plus: f64,
     pub(crate) minus: f64,
     pub(crate) alpha: f64,

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::network::{Network, WindowEdges};
 
-/// How two windows are compared.
+/// Measure of the similarity of two windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
     /// Pearson correlation over all pairs of nodes of their values, 0 where there is no edge: functional
@@ -45,7 +45,7 @@ pub fn similarity(network: &Network, likeness: Likeness) -> Result<Vec<f32>> {
         .enumerate()
         .for_each(|(k, row)| {
             for (l, value) in row.iter_mut().enumerate().skip(k) {
-                let (common, products) = shared(&windows[k], &windows[l]);
+                let (common, products) = sum_shared(&windows[k], &windows[l]);
                 *value = match likeness {
                     Likeness::Jaccard => {
                         let either = windows[k].len() + windows[l].len() - common;
@@ -77,7 +77,7 @@ pub fn similarity(network: &Network, likeness: Likeness) -> Result<Vec<f32>> {
 }
 
 /// Edges in common, and the sum of products of their values.
-fn shared(a: &WindowEdges<'_>, b: &WindowEdges<'_>) -> (usize, f64) {
+fn sum_shared(a: &WindowEdges<'_>, b: &WindowEdges<'_>) -> (usize, f64) {
     let (mut at, mut other, mut common, mut products) = (0, 0, 0, 0.0);
     while at < a.len() && other < b.len() {
         match (a.i[at], a.j[at]).cmp(&(b.i[other], b.j[other])) {

@@ -12,14 +12,14 @@
 
 use betz_base::{Error, Result};
 
-/// What a colouring pays.
+/// Costs of a colouring.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// For a change of an individual's colour.
+    /// Cost of a change of an individual's colour.
     pub switching: f64,
-    /// For an individual in a group of another colour.
+    /// Cost of an individual in a group of another colour.
     pub visiting: f64,
-    /// For an individual that is not in the group of its colour.
+    /// Cost of an individual that is not in the group of its colour.
     pub absent: f64,
 }
 
@@ -85,21 +85,8 @@ fn group_counts(groups: &[u32], individuals: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The individuals' colours of least cost, given those of the groups. `groups` is (steps, individuals):
-/// the group of each, numbered from 0 in each step, or [`UNSEEN`].
-///
-/// # Errors
-/// [`Mismatch`](betz_base::ErrorKind::Mismatch) for shapes that do not fit,
-/// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for two groups of one step with one colour, a
-/// negative cost or more than 4,096 colours.
-pub fn colour_individuals(
-    groups: &[u32],
-    individuals: usize,
-    colours: &[Vec<u32>],
-    costs: Costs,
-) -> Result<Colouring> {
-    check(groups, individuals, costs)?;
-    let counts = group_counts(groups, individuals);
+/// The number of colours, of which each step needs one for each group.
+fn check_colours(colours: &[Vec<u32>], counts: &[usize]) -> Result<usize> {
     for (step, count) in counts.iter().enumerate() {
         let given = colours.get(step).map_or(0, Vec::len);
         if given < *count || colours.len() != counts.len() {
@@ -126,6 +113,30 @@ pub fn colour_individuals(
             "colours: expected at most 4096, got {most}"
         )));
     }
+    Ok(most)
+}
+
+/// The individuals' colours of least cost, given those of the groups. `groups` is (steps, individuals):
+/// the group of each, numbered from 0 in each step, or [`UNSEEN`].
+///
+/// # Errors
+/// [`Mismatch`](betz_base::ErrorKind::Mismatch) for shapes that do not fit,
+/// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for two groups of one step with one colour, a
+/// negative cost or more than 4,096 colours.
+pub fn colour_individuals(
+    groups: &[u32],
+    individuals: usize,
+    colours: &[Vec<u32>],
+    costs: Costs,
+) -> Result<Colouring> {
+    check(groups, individuals, costs)?;
+    let counts = group_counts(groups, individuals);
+    let most = check_colours(colours, &counts)?;
+    let cheapest = |cost: &[f64]| {
+        (cost.iter().copied().enumerate()).fold((0, f64::INFINITY), |best, own| {
+            if own.1 < best.1 { own } else { best }
+        })
+    };
     let steps = counts.len();
     let mut chosen = vec![0; groups.len()];
     let mut total = 0.0;
@@ -135,10 +146,7 @@ pub fn colour_individuals(
         let mut came = vec![0_u32; steps * most];
         for step in 0..steps {
             let group = groups[step * individuals + individual];
-            let (from, least) =
-                (cost.iter().enumerate()).fold((0, f64::INFINITY), |best, (c, v)| {
-                    if *v < best.1 { (c, *v) } else { best }
-                });
+            let (from, least) = cheapest(&cost);
             for colour in 0..most {
                 if step > 0 {
                     let change = least + costs.switching;
@@ -156,10 +164,7 @@ pub fn colour_individuals(
                 }
             }
         }
-        let (mut colour, least) =
-            (cost.iter().enumerate()).fold((0, f64::INFINITY), |best, (c, v)| {
-                if *v < best.1 { (c, *v) } else { best }
-            });
+        let (mut colour, least) = cheapest(&cost);
         total += least;
         for step in (0..steps).rev() {
             chosen[step * individuals + individual] = colour as u32;

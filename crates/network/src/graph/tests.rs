@@ -21,15 +21,8 @@ fn random(nodes: usize, density: f64, signed: bool, seed: u64) -> Graph {
         for j in i + 1..nodes as u32 {
             if rng.random_bool(density) {
                 let w: f32 = rng.random_range(0.05..1.0);
-                edges.push((
-                    i,
-                    j,
-                    if signed && rng.random_bool(0.3) {
-                        -w
-                    } else {
-                        w
-                    },
-                ));
+                let negative = signed && rng.random_bool(0.3);
+                edges.push((i, j, if negative { -w } else { w }));
             }
         }
     }
@@ -192,14 +185,15 @@ fn modularity_is_that_of_its_definition() {
             let (plus, minus) = (total(1.0), total(-1.0));
             let asymmetric = q(1.0, gamma) / plus - q(-1.0, gamma) / (plus + minus);
             let symmetric = (q(1.0, gamma) - q(-1.0, gamma)) / (plus + minus);
-            assert!(close(
-                modularity(&graph, &of, gamma, Signs::Asymmetric).unwrap(),
-                asymmetric
-            ));
-            assert!(close(
-                modularity(&graph, &of, gamma, Signs::Symmetric).unwrap(),
-                symmetric
-            ));
+            for (signs, expected) in [
+                (Signs::Asymmetric, asymmetric),
+                (Signs::Symmetric, symmetric),
+            ] {
+                assert!(close(
+                    modularity(&graph, &of, gamma, signs).unwrap(),
+                    expected
+                ));
+            }
         }
     }
     let graph = random(5, 0.5, false, 1);
@@ -212,30 +206,19 @@ fn leiden_finds_what_was_planted() {
     for seed in 0..3 {
         let graph = planted(6, 25, seed);
         let truth: Vec<u32> = (0..150).map(|n| n / 25).collect();
-        let found = Leiden {
-            seed,
-            ..Leiden::default()
-        }
-        .run(&graph, None)
-        .unwrap();
-        assert_eq!(found.communities, truth);
-        assert_eq!(found.count, 6);
+        let run = |seed: u64, start: Option<&[u32]>| {
+            let leiden = Leiden {
+                seed,
+                ..Leiden::default()
+            };
+            leiden.run(&graph, start).unwrap()
+        };
+        let found = run(seed, None);
+        assert_eq!((&found.communities, found.count), (&truth, 6));
         let quality = modularity(&graph, &found.communities, 1.0, Signs::default()).unwrap();
         assert!(close(found.quality, quality));
-        let again = Leiden {
-            seed,
-            ..Leiden::default()
-        }
-        .run(&graph, None)
-        .unwrap();
-        assert_eq!(again, found);
-        let warm = Leiden {
-            seed: 9,
-            ..Leiden::default()
-        }
-        .run(&graph, Some(&truth))
-        .unwrap();
-        assert_eq!(warm.communities, truth);
+        assert_eq!(run(seed, None), found);
+        assert_eq!(run(9, Some(&truth)).communities, truth);
     }
 }
 
@@ -294,26 +277,22 @@ fn potts_at_high_resolution_leaves_nodes_alone() {
     let truth: Vec<u32> = (0..30).map(|n| n / 10).collect();
     let at = |resolution: f64, start: Option<&[u32]>, rounds: usize| {
         let objective = Objective::Potts { resolution };
-        Leiden {
+        let leiden = Leiden {
             objective,
             rounds,
             ..Leiden::default()
-        }
-        .run(&graph, start)
-        .unwrap()
+        };
+        leiden.run(&graph, start).unwrap()
     };
     assert_eq!((at(2.0, None, 10).count, at(0.0, None, 10).count), (30, 1));
     let planted = at(0.2, Some(&truth), 0);
     assert_eq!(planted.communities, truth);
     assert!(at(0.2, None, 10).quality >= planted.quality);
-    assert!(
-        Leiden {
-            restarts: 0,
-            ..Leiden::default()
-        }
-        .run(&graph, None)
-        .is_err()
-    );
+    let none = Leiden {
+        restarts: 0,
+        ..Leiden::default()
+    };
+    assert!(none.run(&graph, None).is_err());
     assert!(Leiden::default().run(&graph, Some(&[0])).is_err());
 }
 
@@ -383,28 +362,19 @@ fn communities_are_followed_through_split_merge_birth_and_death() {
     assert_eq!(found.window(3).unwrap()[6..], [NONE; 6]);
     assert_eq!(found.window(5), None);
     let events: Vec<&Event> = found.events.iter().map(|(_, e)| e).collect();
-    assert!(
-        events.contains(&&Event::Split {
-            from: 0,
-            into: vec![0, 2]
-        }),
-        "{events:?}"
-    );
-    assert!(
-        events.contains(&&Event::Merge {
-            from: vec![0, 2],
-            into: 0
-        }),
-        "{events:?}"
-    );
-    assert!(
-        events.contains(&&Event::Death { community: 1 }),
-        "{events:?}"
-    );
-    assert_eq!(
-        found.events.last(),
-        Some(&(4, Event::Birth { community: 3 }))
-    );
+    let split = Event::Split {
+        from: 0,
+        into: vec![0, 2],
+    };
+    let merge = Event::Merge {
+        from: vec![0, 2],
+        into: 0,
+    };
+    for event in [split, merge, Event::Death { community: 1 }] {
+        assert!(events.contains(&&event), "{event:?} in {events:?}");
+    }
+    let birth = Event::Birth { community: 3 };
+    assert_eq!(found.events.last(), Some(&(4, birth)));
     let flexibility = found.flexibility();
     assert_eq!(
         (flexibility[0], flexibility[3], flexibility[11]),
@@ -420,15 +390,11 @@ fn colours_of_least_cost() {
     let found = exhaustive(&groups, 4, Costs::default()).unwrap();
     // Visiting costs 1 and being absent 1; switching there and back as much.
     assert_eq!(found.cost, 2.0);
-    let cheap = exhaustive(
-        &groups,
-        4,
-        Costs {
-            switching: 0.25,
-            ..Costs::default()
-        },
-    )
-    .unwrap();
+    let rarely = Costs {
+        switching: 0.25,
+        ..Costs::default()
+    };
+    let cheap = exhaustive(&groups, 4, rarely).unwrap();
     assert_eq!(cheap.cost, 0.5);
     assert_eq!(cheap.individuals[1], cheap.individuals[9]);
     assert_ne!(cheap.individuals[1], cheap.individuals[5]);
@@ -448,26 +414,19 @@ fn colours_of_least_cost() {
             let own = [code % 3, code / 3 % 3, code / 9];
             let mut cost = 0.0;
             for step in 0..3 {
-                cost += if step > 0 && own[step] != own[step - 1] {
-                    costs.switching
-                } else {
-                    0.0
-                };
+                let paid = |condition: bool, cost: f64| if condition { cost } else { 0.0 };
                 let group = groups[step * 3 + individual];
-                let there = colours[step]
-                    .iter()
+                let mut of_step = colours[step].iter();
+                let there = of_step
                     .position(|c| *c == own[step] as u32)
                     .map(|g| g as u32);
-                cost += if group != UNSEEN && Some(group) != there {
-                    costs.visiting
-                } else {
-                    0.0
-                };
-                cost += if there.is_some_and(|g| g != group) {
-                    costs.absent
-                } else {
-                    0.0
-                };
+                let seen = (group != UNSEEN).then_some(group);
+                cost += paid(
+                    step > 0 && own[step] != own[step.max(1) - 1],
+                    costs.switching,
+                );
+                cost += paid(seen.is_some() && seen != there, costs.visiting);
+                cost += paid(there.is_some() && seen != there, costs.absent);
             }
             least = least.min(cost);
         }
@@ -477,32 +436,19 @@ fn colours_of_least_cost() {
     assert!(exhaustive(&[0; 13], 1, Costs::default()).is_err());
     assert!(colour_individuals(&groups, 3, &[vec![0, 0], vec![0, 1], vec![0, 1]], costs).is_err());
     assert!(colour_individuals(&groups, 2, &colours, costs).is_err());
-    assert!(
-        exhaustive(
-            &groups,
-            3,
-            Costs {
-                switching: -1.0,
-                ..costs
-            }
-        )
-        .is_err()
-    );
+    let negative = Costs {
+        switching: -1.0,
+        ..costs
+    };
+    assert!(exhaustive(&groups, 3, negative).is_err());
 }
 
 #[test]
 fn windows_against_windows() {
     let case = crate::cases::communities(20, 150, 8);
     let signal = case.signal();
-    let spec = NetworkSpec::pearson(Window {
-        length: 50,
-        step: 20,
-    })
-    .threshold(Threshold::Absolute(0.2));
-    let network = Plan::new(&spec, &signal)
-        .unwrap()
-        .run(&signal, &())
-        .unwrap();
+    let spec = NetworkSpec::pearson(Window::new(50, 20)).threshold(Threshold::Absolute(0.2));
+    let network = crate::cases::run(&spec, &signal);
     let count = network.len();
     let (jaccard, correlation) = (
         similarity(&network, Likeness::Jaccard).unwrap(),
@@ -521,16 +467,9 @@ fn windows_against_windows() {
         .collect();
     for k in 0..count {
         for l in 0..count {
-            let both = dense[k]
-                .iter()
-                .zip(&dense[l])
-                .filter(|(a, b)| **a != 0.0 && **b != 0.0)
-                .count();
-            let either = dense[k]
-                .iter()
-                .zip(&dense[l])
-                .filter(|(a, b)| **a != 0.0 || **b != 0.0)
-                .count();
+            let pairs = || dense[k].iter().zip(&dense[l]);
+            let both = pairs().filter(|(a, b)| **a != 0.0 && **b != 0.0).count();
+            let either = pairs().filter(|(a, b)| **a != 0.0 || **b != 0.0).count();
             assert!((f64::from(jaccard[k * count + l]) - both as f64 / either as f64).abs() < 1e-6);
             let expected = oracle::pearson(&dense[k], &dense[l]).unwrap();
             assert!((f64::from(correlation[k * count + l]) - expected).abs() < 1e-6);

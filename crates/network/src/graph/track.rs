@@ -1,12 +1,14 @@
 //! Communities followed from window to window: which one of this window is which one of the last.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use betz_base::{Error, Result};
 
 use super::Graph;
 use super::leiden::{Communities, Leiden};
 use crate::network::Network;
 
-/// How communities of neighbouring windows are matched.
+/// Options of matching the communities of neighbouring windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Matching {
     /// Least Jaccard overlap of two communities that are one and the same.
@@ -27,7 +29,7 @@ impl Default for Matching {
     }
 }
 
-/// What happened to a community, by its identity.
+/// A change of communities, by their identities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -43,16 +45,16 @@ pub enum Event {
     },
     /// A share of each of several communities comes from one of the window before.
     Split {
-        /// The one of the window before.
+        /// The community of the window before.
         from: u32,
-        /// Those of this window.
+        /// The communities of this window.
         into: Vec<u32>,
     },
     /// A share of one community comes from each of several of the window before.
     Merge {
-        /// Those of the window before.
+        /// The communities of the window before.
         from: Vec<u32>,
-        /// The one of this window.
+        /// The community of this window.
         into: u32,
     },
 }
@@ -62,18 +64,18 @@ pub const NONE: u32 = u32::MAX;
 
 /// Communities with identities that last.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tracked {
+pub struct CommunityTracks {
     /// (windows, nodes): the identity of each node's community, [`NONE`] where it is not followed.
     pub identities: Vec<u32>,
     /// Number of nodes.
     pub nodes: usize,
-    /// (window, what happened), by window.
+    /// (window, event), by window.
     pub events: Vec<(usize, Event)>,
-    /// How many identities there are.
+    /// Number of identities.
     pub count: u32,
 }
 
-impl Tracked {
+impl CommunityTracks {
     /// Identities of one window's nodes, `None` beyond the last.
     pub fn window(&self, k: usize) -> Option<&[u32]> {
         self.identities
@@ -108,14 +110,14 @@ impl Tracked {
 ///
 /// # Errors
 /// [`Mismatch`](betz_base::ErrorKind::Mismatch) for partitions that are no whole number of windows.
-pub fn track(partitions: &[u32], nodes: usize, matching: Matching) -> Result<Tracked> {
+pub fn track(partitions: &[u32], nodes: usize, matching: Matching) -> Result<CommunityTracks> {
     if nodes == 0 || !partitions.len().is_multiple_of(nodes) {
         return Err(Error::mismatch(format!(
             "partitions: expected a whole number of windows of {nodes} nodes, got {} values",
             partitions.len()
         )));
     }
-    let mut tracked = Tracked {
+    let mut tracked = CommunityTracks {
         identities: Vec::with_capacity(partitions.len()),
         nodes,
         events: Vec::new(),
@@ -129,6 +131,31 @@ pub fn track(partitions: &[u32], nodes: usize, matching: Matching) -> Result<Tra
     }
     tracked.count = tracker.count;
     Ok(tracked)
+}
+
+/// The old community that each new one continues, or [`NONE`]: the pair with the largest overlap first, ties by their
+/// numbers.
+fn match_communities(
+    common: &BTreeMap<(u32, u32), usize>,
+    old_sizes: &BTreeMap<u32, usize>,
+    sizes: &[usize],
+    least: f64,
+) -> Vec<u32> {
+    let mut pairs: Vec<(f64, u32, u32)> = (common.iter())
+        .map(|((old, new), n)| {
+            let union = old_sizes[old] + sizes[*new as usize] - n;
+            (*n as f64 / union as f64, *old, *new)
+        })
+        .filter(|(overlap, _, _)| *overlap >= least)
+        .collect();
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let mut names = vec![NONE; sizes.len()];
+    for (_, old, new) in pairs {
+        if names[new as usize] == NONE && !names.contains(&old) {
+            names[new as usize] = old;
+        }
+    }
+    names
 }
 
 /// Follows communities while the windows come: [`track`], a window at a time.
@@ -157,7 +184,7 @@ impl Tracker {
         &self.before
     }
 
-    /// The next window's partition, a number for each node; what happened to communities since the last.
+    /// Takes the next window's partition, a number for each node, and returns the changes since the last.
     ///
     /// # Errors
     /// [`Mismatch`](betz_base::ErrorKind::Mismatch) unless there is a number for each node.
@@ -176,34 +203,20 @@ impl Tracker {
         let mut sizes = vec![0_usize; count];
         now.iter().for_each(|c| sizes[*c as usize] += 1);
         let followed = |c: usize| sizes[c] >= matching.smallest;
-        let mut old_sizes = std::collections::BTreeMap::<u32, usize>::new();
+        let mut old_sizes = BTreeMap::<u32, usize>::new();
         before
             .iter()
             .filter(|c| **c != NONE)
             .for_each(|c| *old_sizes.entry(*c).or_default() += 1);
         // (old, new) to nodes in common.
-        let mut common = std::collections::BTreeMap::<(u32, u32), usize>::new();
+        let mut common = BTreeMap::<(u32, u32), usize>::new();
         for (old, new) in before.iter().zip(&now) {
             if *old != NONE && followed(*new as usize) {
                 *common.entry((*old, *new)).or_default() += 1;
             }
         }
-        let mut pairs: Vec<(f64, u32, u32)> = (common.iter())
-            .map(|((old, new), n)| {
-                let union = old_sizes[old] + sizes[*new as usize] - n;
-                (*n as f64 / union as f64, *old, *new)
-            })
-            .filter(|(overlap, _, _)| *overlap >= matching.overlap)
-            .collect();
-        pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-        let mut names = vec![NONE; count];
-        let mut continued = std::collections::BTreeSet::new();
-        for (_, old, new) in pairs {
-            if names[new as usize] == NONE && !continued.contains(&old) {
-                names[new as usize] = old;
-                continued.insert(old);
-            }
-        }
+        let mut names = match_communities(&common, &old_sizes, &sizes, matching.overlap);
+        let continued: BTreeSet<u32> = names.iter().copied().filter(|c| *c != NONE).collect();
         for c in (0..count).filter(|c| followed(*c)) {
             if names[c] == NONE {
                 names[c] = self.count;
@@ -215,10 +228,8 @@ impl Tracker {
                 }
             }
         }
-        let (mut into, mut from) = (
-            std::collections::BTreeMap::<u32, Vec<u32>>::new(),
-            std::collections::BTreeMap::<u32, Vec<u32>>::new(),
-        );
+        let mut into = BTreeMap::<u32, Vec<u32>>::new();
+        let mut from = into.clone();
         for ((old, new), n) in &common {
             let (old_size, new_size) = (old_sizes[old] as f64, sizes[*new as usize] as f64);
             let least = matching.share * old_size.min(new_size);
@@ -252,7 +263,7 @@ impl Network {
     /// Communities of every window, each looked for from those of the window before.
     ///
     /// # Errors
-    /// As for [`Leiden::run`].
+    /// The errors of [`Leiden::run`].
     pub fn communities(&self, leiden: &Leiden) -> Result<Vec<Communities>> {
         let mut all: Vec<Communities> = Vec::with_capacity(self.len());
         for window in self.windows() {

@@ -92,10 +92,7 @@ fn edges_are_those_of_the_recorded_bins() {
 #[test]
 fn large_counts_among_small_ones_are_exact() {
     let n = 40;
-    let window = Window {
-        length: 25,
-        step: 3,
-    };
+    let window = Window::new(25, 3);
     let mut all = counts(n, 150, 9);
     for (bin, counts) in all.chunks_exact_mut(n).enumerate() {
         for (c, count) in counts.iter_mut().enumerate() {
@@ -143,10 +140,7 @@ fn large_counts_among_small_ones_are_exact() {
 fn edges_beyond_the_most_are_counted() {
     let spec = |max_edges| LiveSpec {
         channels: 30,
-        window: Window {
-            length: 10,
-            step: 1,
-        },
+        window: Window::new(10, 1),
         threshold: 0.2,
         sign: Sign::Both,
         strict: false,
@@ -169,10 +163,7 @@ fn edges_beyond_the_most_are_counted() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let window = Window {
-        length: 10,
-        step: 1,
-    };
+    let window = Window::new(10, 1);
     let spec = LiveSpec {
         channels: 4,
         window,
@@ -198,18 +189,15 @@ fn what_cannot_be_is_refused() {
             ..spec
         },
         LiveSpec {
-            window: Window { length: 1, step: 1 },
+            window: Window::new(1, 1),
             ..spec
         },
         LiveSpec {
-            window: Window {
-                length: 1 << 16,
-                step: 1,
-            },
+            window: Window::new(1 << 16, 1),
             ..spec
         },
         LiveSpec {
-            window: Window { length: 5, step: 0 },
+            window: Window::new(5, 0),
             ..spec
         },
     ] {

@@ -24,7 +24,7 @@ pub use feed::LiveFeed;
 pub use thread::{LiveConfig, LiveHandle, LiveStats, LiveWindow, open};
 
 use crate::network::WindowEdges;
-use crate::oracle::{self, Undefined, reaches};
+use crate::oracle::{self, UndefinedReason, reaches};
 use crate::spec::Sign;
 use crate::window::Window;
 
@@ -56,7 +56,7 @@ struct Edges {
     j: Vec<u32>,
     r: Vec<f32>,
     undefined: Vec<u32>,
-    why: Vec<Undefined>,
+    why: Vec<UndefinedReason>,
     start: u64,
     /// From 1: 0 is none yet.
     index: usize,
@@ -316,7 +316,7 @@ impl Live {
             };
             if spread <= 0 {
                 edges.undefined.push(i as u32);
-                edges.why.push(Undefined::Constant);
+                edges.why.push(UndefinedReason::Constant);
             }
             self.sums_f64[i] = self.sums[i] as f64;
         }

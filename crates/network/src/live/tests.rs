@@ -19,10 +19,7 @@ const BIN: u32 = 4;
 fn spec() -> LiveSpec {
     LiveSpec {
         channels: CHANNELS,
-        window: Window {
-            length: 12,
-            step: 2,
-        },
+        window: Window::new(12, 2),
         threshold: 0.3,
         sign: Sign::Both,
         strict: false,
@@ -214,7 +211,7 @@ fn expected_last(steps: usize) -> usize {
 fn what_is_not_counted_is_told() {
     let spec = LiveSpec {
         channels: 3,
-        window: Window { length: 2, step: 1 },
+        window: Window::new(2, 1),
         ..spec()
     };
     let (mut feed, handle) = open(LiveConfig::new(spec, 2)).unwrap();

@@ -1,7 +1,7 @@
 //! The kernel: a tile of pairs walks through all windows of a chunk with its sums in registers.
 //!
 //! A tile is [`Arch::rows`] nodes times [`Arch::columns`] nodes. It starts with the sums of one
-//! window and then takes a few multiply-adds a window (see [`crate::panel`] for which); after each it
+//! window and then takes a few multiply-adds per window (see [`crate::panel`] for which); after each it
 //! asks with one comparison whether any pair can be an edge. Only then are single pairs looked at,
 //! and only those that reach the threshold are stored. No matrix exists at any time.
 #![allow(unsafe_code)] // the sums must stay in registers, which takes vector intrinsics
@@ -13,7 +13,7 @@ mod x86;
 
 /// Largest number of pairs in a tile.
 pub(crate) const MAX_PAIRS: usize = 384;
-/// What is kept for each window of a node is padded to a multiple of this, and of [`Arch::group`].
+/// Lists of the windows of a node are padded to a multiple of this, and of [`Arch::group`].
 pub(crate) const GROUP: usize = 16;
 
 /// Kinds of vector registers the kernel is written for.
@@ -92,7 +92,7 @@ impl Arch {
         }
     }
 
-    /// Pair-windows a second of one thread without edges, of the order of: for plans.
+    /// Pair-windows per second of one thread without edges, of the order of: for plans.
     pub(crate) fn rate(self) -> f64 {
         match self {
             Self::Avx512 => 1.2e10,
@@ -102,7 +102,7 @@ impl Arch {
     }
 }
 
-/// What one tile walks through. Panels are step-major; see [`crate::panel`].
+/// The inputs of one tile. Panels are step-major; see [`crate::panel`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Walk<'a> {
     /// (steps, rows) and (steps, columns).
@@ -185,7 +185,7 @@ pub(crate) struct Hits {
     pub(crate) doubtful: Vec<(usize, usize, usize)>,
     /// Values of each window.
     pub(crate) counts: Vec<u32>,
-    /// Where the kernel puts a few windows' sums before it looks at single pairs.
+    /// A few windows' sums, before the kernel looks at single pairs.
     group: Box<walk::Group>,
 }
 
@@ -261,7 +261,7 @@ pub(crate) unsafe fn edges(
 /// Walks one tile and writes the sums of every pair in every window to `sums`, (window, row, column).
 ///
 /// # Safety
-/// As for [`edges`].
+/// The conditions of [`edges`].
 pub(crate) unsafe fn sums(arch: Arch, walk: &Walk<'_>, rebuild: Rebuild<'_>, sums: &mut [f32]) {
     check(arch, walk);
     assert!(sums.len() >= walk.windows * arch.rows() * arch.columns());

@@ -40,11 +40,11 @@ pub(super) trait Lanes {
 /// [`Lanes::compress`] by plain loops.
 ///
 /// # Safety
-/// As there.
+/// The conditions of [`Lanes::compress`].
 #[inline(always)]
 pub(super) unsafe fn compress(mut to: *mut f32, lanes: &[f32], mask: u32) {
     for (lane, value) in lanes.iter().enumerate() {
-        // SAFETY: `to` advances by at most a number a lane.
+        // SAFETY: `to` advances by at most one number per lane.
         unsafe {
             // Always written, kept if wanted: no branch to guess.
             *to = *value;
@@ -56,7 +56,7 @@ pub(super) unsafe fn compress(mut to: *mut f32, lanes: &[f32], mask: u32) {
 /// [`Lanes::count`] by plain loops.
 ///
 /// # Safety
-/// As there.
+/// The conditions of [`Lanes::count`].
 #[inline(always)]
 pub(super) unsafe fn count<const LEN: usize>(to: *mut u32, mask: u32) {
     for lane in 0..LEN {
@@ -80,7 +80,7 @@ const fn rows_of_a_part(rows: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Group {
     sums: [f32; MAX_GROUP * MAX_PAIRS],
-    /// Those of the last window.
+    /// Sums of the last window.
     last: [f32; MAX_PAIRS],
 }
 
@@ -281,7 +281,7 @@ unsafe fn quiet<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNI
 /// See [`super::edges`].
 ///
 /// # Safety
-/// As there; the caller has compared the lengths, and `hits` has room for all pairs of all windows.
+/// The conditions of [`super::edges`]; the caller has compared the lengths, and `hits` has room for all pairs of all windows.
 #[inline(always)]
 pub(super) unsafe fn edges<
     L: Lanes,
@@ -359,22 +359,19 @@ pub(super) unsafe fn edges<
     }
 }
 
-/// Stores the wanted pairs of a group of windows: all windows of a pair at once.
+/// A bit for each lane of each part of a few rows: true if a pair of it may be wanted in any window of the group.
 #[inline(always)]
-unsafe fn take<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNITUDE: bool>(
+unsafe fn reaching<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNITUDE: bool>(
     filter: &Filter<'_>,
     windows: Range<usize>,
-    group: *const Group,
-    hits: &mut Hits,
-) {
+    sums: *const f32,
+) -> [u64; MAX_PARTS / 4] {
     let columns = REGISTERS * L::LEN;
     let pairs = ROWS * columns;
     let part_rows = rows_of_a_part(ROWS);
-    let (begin, g) = (windows.start, windows.start / L::LEN);
-    // SAFETY: lanes behind the last window hold what was there before and are left out; scales and limits
-    // are padded to whole groups; `hits` has room for every pair of every window and a register behind it.
+    let g = windows.start / L::LEN;
+    // SAFETY: the caller's: `sums` has those of all windows, and limits are padded to whole groups.
     unsafe {
-        let sums = (&raw const (*group).sums).cast::<f32>();
         // The largest of a few rows in any window of the group.
         let mut largest = [[L::splat(0.0); REGISTERS]; MAX_PARTS];
         for (part, largest) in largest.iter_mut().enumerate().take(ROWS / part_rows) {
@@ -401,12 +398,33 @@ unsafe fn take<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNIT
             let column_least = filter.column_least.as_ptr().add(g * columns + v * L::LEN);
             let bound = L::mul(least, L::load(column_least));
             for (part, largest) in largest.iter().enumerate().take(ROWS / part_rows) {
-                // A bit a lane, of at most 16.
+                // One bit per lane, of at most 16.
                 let found = u64::from(L::reaches(largest[v], bound));
                 let bits = part * REGISTERS + v;
                 any[bits / 4] |= found << (bits % 4 * 16);
             }
         }
+        any
+    }
+}
+
+/// Stores the wanted pairs of a group of windows: all windows of a pair at once.
+#[inline(always)]
+unsafe fn take<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNITUDE: bool>(
+    filter: &Filter<'_>,
+    windows: Range<usize>,
+    group: *const Group,
+    hits: &mut Hits,
+) {
+    let columns = REGISTERS * L::LEN;
+    let pairs = ROWS * columns;
+    let part_rows = rows_of_a_part(ROWS);
+    let begin = windows.start;
+    // SAFETY: lanes behind the last window hold what was there before and are left out; scales and limits
+    // are padded to whole groups; `hits` has room for every pair of every window and a register behind it.
+    unsafe {
+        let sums = (&raw const (*group).sums).cast::<f32>();
+        let any = reaching::<L, ROWS, REGISTERS, MAGNITUDE>(filter, windows.clone(), sums);
         if any == [0; MAX_PARTS / 4] {
             return;
         }
@@ -467,7 +485,7 @@ unsafe fn take<L: Lanes, const ROWS: usize, const REGISTERS: usize, const MAGNIT
 /// See [`super::sums`].
 ///
 /// # Safety
-/// As there; the caller has compared the lengths.
+/// The conditions of [`super::sums`]; the caller has compared the lengths.
 #[inline(always)]
 pub(super) unsafe fn sums<L: Lanes, const ROWS: usize, const REGISTERS: usize>(
     walk: &Walk<'_>,
@@ -475,7 +493,7 @@ pub(super) unsafe fn sums<L: Lanes, const ROWS: usize, const REGISTERS: usize>(
     out: &mut [f32],
 ) {
     let mut out = out.as_mut_ptr();
-    // SAFETY: `check` found the slices long enough; `out` has rows × columns numbers a window.
+    // SAFETY: `check` found the slices long enough; `out` has rows × columns numbers per window.
     unsafe {
         let mut sums =
             whole::<L, ROWS, REGISTERS>(walk.rows.as_ptr(), walk.columns.as_ptr(), walk.first);

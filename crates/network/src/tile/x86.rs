@@ -5,6 +5,17 @@ use std::arch::x86_64::*;
 use super::walk::{self, Lanes};
 use super::{Filter, Hits, Rebuild, Walk};
 
+/// Operations that are one intrinsic each.
+macro_rules! forward {
+    ($lanes:ty: $($name:ident($($argument:ident: $kind:ty),*) = $intrinsic:ident;)*) => { $(
+        #[inline(always)]
+        unsafe fn $name($($argument: $kind),*) -> $lanes {
+            // SAFETY: the contract of the trait.
+            unsafe { $intrinsic($($argument),*) }
+        }
+    )* };
+}
+
 macro_rules! entry_points {
     ($lanes:ty, $rows:literal, $registers:literal, $features:literal) => {
         #[target_feature(enable = $features)]
@@ -46,16 +57,14 @@ pub(super) mod avx512 {
         type V = __m512;
         const LEN: usize = 16;
 
-        #[inline(always)]
-        unsafe fn splat(value: f32) -> __m512 {
-            // SAFETY: see above.
-            unsafe { _mm512_set1_ps(value) }
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> __m512 {
-            // SAFETY: see above.
-            unsafe { _mm512_loadu_ps(from) }
+        forward! { __m512:
+            splat(value: f32) = _mm512_set1_ps;
+            load(from: *const f32) = _mm512_loadu_ps;
+            add(a: __m512, b: __m512) = _mm512_add_ps;
+            mul(a: __m512, b: __m512) = _mm512_mul_ps;
+            fma(a: __m512, b: __m512, c: __m512) = _mm512_fmadd_ps;
+            max(a: __m512, b: __m512) = _mm512_max_ps;
+            min(a: __m512, b: __m512) = _mm512_min_ps;
         }
 
         #[inline(always)]
@@ -65,39 +74,9 @@ pub(super) mod avx512 {
         }
 
         #[inline(always)]
-        unsafe fn add(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see above.
-            unsafe { _mm512_add_ps(a, b) }
-        }
-
-        #[inline(always)]
-        unsafe fn mul(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see above.
-            unsafe { _mm512_mul_ps(a, b) }
-        }
-
-        #[inline(always)]
-        unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
-            // SAFETY: see above.
-            unsafe { _mm512_fmadd_ps(a, b, c) }
-        }
-
-        #[inline(always)]
-        unsafe fn max(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see above.
-            unsafe { _mm512_max_ps(a, b) }
-        }
-
-        #[inline(always)]
         unsafe fn magnitude(a: __m512, b: __m512) -> __m512 {
             // SAFETY: see above. 0b1011: the larger magnitude, sign cleared.
             unsafe { _mm512_range_ps::<0b1011>(a, b) }
-        }
-
-        #[inline(always)]
-        unsafe fn min(a: __m512, b: __m512) -> __m512 {
-            // SAFETY: see above.
-            unsafe { _mm512_min_ps(a, b) }
         }
 
         #[inline(always)]
@@ -147,16 +126,14 @@ pub(super) mod avx2 {
         type V = __m256;
         const LEN: usize = 8;
 
-        #[inline(always)]
-        unsafe fn splat(value: f32) -> __m256 {
-            // SAFETY: see above.
-            unsafe { _mm256_set1_ps(value) }
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> __m256 {
-            // SAFETY: see above.
-            unsafe { _mm256_loadu_ps(from) }
+        forward! { __m256:
+            splat(value: f32) = _mm256_set1_ps;
+            load(from: *const f32) = _mm256_loadu_ps;
+            add(a: __m256, b: __m256) = _mm256_add_ps;
+            mul(a: __m256, b: __m256) = _mm256_mul_ps;
+            fma(a: __m256, b: __m256, c: __m256) = _mm256_fmadd_ps;
+            max(a: __m256, b: __m256) = _mm256_max_ps;
+            min(a: __m256, b: __m256) = _mm256_min_ps;
         }
 
         #[inline(always)]
@@ -166,42 +143,12 @@ pub(super) mod avx2 {
         }
 
         #[inline(always)]
-        unsafe fn add(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see above.
-            unsafe { _mm256_add_ps(a, b) }
-        }
-
-        #[inline(always)]
-        unsafe fn mul(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see above.
-            unsafe { _mm256_mul_ps(a, b) }
-        }
-
-        #[inline(always)]
-        unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
-            // SAFETY: see above.
-            unsafe { _mm256_fmadd_ps(a, b, c) }
-        }
-
-        #[inline(always)]
-        unsafe fn max(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see above.
-            unsafe { _mm256_max_ps(a, b) }
-        }
-
-        #[inline(always)]
         unsafe fn magnitude(a: __m256, b: __m256) -> __m256 {
             // SAFETY: see above.
             unsafe {
                 let sign = _mm256_set1_ps(-0.0);
                 _mm256_max_ps(_mm256_andnot_ps(sign, a), _mm256_andnot_ps(sign, b))
             }
-        }
-
-        #[inline(always)]
-        unsafe fn min(a: __m256, b: __m256) -> __m256 {
-            // SAFETY: see above.
-            unsafe { _mm256_min_ps(a, b) }
         }
 
         #[inline(always)]

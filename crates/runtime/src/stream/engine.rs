@@ -19,7 +19,7 @@ use crate::model::OutputRange;
 use crate::model::head::PreparedHead;
 use crate::psc::{LowPassFilter, flush};
 use crate::width::for_every_width;
-use betz_base::aligned::Aligned;
+use betz_base::aligned::AlignedBuffer;
 use betz_base::error::Result;
 use betz_base::memory::filled;
 
@@ -42,9 +42,9 @@ pub(super) struct Engine {
     /// Spikes of each channel in a list of them, 0 between ticks; empty unless the model caps counts.
     tally: Vec<u32>,
     /// Sum of the rows of this tick's spikes, (filter, latent).
-    drive: Aligned<f64>,
+    drive: AlignedBuffer<f64>,
     /// For each group of filters of one order: (order + 1, filter, latent).
-    states: Aligned<f64>,
+    states: AlignedBuffer<f64>,
     low_pass: Option<LowPassFilter>,
     /// Latents of this tick: the estimates, where there is no head.
     latents: Vec<f64>,
@@ -93,8 +93,8 @@ impl Engine {
             kept: filled(SESSION, 0.0, kept)?,
             fired: filled(SESSION, (0, 0.0), model.channels())?,
             tally: filled(SESSION, 0, model.count_caps.len())?,
-            drive: Aligned::filled(SESSION, 0.0, model.stride())?,
-            states: Aligned::filled(SESSION, 0.0, states)?,
+            drive: AlignedBuffer::filled(SESSION, 0.0, model.stride())?,
+            states: AlignedBuffer::filled(SESSION, 0.0, states)?,
             low_pass,
             latents: filled(SESSION, 0.0, model.latents())?,
             head: filled(SESSION, 0.0, model.head.states())?,

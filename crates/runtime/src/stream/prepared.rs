@@ -1,6 +1,6 @@
 //! A decoder made ready for stepping.
 
-use betz_base::aligned::Aligned;
+use betz_base::aligned::AlignedBuffer;
 use betz_base::hash::Fnv1a;
 
 use super::rows::padded;
@@ -26,7 +26,7 @@ pub struct PreparedModel {
     pub(super) output_names: Vec<String>,
     /// (channel, filter, latent): the decoder's weight times the filter's scale; 0 where masked. A row is
     /// padded with zeros to [`stride`](Self::stride).
-    pub(super) rows: Aligned<f64>,
+    pub(super) rows: AlignedBuffer<f64>,
     /// Sorted by order.
     pub(super) stages: Vec<Stage>,
     pub(super) groups: Vec<Group>,
@@ -245,12 +245,12 @@ impl PreparedModel {
 }
 
 /// The rows of a decoder's weights, scaled, its filters in `order`, padded; 0 where masked.
-fn rows(decoder: &Decoder, mask: Option<&[bool]>, order: &[usize]) -> Result<Aligned<f64>> {
+fn rows(decoder: &Decoder, mask: Option<&[bool]>, order: &[usize]) -> Result<AlignedBuffer<f64>> {
     let (latents, filters) = (decoder.latents(), decoder.bank().filters());
     let lanes = filters.len() * latents;
     let stride = padded(lanes);
     let length = decoder.channels() * stride;
-    let mut rows = Aligned::filled("model", 0.0, length)?;
+    let mut rows = AlignedBuffer::filled("model", 0.0, length)?;
     let scale = |f: &crate::psc::Filter| f.scale(decoder.step_seconds());
     let scales: Vec<f64> = filters.iter().map(scale).collect();
     let weights = decoder.weights().chunks_exact(lanes);

@@ -120,88 +120,25 @@ fn any_size_goes() {
 
 #[test]
 fn impossible_networks_are_refused() {
-    let d = || NetworkConfig::sym64(1.0);
-    for (config, word) in [
-        (NetworkConfig { neurons: 0, ..d() }, "neurons"),
-        (NetworkConfig { neurons: 35, ..d() }, "nodes"),
-        (
-            NetworkConfig {
-                chain_lengths: vec![0],
-                ..d()
-            },
-            "one node",
-        ),
-        (
-            NetworkConfig {
-                chain_lengths: vec![usize::MAX, 2],
-                ..d()
-            },
-            "nodes",
-        ),
-        (
-            NetworkConfig {
-                seconds: f64::INFINITY,
-                ..d()
-            },
-            "length",
-        ),
-        (
-            NetworkConfig {
-                seconds: 1e6,
-                ..d()
-            },
-            "longer tick",
-        ),
-        (
-            NetworkConfig {
-                tick_seconds: 0.0,
-                ..d()
-            },
-            "tick",
-        ),
-        (
-            NetworkConfig {
-                basal_hz: -1.0,
-                ..d()
-            },
-            "basal",
-        ),
-        (
-            NetworkConfig {
-                basal_hz: 1e9,
-                ..d()
-            },
-            "spikes in a tick",
-        ),
-        (
-            NetworkConfig {
-                connection: 1.1,
-                ..d()
-            },
-            "probability",
-        ),
-        (
-            NetworkConfig {
-                delay_seconds: (0.005, 0.005),
-                ..d()
-            },
-            "window",
-        ),
-        (
-            NetworkConfig {
-                delay_seconds: (-0.001, 0.005),
-                ..d()
-            },
-            "window",
-        ),
-        (
-            NetworkConfig {
-                refractory_seconds: -1.0,
-                ..d()
-            },
-            "refractory",
-        ),
-    ] {
+    type Change = fn(&mut NetworkConfig);
+    let cases: [(Change, &str); 13] = [
+        (|c| c.neurons = 0, "neurons"),
+        (|c| c.neurons = 35, "nodes"),
+        (|c| c.chain_lengths = vec![0], "one node"),
+        (|c| c.chain_lengths = vec![usize::MAX, 2], "nodes"),
+        (|c| c.seconds = f64::INFINITY, "length"),
+        (|c| c.seconds = 1e6, "longer tick"),
+        (|c| c.tick_seconds = 0.0, "tick"),
+        (|c| c.basal_hz = -1.0, "basal"),
+        (|c| c.basal_hz = 1e9, "spikes in a tick"),
+        (|c| c.connection = 1.1, "probability"),
+        (|c| c.delay_seconds = (0.005, 0.005), "window"),
+        (|c| c.delay_seconds = (-0.001, 0.005), "window"),
+        (|c| c.refractory_seconds = -1.0, "refractory"),
+    ];
+    for (change, word) in cases {
+        let mut config = NetworkConfig::sym64(1.0);
+        change(&mut config);
         let e = simulate(&config, 0).expect_err(word);
         assert_eq!(e.kind(), ErrorKind::InvalidArgument);
         assert!(e.message().contains(word), "{word}: {e}");

@@ -131,101 +131,26 @@ fn multi_unit_recordings_keep_every_spike() {
 
 #[test]
 fn impossible_configurations_are_refused() {
-    let d = PopulationConfig::default;
-    for (config, word) in [
-        (PopulationConfig { neurons: 0, ..d() }, "neuron"),
-        (
-            PopulationConfig {
-                train_seconds: 0.0,
-                ..d()
-            },
-            "training",
-        ),
-        (
-            PopulationConfig {
-                test_seconds: f64::NAN,
-                ..d()
-            },
-            "test",
-        ),
-        (
-            PopulationConfig {
-                step_seconds: -1.0,
-                ..d()
-            },
-            "step",
-        ),
-        (
-            PopulationConfig {
-                train_seconds: 1e9,
-                ..d()
-            },
-            "steps",
-        ),
-        (
-            PopulationConfig {
-                max_rate_hz: 0.0..60.0,
-                ..d()
-            },
-            "rate",
-        ),
-        (
-            PopulationConfig {
-                max_rate_hz: 60.0..20.0,
-                ..d()
-            },
-            "rate",
-        ),
-        (
-            PopulationConfig {
-                max_rate_hz: 20.0..400.0,
-                ..d()
-            },
-            "forbids",
-        ),
-        (
-            PopulationConfig {
-                intercept: -1.0..0.5,
-                ..d()
-            },
-            "intercept",
-        ),
-        (
-            PopulationConfig {
-                intercept: -0.5..1.0,
-                ..d()
-            },
-            "intercept",
-        ),
-        (
-            PopulationConfig {
-                tau_rc_seconds: 0.0..0.02,
-                ..d()
-            },
-            "tau_RC",
-        ),
-        (
-            PopulationConfig {
-                tau_ref_seconds: -0.1..0.0,
-                ..d()
-            },
-            "tau_ref",
-        ),
-        (
-            PopulationConfig {
-                band_hz: 2000.0,
-                ..d()
-            },
-            "band",
-        ),
-        (
-            PopulationConfig {
-                stimulus_std: 0.0,
-                ..d()
-            },
-            "deviation",
-        ),
-    ] {
+    type Change = fn(&mut PopulationConfig);
+    let cases: [(Change, &str); 14] = [
+        (|c| c.neurons = 0, "neuron"),
+        (|c| c.train_seconds = 0.0, "training"),
+        (|c| c.test_seconds = f64::NAN, "test"),
+        (|c| c.step_seconds = -1.0, "step"),
+        (|c| c.train_seconds = 1e9, "steps"),
+        (|c| c.max_rate_hz = 0.0..60.0, "rate"),
+        (|c| c.max_rate_hz = 60.0..20.0, "rate"),
+        (|c| c.max_rate_hz = 20.0..400.0, "forbids"),
+        (|c| c.intercept = -1.0..0.5, "intercept"),
+        (|c| c.intercept = -0.5..1.0, "intercept"),
+        (|c| c.tau_rc_seconds = 0.0..0.02, "tau_RC"),
+        (|c| c.tau_ref_seconds = -0.1..0.0, "tau_ref"),
+        (|c| c.band_hz = 2000.0, "band"),
+        (|c| c.stimulus_std = 0.0, "deviation"),
+    ];
+    for (change, word) in cases {
+        let mut config = PopulationConfig::default();
+        change(&mut config);
         let e = simulate(&config, 0).expect_err(word);
         assert_eq!(e.kind(), ErrorKind::InvalidArgument);
         assert!(e.message().contains(word), "{e}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use betz_base::{Error, ErrorKind, Result, file::write_atomically};
 
 use crate::random::Normal;
-use crate::spec::{Listed, MAX_DELAY_STEPS, Network};
+use crate::spec::{ListedSynapse, MAX_DELAY_STEPS, Network};
 
 /// Bytes of a synapse.
 const RECORD: usize = 16;
@@ -29,7 +29,7 @@ pub enum Delays {
 /// # Errors
 /// `Io` when the file cannot be read; `InvalidRecording` with the synapse's number when the file
 /// is cut short, a neuron is out of range, or a weight or delay is none.
-pub fn read(path: &Path, neurons: u32, delays: Delays) -> Result<Vec<Listed>> {
+pub fn read(path: &Path, neurons: u32, delays: Delays) -> Result<Vec<ListedSynapse>> {
     let bytes = std::fs::read(path).map_err(|e| Error::io("reading", path, &e))?;
     parse(&bytes, neurons, delays).map_err(|e| e.at(path.display()))
 }
@@ -38,7 +38,7 @@ pub fn read(path: &Path, neurons: u32, delays: Delays) -> Result<Vec<Listed>> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(bytes: &[u8], neurons: u32, delays: Delays) -> Result<Vec<Listed>> {
+pub fn parse(bytes: &[u8], neurons: u32, delays: Delays) -> Result<Vec<ListedSynapse>> {
     let refuse = |message: String| Err(Error::new(ErrorKind::InvalidRecording, message));
     let (records, rest) = bytes.as_chunks::<RECORD>();
     if !rest.is_empty() {
@@ -51,7 +51,7 @@ pub fn parse(bytes: &[u8], neurons: u32, delays: Delays) -> Result<Vec<Listed>> 
     let mut synapses = Vec::new();
     synapses
         .try_reserve_exact(records.len())
-        .map_err(|_| Error::no_memory("synapses", records.len() * size_of::<Listed>()))?;
+        .map_err(|_| Error::no_memory("synapses", records.len() * size_of::<ListedSynapse>()))?;
     for (i, record) in records.iter().enumerate() {
         let word = |k: usize| {
             u32::from_le_bytes([
@@ -82,7 +82,7 @@ pub fn parse(bytes: &[u8], neurons: u32, delays: Delays) -> Result<Vec<Listed>> 
                 "synapse {i}: expected a delay of 1 to {MAX_DELAY_STEPS} steps, got {delay} s (the paper's files hold delays that mean nothing: read those with delays ignored)"
             ));
         }
-        synapses.push(Listed {
+        synapses.push(ListedSynapse {
             source,
             target,
             weight,

@@ -15,7 +15,7 @@ use betz_base::{Error, Result};
 use crate::random::{
     NORMAL_LIMIT, Normal, Permutation, Purpose, Words, below, binomial_thresholds, mix, wide,
 };
-use crate::spec::{Draw, Listed, MAX_DELAY_STEPS, Network, Projection, Rule, Synapse};
+use crate::spec::{Draw, ListedSynapse, MAX_DELAY_STEPS, Network, Projection, Rule, Synapse};
 use table::Table;
 
 /// One synapse as it is simulated.
@@ -105,7 +105,7 @@ enum Kind {
     Table(Table),
     List {
         offsets: Vec<u64>,
-        synapses: Vec<Listed>,
+        synapses: Vec<ListedSynapse>,
     },
 }
 

@@ -4,7 +4,7 @@ use betz_base::{Error, Result};
 use rayon::prelude::*;
 
 use crate::random::{Words, below};
-use crate::spec::Listed;
+use crate::spec::ListedSynapse;
 
 /// Targets of each source, in the order they were drawn.
 #[derive(Debug)]
@@ -115,7 +115,10 @@ pub(crate) fn out_degrees(
 }
 
 /// A list's synapses by source, in their order otherwise.
-pub(crate) fn by_source(sources: u32, listed: &[Listed]) -> Result<(Vec<u64>, Vec<Listed>)> {
+pub(crate) fn by_source(
+    sources: u32,
+    listed: &[ListedSynapse],
+) -> Result<(Vec<u64>, Vec<ListedSynapse>)> {
     let mut offsets: Vec<u64> = zeros("offsets of synapses", sources as usize + 1)?;
     listed
         .iter()

@@ -1,5 +1,5 @@
-//! Where threads meet: spinning first, since the wait is shorter than a thread's sleep, then giving
-//! way, since another thread may need the processor to arrive.
+//! A meeting point of threads. They spin first, because the wait is shorter than a thread's sleep, and then give way,
+//! because another thread may need the processor to arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -101,7 +101,7 @@ trait Machine: fmt::Debug + Send {
     fn set_currents(&mut self, population: usize, currents: &[f32]) -> Result<()>;
     /// Lets sources fire in the next step.
     fn emit(&mut self, neurons: &[u32]);
-    /// Those that will.
+    /// Sources that fire in the next step.
     fn emitting(&self) -> Vec<u32>;
     /// Spikes so far.
     fn spikes(&self) -> u64;
@@ -216,7 +216,7 @@ impl Engine {
     /// microseconds to be asked for one step.
     ///
     /// # Errors
-    /// Those of a device.
+    /// The errors of a device.
     pub fn step(&mut self, fired: &mut Vec<u32>) -> Result<()> {
         fired.clear();
         self.machine.step(self.step, fired)?;
@@ -350,7 +350,7 @@ impl Engine {
     }
 }
 
-/// Where a network of that plan runs.
+/// The place where a network of that plan runs.
 fn place(plan: &Plan, options: &Options) -> Placement {
     let gains = plan.neurons >= GAINS.0 && plan.synapses >= GAINS.1;
     Placement::decide(&options.device, Work::Gains(gains))

@@ -85,7 +85,7 @@ pub(crate) struct PoissonInput {
     pub(crate) words: Words,
 }
 
-/// Which neurons a chunk holds.
+/// The neurons of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) first: u32,

@@ -23,7 +23,7 @@ use crate::spec::Network;
 const LOOK: u64 = 256;
 
 /// State that all threads share.
-struct Shared<'a> {
+struct ThreadContext<'a> {
     lists: &'a [Vec<RwLock<Vec<u32>>>],
     barrier: Barrier,
     /// Block at whose end all stop.
@@ -110,7 +110,7 @@ impl Machine for Threads {
         self.parts
             .iter_mut()
             .for_each(|p| p.phases = Phases::default());
-        let shared = Shared {
+        let shared = ThreadContext {
             lists: &self.lists,
             barrier: Barrier::new(self.parts.len()),
             last: AtomicU64::new(u64::MAX),
@@ -228,7 +228,7 @@ impl Machine for Threads {
 }
 
 /// All steps of one thread; the step it ended at.
-fn thread_steps(shared: &Shared<'_>, part: &mut Part, thread: usize) -> u64 {
+fn thread_steps(shared: &ThreadContext<'_>, part: &mut Part, thread: usize) -> u64 {
     let _guard = shared.barrier.guard();
     let arch = Arch::new();
     let mut step = shared.begin;

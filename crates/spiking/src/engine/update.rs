@@ -228,19 +228,19 @@ impl Lanes<'_> {
                 let mut m = chain[r][i];
                 let arrived = inputs[r][i] as f32 * gain[r];
                 if EARLY {
-                    m = kept(m.mul_add(p[r], arrived));
+                    m = flush_tiny(m.mul_add(p[r], arrived));
                 }
                 if PAST {
                     m = (past[i] as f32).mul_add(tail, m);
                 }
                 next = m.mul_add(onto[r], next);
                 if !EARLY {
-                    m = kept(m.mul_add(p[r], arrived));
+                    m = flush_tiny(m.mul_add(p[r], arrived));
                 }
                 chain[r][i] = m;
             }
             let free = silents[i] == 0;
-            let v = select(free, kept(next), vs[i]);
+            let v = select(free, flush_tiny(next), vs[i]);
             let fires = free & (v >= threshold);
             vs[i] = select(fires, reset, v);
             silents[i] = select(fires, refractory, (silents[i] - 1).max(0));
@@ -283,7 +283,7 @@ impl Lanes<'_> {
         let mut flags = [0u8; CHUNK];
         for i in 0..CHUNK {
             let free = self.silent[i] == 0;
-            let v = select(free, kept(next[i]), self.v[i]);
+            let v = select(free, flush_tiny(next[i]), self.v[i]);
             let fires = free & (v >= c.threshold);
             self.v[i] = select(fires, c.reset, v);
             self.silent[i] = select(fires, c.refractory, (self.silent[i] - 1).max(0));
@@ -321,28 +321,28 @@ impl Lanes<'_> {
             match &mut *chain {
                 [m0] => {
                     for i in 0..CHUNK {
-                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
+                        m0[i] = flush_tiny(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 [m0, m1] => {
                     for i in 0..CHUNK {
-                        m1[i] = kept(p * (m1[i] + m0[i]));
-                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
+                        m1[i] = flush_tiny(p * (m1[i] + m0[i]));
+                        m0[i] = flush_tiny(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 [m0, m1, m2] => {
                     for i in 0..CHUNK {
-                        m2[i] = kept(p * (m2[i] + m1[i].mul_add(2.0, m0[i])));
-                        m1[i] = kept(p * (m1[i] + m0[i]));
-                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
+                        m2[i] = flush_tiny(p * (m2[i] + m1[i].mul_add(2.0, m0[i])));
+                        m1[i] = flush_tiny(p * (m1[i] + m0[i]));
+                        m0[i] = flush_tiny(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 [m0, m1, m2, m3] => {
                     for i in 0..CHUNK {
-                        m3[i] = kept(p * (m3[i] + (m2[i] + m1[i]).mul_add(3.0, m0[i])));
-                        m2[i] = kept(p * (m2[i] + m1[i].mul_add(2.0, m0[i])));
-                        m1[i] = kept(p * (m1[i] + m0[i]));
-                        m0[i] = kept(m0[i].mul_add(p, arrived[i]));
+                        m3[i] = flush_tiny(p * (m3[i] + (m2[i] + m1[i]).mul_add(3.0, m0[i])));
+                        m2[i] = flush_tiny(p * (m2[i] + m1[i].mul_add(2.0, m0[i])));
+                        m1[i] = flush_tiny(p * (m1[i] + m0[i]));
+                        m0[i] = flush_tiny(m0[i].mul_add(p, arrived[i]));
                     }
                 }
                 _ => {}
@@ -395,7 +395,7 @@ fn any(row: &[i32; CHUNK]) -> bool {
 pub(crate) const TINY: f32 = 1e-30;
 
 #[inline(always)]
-fn kept(x: f32) -> f32 {
+fn flush_tiny(x: f32) -> f32 {
     select(x.abs() < TINY, 0.0, x)
 }
 

@@ -1,6 +1,6 @@
 use betz_base::Result;
 
-use super::{current_for_potential, scaled};
+use super::{current_for_potential, scale_neurons};
 use crate::spec::{Draw, Lif, Network, Neuron, Poisson, Population, Projection, Rule, Synapse};
 
 /// The sparse network of Brunel (2000) with exponential currents of 0.5 ms: at `scale` 1, 10,000
@@ -22,8 +22,11 @@ pub fn brunel(scale: f64, g: f64, eta: f64, seed: u64) -> Result<Network> {
         current_pa: 0.0,
     };
     let tau_s = 0.5;
-    let (excitatory, inhibitory) = (scaled(10_000.0, scale), scaled(2_500.0, scale));
-    let (from_e, from_i) = (scaled(1_000.0, scale), scaled(250.0, scale));
+    let (excitatory, inhibitory) = (
+        scale_neurons(10_000.0, scale),
+        scale_neurons(2_500.0, scale),
+    );
+    let (from_e, from_i) = (scale_neurons(1_000.0, scale), scale_neurons(250.0, scale));
     let weight = 0.1 / scale * current_for_potential(lif.c_m_pf, lif.tau_m_ms, tau_s);
     // Rate of all external spikes at which τ_m τ_s w ν / C is the threshold, per ms.
     let threshold_rate = lif.threshold_mv * lif.c_m_pf / (weight * lif.tau_m_ms * tau_s);

@@ -1,6 +1,6 @@
 use betz_base::Result;
 
-use super::scaled;
+use super::scale_neurons;
 use crate::spec::{Arrival, Draw, Lif, Network, Neuron, Population, Projection, Rule, Synapse};
 
 /// The self-sustained network of Vogels and Abbott (2005) with currents, as benchmark 2 of Brette et
@@ -16,7 +16,7 @@ use crate::spec::{Arrival, Draw, Lif, Network, Neuron, Population, Projection, R
 pub fn cuba(scale: f64, seed: u64) -> Result<Network> {
     let mut network = Network::new(0.1, seed);
     for (name, neurons) in [("E", 3200.0), ("I", 800.0)] {
-        let mut population = Population::new(name, scaled(neurons, scale));
+        let mut population = Population::new(name, scale_neurons(neurons, scale));
         population.neuron = Neuron::Lif(Lif {
             tau_m_ms: 20.0,
             c_m_pf: 20.0,

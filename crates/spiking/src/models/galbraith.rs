@@ -14,7 +14,7 @@
 use betz_base::Result;
 
 use crate::spec::{
-    Draw, Lif, Listed, Network, Neuron, Population, Projection, Rule, Stimulus, Synapse,
+    Draw, Lif, ListedSynapse, Network, Neuron, Population, Projection, Rule, Stimulus, Synapse,
 };
 
 /// Length of a step.
@@ -58,7 +58,7 @@ pub fn random(neurons: u32, synapses: u64, order: u32, seed: u64) -> Result<Netw
 ///
 /// # Errors
 /// As [`Network::check`].
-pub fn listed(neurons: u32, synapses: Vec<Listed>, order: u32) -> Result<Network> {
+pub fn listed(neurons: u32, synapses: Vec<ListedSynapse>, order: u32) -> Result<Network> {
     with(neurons, order, 0, Rule::List { synapses })
 }
 

@@ -43,7 +43,7 @@ pub fn by_name(name: &str, scale: f64, seed: u64) -> Result<Network> {
 }
 
 /// Neurons of a scaled population.
-fn scaled(neurons: f64, scale: f64) -> u32 {
+fn scale_neurons(neurons: f64, scale: f64) -> u32 {
     // NaN and what is negative become 0, which is refused as a network without neurons.
     (neurons * scale).round().clamp(0.0, 1e9) as u32
 }

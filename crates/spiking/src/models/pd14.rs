@@ -1,6 +1,6 @@
 use betz_base::Result;
 
-use super::{current_for_potential, scaled};
+use super::{current_for_potential, scale_neurons};
 use crate::spec::{Draw, Lif, Network, Neuron, Poisson, Population, Projection, Rule, Synapse};
 
 /// The populations: excitatory and inhibitory neurons of layers 2/3, 4, 5 and 6.
@@ -49,7 +49,7 @@ pub fn pd14(scale: f64, seed: u64) -> Result<Network> {
     let missing = 1e-3 * tau_s * (1.0 - scale.sqrt());
     let mut network = Network::new(0.1, seed);
     for t in 0..8 {
-        let neurons = scaled(NEURONS[t], scale);
+        let neurons = scale_neurons(NEURONS[t], scale);
         let mut constant = missing * weight * EXTERNAL[t] * BACKGROUND_HZ;
         for s in 0..8 {
             if PROBABILITY[t][s] == 0.0 {

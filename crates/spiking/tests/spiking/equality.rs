@@ -2,8 +2,8 @@
 //! within the rounding of an f32.
 
 use betz_spiking::{
-    Arrival, Engine, Lif, Listed, Network, Neuron, Options, Population, Projection, Rule, Spike,
-    Stimulus, Synapse, models, oracle,
+    Arrival, Engine, Lif, ListedSynapse, Network, Neuron, Options, Population, Projection, Rule,
+    Spike, Stimulus, Synapse, models, oracle,
 };
 
 use crate::cases::{alpha, cases, exponential, psc};
@@ -79,6 +79,45 @@ fn steps_one_by_one_and_in_runs_are_the_same() {
     assert_eq!(stepped.steps(), 300);
 }
 
+/// Two driven neurons with synapses of this kind onto a third.
+fn two_sources_and_a_target(synapse: Synapse) -> Network {
+    let mut network = Network::new(0.1, 1);
+    let mut source = Population::new("source", 2);
+    source.neuron = Neuron::Lif(Lif {
+        current_pa: 600.0,
+        ..Lif::default()
+    });
+    source.stimuli = vec![Stimulus {
+        first: 0,
+        count: 1,
+        current_pa: 300.0,
+    }];
+    let mut target = Population::new("target", 1);
+    target.synapse = synapse;
+    network.populations = vec![source, target];
+    let scale = match synapse {
+        Synapse::Delta => 0.01,
+        Synapse::Psc { .. } => 20.0,
+        _ => 1.0,
+    };
+    let one = |source: u32, weight: f32, delay_steps: u32| ListedSynapse {
+        source,
+        target: 0,
+        weight: weight * scale,
+        delay_steps,
+    };
+    network.projections.push(Projection::new(
+        "source",
+        "target",
+        Rule::List {
+            synapses: vec![one(0, 60.0, 1), one(1, -40.0, 23), one(1, 30.0, 255)],
+        },
+        0.0,
+        0.1,
+    ));
+    network
+}
+
 #[test]
 fn potentials_follow_the_model() {
     let synapses = [
@@ -105,40 +144,7 @@ fn potentials_follow_the_model() {
         psc(3, false),
     ];
     for synapse in synapses {
-        let mut network = Network::new(0.1, 1);
-        let mut source = Population::new("source", 2);
-        source.neuron = Neuron::Lif(Lif {
-            current_pa: 600.0,
-            ..Lif::default()
-        });
-        source.stimuli = vec![Stimulus {
-            first: 0,
-            count: 1,
-            current_pa: 300.0,
-        }];
-        let mut target = Population::new("target", 1);
-        target.synapse = synapse;
-        network.populations = vec![source, target];
-        let scale = match synapse {
-            Synapse::Delta => 0.01,
-            Synapse::Psc { .. } => 20.0,
-            _ => 1.0,
-        };
-        let one = |source: u32, weight: f32, delay_steps: u32| Listed {
-            source,
-            target: 0,
-            weight: weight * scale,
-            delay_steps,
-        };
-        network.projections.push(Projection::new(
-            "source",
-            "target",
-            Rule::List {
-                synapses: vec![one(0, 60.0, 1), one(1, -40.0, 23), one(1, 30.0, 255)],
-            },
-            0.0,
-            0.1,
-        ));
+        let network = two_sources_and_a_target(synapse);
         let steps = 700;
         let exact = oracle::reference(&network, steps).unwrap();
         let options = Options {

@@ -65,7 +65,7 @@ fn run() -> Result<()> {
         done.steps, done.p50_us, done.p99_us, done.max_us
     );
     for (end, counts) in [("source", done.source), ("sink", done.sink)] {
-        println!("{end}: {}", told(&counts));
+        println!("{end}: {}", describe(&counts));
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
     (text.parse()).map_err(|_| Error::argument(format!("expected a number, got {text:?}; {USAGE}")))
 }
 
-fn told(counts: &Counts) -> String {
+fn describe(counts: &Counts) -> String {
     let all: Vec<String> = (counts.named().filter(|(_, n)| *n > 0))
         .map(|(name, n)| format!("{name} {n}"))
         .collect();

@@ -60,7 +60,7 @@ fn run() -> Result<()> {
         };
         let started = Instant::now();
         spikes.send(header, &counts)?;
-        if answered(&mut movement, &header)? {
+        if receive_answer(&mut movement, &header)? {
             times.push(started.elapsed().as_secs_f64() * 1e6);
         } else {
             lost += 1;
@@ -89,7 +89,7 @@ fn run() -> Result<()> {
 }
 
 /// True if the answer to `asked` came; older answers are skipped.
-fn answered(movement: &mut Receiver<f32>, asked: &StepHeader) -> Result<bool> {
+fn receive_answer(movement: &mut Receiver<f32>, asked: &StepHeader) -> Result<bool> {
     let until = Instant::now() + PATIENCE;
     loop {
         let left = until.saturating_duration_since(Instant::now());

@@ -266,6 +266,7 @@ mod tests {
     use crate::pattern::Interval;
     use crate::significance::{Dither, Surrogate};
     use betz_base::error::ErrorKind;
+    use betz_base::progress::StopAfter;
     use rand::{Rng, RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -396,13 +397,9 @@ mod tests {
             let counts = there.count(Moves { delta, key }, &()).unwrap();
             assert!(counts == expected, "delta {delta}");
         }
-        struct Stop;
-        impl Progress for Stop {
-            fn cancelled(&self) -> bool {
-                true
-            }
-        }
-        let stopped = there.count(Moves { delta: 3, key: 1 }, &Stop).unwrap_err();
+        let stopped = there
+            .count(Moves { delta: 3, key: 1 }, &StopAfter::new(0))
+            .unwrap_err();
         assert_eq!(stopped.kind(), ErrorKind::Interrupted);
     }
 

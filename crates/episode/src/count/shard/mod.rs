@@ -190,7 +190,7 @@ fn go_on(
         from,
         inside,
     } = chunk;
-    let settled = |p: &usize| inside && state[*p].settled().is_some();
+    let settled = |p: &usize| inside && state[*p].settled_choice().is_some();
     let (alike, apart): (Vec<usize>, Vec<usize>) = (0..patterns.len()).partition(settled);
     let of = |chosen: &[usize]| -> Vec<&Pattern> { chosen.iter().map(|&p| patterns[p]).collect() };
     let to_end = |walk: &mut Walk<'_>| {
@@ -200,7 +200,9 @@ fn go_on(
         Ok::<(), Error>(())
     };
     if !alike.is_empty() {
-        let greedy: Vec<_> = (alike.iter()).filter_map(|&p| state[p].settled()).collect();
+        let greedy: Vec<_> = (alike.iter())
+            .filter_map(|&p| state[p].settled_choice())
+            .collect();
         let mut walk = Walk::new(events, &of(&alike), WalkOutput::Counts, 0, i64::MAX, TILE);
         walk.resume(&greedy);
         to_end(&mut walk)?;

@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use super::overlap::{Overlap, STATES, SteppedFilter};
 use crate::gram::paired_steps;
-use betz_base::aligned::Aligned;
+use betz_base::aligned::AlignedBuffer;
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_recording::{DatasetView, Segment};
@@ -56,9 +56,9 @@ pub(super) struct Tile<'a> {
     /// rᵐ·C(i, p)·(m/τ)^(i−p), (m, i, p).
     carry: Vec<[[f64; STATES]; STATES]>,
     /// S, (state, column).
-    states: Aligned<f32>,
+    states: AlignedBuffer<f32>,
     /// M in f32, (channel, column), of each row since it last moved to `sum`.
-    rows: Aligned<f32>,
+    rows: AlignedBuffer<f32>,
     /// M in f64, (channel, column).
     sum: &'a mut [f64],
     /// The step that the states are relative to.
@@ -93,8 +93,8 @@ impl<'a> Tile<'a> {
             carry: (0..=span + COMMON_GAP)
                 .map(|m| carry(shape, m as f64))
                 .collect(),
-            states: Aligned::filled("gram", 0.0, (shape.order + 1) * width)?,
-            rows: Aligned::filled("gram", 0.0, data.channels() * width)?,
+            states: AlignedBuffer::filled("gram", 0.0, (shape.order + 1) * width)?,
+            rows: AlignedBuffer::filled("gram", 0.0, data.channels() * width)?,
             sum,
             base: 0,
             fired: Vec::new(),

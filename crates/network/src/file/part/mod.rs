@@ -19,7 +19,7 @@ pub use bytes::PART_MAGIC;
 /// A shard's windows, and what tells which they are of what.
 #[derive(Clone)]
 pub struct Part {
-    /// What messages call it.
+    /// Name in messages.
     pub(super) name: String,
     pub(super) shard: Shard,
     pub(super) head: Head,
@@ -30,7 +30,7 @@ pub struct Part {
 pub(super) struct Head {
     pub(super) shard: usize,
     pub(super) shards: usize,
-    /// Of all shards.
+    /// Windows of all shards.
     windows: usize,
     first_window: usize,
     pub(super) own_windows: usize,

@@ -3,25 +3,10 @@
 use super::bytes::{CONTENT, VERSION};
 use super::*;
 use crate::file::{Positions, Source, read};
-use crate::{Measure, NetworkSpec, Run, Signal, Threshold, Window};
+use crate::{NetworkSpec, Run, Signal, Threshold, Window, cases};
 use betz_base::frame;
 
-const NODES: usize = 9;
-
-fn samples(seed: u32) -> Vec<f32> {
-    (0..700_u32)
-        .flat_map(|t| {
-            (0..NODES as u32).map(move |n| match (n, t) {
-                (8, _) => 2.0,
-                (7, 300) => f32::NAN,
-                _ => {
-                    let wave = ((t * (n % 4 + 1)) as f32 / 9.0).sin();
-                    wave + (t * (n + 7 + seed) % 13) as f32 / 9.0
-                }
-            })
-        })
-        .collect()
-}
+const NODES: usize = cases::NINE_NODES;
 
 fn whole(plan: &Plan, signal: &Signal<'_>) -> NetworkFile {
     named(plan.run(signal, &()).unwrap())
@@ -66,57 +51,36 @@ fn parts(plan: &Plan, signal: &Signal<'_>, of: usize) -> Vec<Part> {
 
 #[test]
 fn shards_make_the_network_to_the_last_bit() {
-    let samples = samples(0);
+    let samples = cases::nine_nodes(0);
     // Two segments, and seconds that JSON does not give back at once.
     let signal = Signal::new(&samples, NODES).unwrap();
     let signal = signal.with_segments(vec![0..290, 310..700]).unwrap();
     let signal = signal.with_sample_seconds(1.0 / 30.3).unwrap();
-    let window = Window {
-        length: 60,
-        step: 3,
-    };
-    for measure in [
-        Measure::Pearson,
-        Measure::Spearman,
-        Measure::Lagged { lags: 3 },
-        Measure::Partial,
-    ] {
-        for threshold in [
-            Threshold::Absolute(0.437_219_345_1),
-            Threshold::Density(0.2),
-            Threshold::TopPerNode(2),
-        ] {
-            let spec = NetworkSpec::new(measure, window).threshold(threshold);
-            let Ok(mut plan) = Plan::new(&spec, &signal) else {
-                continue;
-            };
-            // Runs as short as in long recordings.
-            plan.chunk_windows = plan.chunk_windows.min(17);
-            let whole = whole(&plan, &signal);
-            // More shards than runs, too.
-            for of in [1, 2, 3, 7, 120, 300] {
-                let mut parts = parts(&plan, &signal, of);
-                parts.reverse();
-                let joined = Part::join(parts).unwrap();
-                assert_eq!(
-                    joined.meta_json().unwrap(),
-                    whole.meta_json().unwrap(),
-                    "{of} of {measure:?}, {threshold:?}"
-                );
-                assert!(joined == whole, "{of} of {measure:?}, {threshold:?}");
-            }
+    for mut plan in cases::plans(&signal, Window::new(60, 3), 0.437_219_345_1) {
+        // Runs as short as in long recordings.
+        plan.chunk_windows = plan.chunk_windows.min(17);
+        let whole = whole(&plan, &signal);
+        // More shards than runs, too.
+        for of in [1, 2, 3, 7, 120, 300] {
+            let mut parts = parts(&plan, &signal, of);
+            parts.reverse();
+            let joined = Part::join(parts).unwrap();
+            assert_eq!(
+                joined.meta_json().unwrap(),
+                whole.meta_json().unwrap(),
+                "{of} of {:?}",
+                plan.spec
+            );
+            assert!(joined == whole, "{of} of {:?}", plan.spec);
         }
     }
 }
 
 #[test]
 fn what_does_not_belong_together_is_refused_by_name() {
-    let (samples, others) = (samples(0), samples(1));
+    let (samples, others) = (cases::nine_nodes(0), cases::nine_nodes(1));
     let signal = Signal::new(&samples, NODES).unwrap();
-    let window = Window {
-        length: 60,
-        step: 3,
-    };
+    let window = Window::new(60, 3);
     let spec = NetworkSpec::pearson(window).threshold(Threshold::Absolute(0.4));
     let plan_of = |spec: &NetworkSpec| {
         let mut plan = Plan::new(spec, &signal).unwrap();
@@ -148,13 +112,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
         with(parts(&other, &signal, 3)[1].clone()),
         "threshold 0.5 instead of 0.4",
     );
-    let other = plan_of(
-        &NetworkSpec::pearson(Window {
-            length: 60,
-            step: 4,
-        })
-        .threshold(spec.threshold),
-    );
+    let other = plan_of(&NetworkSpec::pearson(Window::new(60, 4)).threshold(spec.threshold));
     refused(with(parts(&other, &signal, 3)[1].clone()), "instead of");
     let mut other = plan.clone();
     other.chunk_windows = 16;
@@ -181,13 +139,9 @@ fn what_does_not_belong_together_is_refused_by_name() {
 
 #[test]
 fn damaged_bytes_are_refused() {
-    let samples = samples(0);
+    let samples = cases::nine_nodes(0);
     let signal = Signal::new(&samples, NODES).unwrap();
-    let spec = NetworkSpec::pearson(Window {
-        length: 60,
-        step: 40,
-    })
-    .threshold(Threshold::Absolute(0.4));
+    let spec = NetworkSpec::pearson(Window::new(60, 40)).threshold(Threshold::Absolute(0.4));
     let plan = Plan::new(&spec, &signal).unwrap();
     let shard = Shard::new(1, 1).unwrap();
     let part = Part::new(&plan, shard, named(plan.run(&signal, &()).unwrap())).unwrap();

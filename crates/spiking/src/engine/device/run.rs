@@ -32,7 +32,7 @@ struct Launch {
     bits: u32,
 }
 
-/// Where a device records a launch.
+/// Buffers in which a device records a launch.
 struct Record {
     spikes: Buffer<u32>,
     traces: Buffer<f32>,
@@ -194,6 +194,44 @@ impl Share {
         })
     }
 
+    fn start_resident(
+        &mut self,
+        launch: &Launch,
+        record: &mut Record,
+        (blocks, slots, deep): (u32, usize, u32),
+    ) -> Result<()> {
+        let (state, wired) = (&mut self.state, &self.wired);
+        self.kernel.launch_together(
+            (blocks, 1, 1),
+            spiking::RESIDENT_THREADS,
+            SpikingResident {
+                cells: state.cells.read(),
+                populations: launch.populations,
+                thresholds: state.thresholds.read(),
+                starts: state.starts.read(),
+                seed: launch.seed,
+                neurons: self.neurons as i32,
+                slots: slots as i32,
+                longest: launch.longest,
+                begin: launch.begin,
+                steps: launch.steps as u32,
+                membranes: state.membranes.update(),
+                silent: state.silent.update(),
+                ring: state.ring.update(),
+                past: state.past.update(),
+                counts: state.counts.update(),
+                tally: state.tally.update(),
+                offsets: wired.offsets.read(),
+                words: wired.words.read(),
+                deep: deep as i32,
+                mail: state.mail.update(),
+                recorded: record.spikes.update(),
+                marks: state.marks.read(),
+                traces: record.traces.update(),
+            },
+        )
+    }
+
     fn start(&mut self, launch: &Launch, record: &mut Record) -> Result<()> {
         let (state, wired) = (&mut self.state, &self.wired);
         let neurons = self.neurons as i32;
@@ -204,35 +242,7 @@ impl Share {
                 slots,
                 deep,
                 ..
-            } => self.kernel.launch_together(
-                (blocks, 1, 1),
-                spiking::RESIDENT_THREADS,
-                SpikingResident {
-                    cells: state.cells.read(),
-                    populations: launch.populations,
-                    thresholds: state.thresholds.read(),
-                    starts: state.starts.read(),
-                    seed: launch.seed,
-                    neurons,
-                    slots: slots as i32,
-                    longest: launch.longest,
-                    begin: launch.begin,
-                    steps,
-                    membranes: state.membranes.update(),
-                    silent: state.silent.update(),
-                    ring: state.ring.update(),
-                    past: state.past.update(),
-                    counts: state.counts.update(),
-                    tally: state.tally.update(),
-                    offsets: wired.offsets.read(),
-                    words: wired.words.read(),
-                    deep: deep as i32,
-                    mail: state.mail.update(),
-                    recorded: record.spikes.update(),
-                    marks: state.marks.read(),
-                    traces: record.traces.update(),
-                },
-            ),
+            } => self.start_resident(launch, record, (blocks, slots, deep)),
             Design::Spread {
                 blocks,
                 slots,

@@ -27,7 +27,7 @@ const STAGE: &str = "building synapses";
 /// A network's synapses on a device.
 #[derive(Debug)]
 pub(super) struct DeviceSynapses {
-    /// Where the rows begin, by source and block.
+    /// Beginnings of the rows, by source and block.
     pub(super) offsets: Buffer<u32>,
     /// Quads and rows, or pairs of words.
     pub(super) words: Buffer<u32>,
@@ -123,7 +123,7 @@ impl RowTables {
         Ok(())
     }
 
-    /// RowTables the synapses in `words`, where each source has `deep` quads per block.
+    /// Places the synapses in `words`, where each source has `deep` quads per block.
     fn place(
         &mut self,
         context: &Context,
@@ -201,13 +201,7 @@ impl DeviceSynapses {
         design: &mut Design,
         part: Part,
     ) -> Result<Self> {
-        let Job {
-            network,
-            groups,
-            normal,
-            listener,
-            ..
-        } = job;
+        let (network, normal, listener) = (job.network, job.normal, job.listener);
         let blocks = design.row_blocks();
         let neurons = plan.neurons as usize;
         let cells = neurons * blocks.max(1) as usize;
@@ -215,7 +209,13 @@ impl DeviceSynapses {
         let mut projections = Vec::new();
         for p in 0..network.projections.len() {
             progress::check(listener, STAGE)?;
-            projections.push(projected(context, network, p, plan.weight_unit, normal)?);
+            projections.push(make_projection(
+                context,
+                network,
+                p,
+                plan.weight_unit,
+                normal,
+            )?);
         }
         let mut tables = RowTables {
             blocks: blocks as i32,
@@ -235,7 +235,7 @@ impl DeviceSynapses {
                 u32::MAX
             )));
         }
-        let largest_sum = largest_sum(&context.download(&sums, sums.len())?, network, groups)?;
+        let largest_sum = largest_sum(&context.download(&sums, sums.len())?, network, job.groups)?;
         check_sum(largest_sum)?;
         drop(sums);
         context.exclusive_sums(&mut tables.offsets, cells + 1)?;
@@ -244,27 +244,7 @@ impl DeviceSynapses {
             deep = found[spiking::DEEPEST].div_ceil(4) as u32;
             *own = deep;
         }
-        let words = match blocks {
-            0 => 2 * synapses as usize,
-            // Rows hold those of more than one step; how many is known within a transfer of all offsets.
-            _ => cells * deep as usize * 4 + synapses as usize,
-        };
-        plan.synapse_bytes = 4 * (words + cells + 1) as u64;
-        let room = context.available_memory()?;
-        if 4 * words as u64 > room {
-            return Err(Error::new(
-                ErrorKind::DeviceMemory,
-                format!(
-                    "cuda:{}: expected synapses of at most {room} bytes, got {plan}",
-                    context.number()
-                ),
-            ));
-        }
-        let mut words: Buffer<u32> = match deep {
-            0 => context.alloc(words.max(1))?,
-            // Quads end with an empty place.
-            _ => context.zeros(words.max(1))?,
-        };
+        let mut words = alloc_words(context, plan, (blocks, cells, deep), synapses)?;
         context.clear(&mut tables.quads)?;
         tables.place(context, &job, &projections, &table, (deep, &mut words))?;
         let passes = passes(network);
@@ -294,6 +274,36 @@ impl DeviceSynapses {
     }
 }
 
+/// Room for the words of all synapses, where each (source, block) cell has `deep` quads; lists if there is no block.
+fn alloc_words(
+    context: &Context,
+    plan: &mut Plan,
+    (blocks, cells, deep): (u32, usize, u32),
+    synapses: u64,
+) -> Result<Buffer<u32>> {
+    let words = match blocks {
+        0 => 2 * synapses as usize,
+        // Rows hold those of more than one step; how many is known within a transfer of all offsets.
+        _ => cells * deep as usize * 4 + synapses as usize,
+    };
+    plan.synapse_bytes = 4 * (words + cells + 1) as u64;
+    let room = context.available_memory()?;
+    if 4 * words as u64 > room {
+        return Err(Error::new(
+            ErrorKind::DeviceMemory,
+            format!(
+                "cuda:{}: expected synapses of at most {room} bytes, got {plan}",
+                context.number()
+            ),
+        ));
+    }
+    match deep {
+        0 => context.alloc(words.max(1)),
+        // Quads end with an empty place.
+        _ => context.zeros(words.max(1)),
+    }
+}
+
 /// Blocks for `threads` threads, as many as are worth starting.
 fn grid(context: &Context, threads: u64) -> Blocks {
     let most = u64::from(context.info().multiprocessors.max(1)) * 16;
@@ -301,7 +311,7 @@ fn grid(context: &Context, threads: u64) -> Blocks {
     (blocks.clamp(1, most) as u32, 1, 1)
 }
 
-fn projected(
+fn make_projection(
     context: &Context,
     network: &Network,
     index: usize,
@@ -310,7 +320,7 @@ fn projected(
 ) -> Result<DeviceProjection> {
     let Some((wires, total)) = Wiring::drawn(network, index, unit)? else {
         let wiring = Wiring::new(network, index, unit)?;
-        return listed(context, &wiring, normal);
+        return make_rows(context, &wiring, normal);
     };
     let mut degrees: Buffer<u32> = context.zeros(wires.sources.max(1) as usize)?;
     if let Some(total) = total {
@@ -334,7 +344,7 @@ fn projected(
 }
 
 /// Rows made on the host.
-fn listed(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<DeviceProjection> {
+fn make_rows(context: &Context, wiring: &Wiring, normal: &Normal) -> Result<DeviceProjection> {
     let starts: Vec<u32> = (0..wiring.sources).step_by(SOURCES as usize).collect();
     let batches: Vec<(Vec<u32>, Vec<u32>)> = (starts.into_par_iter())
         .map(|start| {
