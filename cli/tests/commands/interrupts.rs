@@ -104,7 +104,12 @@ fn an_interrupted_map_or_sorter_leaves_the_earlier_one() {
     write(&folder.join("data.npz"), &[("data", array)]).unwrap();
     let som = "som data.npz --map 20x20 --out map.npz --epochs";
     done(folder, &format!("{som} 2"));
-    interrupted(folder, &format!("{som} 100000000"), "map.npz", Moment::Beginning);
+    interrupted(
+        folder,
+        &format!("{som} 100000000"),
+        "map.npz",
+        Moment::Beginning,
+    );
 
     crate::sorting::tetrode(folder, 3);
     done(folder, crate::sorting::TRAIN);
