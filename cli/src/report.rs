@@ -340,13 +340,14 @@ impl betz::Progress for Bar {
             }
             return;
         };
+        let seconds = (now - current.started).as_secs_f64();
+        // A bar of no length is drawn full.
+        bar.set_length(total);
+        bar.set_position(done);
         if new {
             bar.set_prefix(stage.to_string());
         }
-        let seconds = (now - current.started).as_secs_f64();
-        bar.set_length(total);
         bar.set_message(time_left(done, total, seconds));
-        bar.set_position(done);
     }
 
     fn cancelled(&self) -> bool {

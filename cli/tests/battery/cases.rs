@@ -328,14 +328,12 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
     all
 }
 
-/// Every command that takes a recording on damaged NWB files, and on tables that are not there.
+/// Damaged NWB files, and tables that are not there.
 fn nwb_files() -> Vec<String> {
     let mut all = Vec::new();
     for k in 0..CUTS + FLIPS {
         let name = damaged_name("r", "nwb", k);
-        all.push(format!("info {name}"));
         all.push(format!("train {name} {TRAIN}"));
-        all.push(format!("mine {name} {MINE}"));
         all.push(format!(
             "network compute {name} --window 2s --step 1s --bin 50ms --threshold 0.1 --out OUT.npz"
         ));

@@ -1,4 +1,4 @@
-//! Some nine hundred damaged, odd, huge and hostile inputs through the built binary, some with little
+//! More than a thousand damaged, odd, huge and hostile inputs through the built binary, some with little
 //! memory: each ends by itself with a code of 0 to 2, without a panic, and no input is changed.
 //!
 //! A run takes every fifth case; `BETZ_EXHAUSTIVE=1` runs all.
