@@ -20,24 +20,43 @@ pub(crate) struct Common {
     pub(crate) force: bool,
 }
 
-/// The behaviour series to use.
+/// Series and tables of an NWB file that are used.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Behaviors {
     /// Behaviour series of an NWB file, by name, by container or by path; repeat for several that
     /// share their sample times [default: the first that holds velocities, else the first]
     #[arg(long = "behavior", value_name = "NAME")]
     pub(crate) names: Vec<String>,
+    /// Table of intervals of an NWB file whose rows are the segments, with a condition on a column if
+    /// wanted: reaches, or trials:side=left; repeat for several [default: trials]
+    #[arg(long = "trial-table", value_name = "TABLE")]
+    pub(crate) trial_tables: Vec<String>,
+    /// Use only what lies in the intervals of this table of an NWB file; repeat for several
+    #[arg(long = "within", value_name = "TABLE")]
+    pub(crate) within_tables: Vec<String>,
+    /// Leave out what lies in the intervals of this table of an NWB file, such as artifacts; repeat
+    /// for several; none: nothing [default: invalid_times, if present]
+    #[arg(long = "mask-table", value_name = "TABLE")]
+    pub(crate) mask_tables: Vec<String>,
 }
 
 impl Behaviors {
     /// Refuses names for a recording that is read in chunks.
     pub(crate) fn none_in_stretches(&self) -> betz::Result<()> {
-        match self.names.first() {
-            Some(name) => Err(betz::Error::argument(format!(
-                "--behavior {name}: expected none with --memory, which reads .npz, where behaviour has no other name"
-            ))),
-            None => Ok(()),
+        let given = [
+            ("--behavior", &self.names),
+            ("--trial-table", &self.trial_tables),
+            ("--within", &self.within_tables),
+            ("--mask-table", &self.mask_tables),
+        ];
+        for (option, names) in given {
+            if let Some(name) = names.first() {
+                return Err(betz::Error::argument(format!(
+                    "{option} {name}: expected none with --memory, which reads .npz, whose series and tables have no names"
+                )));
+            }
         }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use betz::model::Decoder;
@@ -32,12 +33,21 @@ pub(crate) fn open_recording(path: &Path) -> Result<Recording> {
 pub(crate) fn read_again(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
     let options = ReadOptions {
         behavior: behavior.names.clone(),
+        trials: behavior.trial_tables.clone(),
+        within: behavior.within_tables.clone(),
+        mask: behavior.mask_tables.clone(),
         ..ReadOptions::default()
     };
     betz_interop::read_recording(path, &options)
 }
 
 fn opened(path: &Path, behavior: &Behaviors) -> Result<(Recording, Report)> {
+    if path.metadata().is_ok_and(|m| m.file_type().is_fifo()) {
+        report::note(&format!(
+            "{}: a pipe: reading until its writer closes it",
+            path.display()
+        ));
+    }
     let (recording, read) = read_again(path, behavior)?;
     for note in &read.notes {
         report::note(&format!("{}: {note}", path.display()));

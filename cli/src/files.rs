@@ -172,8 +172,9 @@ impl Kind {
 
 fn start(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A file that cannot be read is no earlier result.
-    if let Ok(file) = File::open(path)
+    // A file that cannot be read is no earlier result, nor is a pipe, which would wait for its writer.
+    if !is_stream(path)
+        && let Ok(file) = File::open(path)
         && file.take(START).read_to_end(&mut bytes).is_err()
     {
         bytes.clear();
@@ -207,7 +208,11 @@ pub(crate) fn hash_of(path: &Path) -> std::io::Result<u64> {
 }
 
 /// The first eight bytes of the file at `path`; zeros where there are fewer.
+///
+/// # Errors
+/// For a pipe or a device, too: whoever reads the file afterwards would miss these bytes, or wait for another writer.
 pub(crate) fn first_bytes(path: &Path) -> Result<[u8; 8]> {
+    refuse_stream(path)?;
     let mut start = Vec::new();
     let file = std::fs::File::open(path).map_err(|e| Error::io("reading", path, &e))?;
     (file.take(8).read_to_end(&mut start)).map_err(|e| Error::io("reading", path, &e))?;
@@ -276,7 +281,7 @@ impl Files {
     }
 }
 
-/// Whether what is written to `path` comes out where this process's standard output goes, and is read there: what
+/// True if `path` leads to this process's standard output, and is read there: what
 /// goes to a device (`/dev/null`, a terminal) is no file that a report could spoil.
 fn is_standard_output(path: &Path) -> bool {
     let same =
@@ -286,6 +291,17 @@ fn is_standard_output(path: &Path) -> bool {
             is_stream(path) && !output.file_type().is_char_device() && same(there, output)
         }
         _ => false,
+    }
+}
+
+/// Refuses a pipe or a device, which can be read once and from its beginning alone.
+pub(crate) fn refuse_stream(path: &Path) -> Result<()> {
+    match is_stream(path) {
+        true => Err(Error::argument(format!(
+            "{}: expected a file, got a pipe or a device; write its content to a file first",
+            path.display()
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -24,6 +24,8 @@ mod replay;
 mod report;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 
@@ -48,7 +50,17 @@ pub fn command() -> clap::Command {
 /// Starts the clock and the threads.
 fn begin() {
     report::start_clock();
+    survive_file_limit();
     threads();
+}
+
+/// Makes a write beyond the limit of a file's size (`ulimit -f`) an error of that write: without a handler the system
+/// ends the process, without a word and with its temporary file left behind.
+fn survive_file_limit() {
+    let heard = Arc::new(AtomicBool::new(false));
+    if let Err(e) = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, heard) {
+        eprintln!("betz: a file-size limit will end this command without a message: {e}");
+    }
 }
 
 /// 2 for wrong usage, 130 for an interrupt, 1 for every other failure.

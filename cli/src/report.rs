@@ -273,7 +273,7 @@ impl Bar {
         let bar = seen.then(|| {
             let bar = ProgressBar::new(0);
             if let Ok(style) = ProgressStyle::with_template(
-                "{msg:<28} {bar:32.cyan/black} {percent:>3} %  {elapsed}, {eta} left",
+                "{prefix:<28} {bar:32.cyan/black} {percent:>3} %  {msg}",
             ) {
                 bar.set_style(style);
             }
@@ -299,12 +299,18 @@ impl Bar {
 /// `surrogates: 40 %, 12 s, about 18 s left`.
 fn progress_line(stage: &str, done: u64, total: u64, seconds: f64) -> String {
     let share = done as f64 / total.max(1) as f64;
-    let mut text = format!("{stage}: {:.0} %, {seconds:.0} s", share * 100.0);
-    if share > 0.0 {
-        let left = seconds * (1.0 - share).max(0.0) / share;
-        text.push_str(&format!(", about {left:.0} s left"));
+    let left = time_left(done, total, seconds);
+    format!("{stage}: {:.0} %, {left}", share * 100.0)
+}
+
+/// `12 s, about 18 s left`: what is left takes as long in proportion as what is done, from the stage's beginning.
+fn time_left(done: u64, total: u64, seconds: f64) -> String {
+    let share = done as f64 / total.max(1) as f64;
+    if share == 0.0 {
+        return format!("{seconds:.0} s");
     }
-    text
+    let left = seconds * (1.0 - share).max(0.0) / share;
+    format!("{seconds:.0} s, about {left:.0} s left")
 }
 
 impl Drop for Bar {
@@ -334,12 +340,14 @@ impl betz::Progress for Bar {
             }
             return;
         };
-        if new {
-            bar.reset_eta();
-            bar.set_message(stage.to_string());
-        }
+        let seconds = (now - current.started).as_secs_f64();
+        // A bar of no length is drawn full.
         bar.set_length(total);
         bar.set_position(done);
+        if new {
+            bar.set_prefix(stage.to_string());
+        }
+        bar.set_message(time_left(done, total, seconds));
     }
 
     fn cancelled(&self) -> bool {

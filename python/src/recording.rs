@@ -168,6 +168,7 @@ impl Recording {
             tick_seconds,
             units: units.unwrap_or_default(),
             seconds: seconds.map(|(from, until)| [from, until]),
+            ..ReadOptions::default()
         };
         let read = work::run(py, None, |_| nwb::read(&path, &options));
         let (recording, report) = read?;

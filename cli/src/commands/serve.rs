@@ -22,7 +22,7 @@ use super::som::shown;
 use crate::common_args::{Behaviors, Part};
 use crate::data;
 use crate::device;
-use crate::files::Kind;
+use crate::files::{Kind, refuse_stream};
 use crate::page::Page;
 use crate::page::{LOOK, announce, options};
 use crate::replay::{Feed, replay};
@@ -37,7 +37,7 @@ pub(crate) struct Serve {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Recordings, networks and maps (.npz), sorters, lists that `betz mine --csv` wrote, and at
+    /// Recordings (.npz, .nwb), networks and maps (.npz), sorters, lists that `betz mine --csv` wrote, and at
     /// most one model, whose estimates are shown with the recordings
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
@@ -64,14 +64,14 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
     device::cpu_for("a page", &args.common.device)?;
     let mut files = Files::default();
     for path in &args.files {
+        refuse_stream(path)?;
         files.sort_in(path);
     }
     let anything =
         files.recordings.len() + files.networks.len() + files.maps.len() + files.sorters.len();
     if files.models.len() > 1 || anything == 0 {
         return Err(Error::argument(format!(
-            "FILE: expected recordings, networks, maps (.npz) and sorters, at least one, and at most one model, got {} and {}{}",
-            report::count(anything as u64, "of the former"),
+            "FILE: expected recordings (.npz, .nwb), networks, maps (.npz) and sorters, at least one, and at most one model, got {anything} of the former and {}{}",
             report::count(files.models.len() as u64, "other file"),
             // Every other file is read as a model.
             (files.models.last()).map_or(String::new(), |p| format!(
@@ -165,7 +165,7 @@ impl<'a> Files<'a> {
             self.networks.push(path);
         } else if Kind::Map.made(path) {
             self.maps.push(path);
-        } else if is_npz(path) {
+        } else if is_npz(path) || betz_interop::is_hdf5(path) {
             self.recordings.push(path);
         } else if is_mined(path) {
             self.mined.push(path);
@@ -179,8 +179,8 @@ impl<'a> Files<'a> {
 
 fn is_mined(path: &Path) -> bool {
     let mut begins = Vec::new();
-    let read = std::fs::File::open(path).and_then(|f| f.take(64).read_to_end(&mut begins));
-    read.is_ok() && is_table(&begins)
+    let file = betz::file::open_file(path);
+    file.is_ok_and(|f| f.take(64).read_to_end(&mut begins).is_ok()) && is_table(&begins)
 }
 
 /// Episodes with the first recording whose channels they are of.

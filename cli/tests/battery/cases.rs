@@ -31,6 +31,13 @@ pub(crate) fn prepare(folder: &Path) {
     );
     betz("train a.npz --out m.betz --filter 0.02:1 --folds 0 --ridge 1");
     betz("simulate --sym26 --seconds 2 --out s.csv");
+    betz("convert a.npz r.nwb --start 2020-10-19T13:00:00Z");
+    // Four channels of noise, and a pipe that nobody writes into.
+    let mut random = Random(5);
+    let samples = (0..4 * 6000).flat_map(|_| (random.below(200) as i16 - 100).to_le_bytes());
+    fs::write(folder.join("raw.dat"), samples.collect::<Vec<u8>>()).unwrap();
+    let made = Command::new("mkfifo").arg(folder.join("pipe")).status();
+    assert!(made.unwrap().success());
     fs::write(folder.join("e.txt"), "A B\nC -(0.001,0.002]-> D\n").unwrap();
     for (name, bytes) in damaged(folder) {
         fs::write(folder.join(name), bytes).unwrap();
@@ -56,7 +63,13 @@ impl Random {
     }
 }
 
-const WHOLE: [(&str, &str); 4] = [("a", "npz"), ("m", "betz"), ("s", "csv"), ("counts", "npz")];
+const WHOLE: [(&str, &str); 5] = [
+    ("a", "npz"),
+    ("m", "betz"),
+    ("s", "csv"),
+    ("counts", "npz"),
+    ("r", "nwb"),
+];
 const CUTS: usize = 10;
 const FLIPS: usize = 14;
 
@@ -308,8 +321,92 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             "mine s.csv --interval 0,0.005 --count-only episodes-{k}.txt --csv OUT.csv"
         )));
     }
+    all.extend(nwb_files().into_iter().map(case));
+    all.extend(odd_files().into_iter().map(case));
     all.extend(options().into_iter().map(case));
     all.extend(over_inputs(folder).into_iter().map(case));
+    all
+}
+
+/// Damaged NWB files, and tables that are not there.
+fn nwb_files() -> Vec<String> {
+    let mut all = Vec::new();
+    for k in 0..CUTS + FLIPS {
+        let name = damaged_name("r", "nwb", k);
+        all.push(format!("train {name} {TRAIN}"));
+        all.push(format!(
+            "network compute {name} --window 2s --step 1s --bin 50ms --threshold 0.1 --out OUT.npz"
+        ));
+    }
+    for option in ["--behavior", "--trial-table", "--within", "--mask-table"] {
+        for value in [
+            "x",
+            "''",
+            "trials",
+            "trials:",
+            "trials:=",
+            "trials:a=b",
+            ":",
+            "none",
+            "/",
+            "intervals/trials",
+        ] {
+            all.push(format!("train r.nwb {TRAIN} {option} {value}"));
+            all.push(format!("evaluate m.betz a.npz {option} {value}"));
+        }
+    }
+    all
+}
+
+/// Pipes without a writer, folders as files, wrong numbers of channels, limits of file sizes.
+fn odd_files() -> Vec<String> {
+    let mut all = Vec::new();
+    for input in [
+        "pipe",
+        "made",
+        "/dev/zero",
+        "/dev/full",
+        "raw.dat",
+        "s.csv",
+        "a.npz",
+    ] {
+        for command in [
+            "info",
+            "sort train --rate 30000 --channels 4 --gain 0.2 --out OUT.betz",
+            "sort run m.betz --channels 4 --out OUT.npz",
+            "sort show",
+            "som --map 3x3 --out OUT.npz",
+            "solve --out OUT.betz",
+            "join --out OUT.npz",
+            "network export --out OUT.csv",
+        ] {
+            // These read a pipe once, from its beginning: they wait for its writer, as every program does.
+            let once = ["network export", "som "];
+            if input == "pipe" && once.iter().any(|c| command.starts_with(c)) {
+                continue;
+            }
+            all.push(format!("{command} {input}"));
+        }
+    }
+    for channels in ["1", "2", "3", "5", "7", "8", "64", "100000"] {
+        all.push(format!(
+            "sort train raw.dat --rate 30000 --channels {channels} --gain 0.2 --until 0.1 --out OUT.betz"
+        ));
+    }
+    for out in ["new/", "made/", "./", "..", "pipe/", "a.npz/"] {
+        all.push(format!("train a.npz --out {out} --filter 0.02:1 --folds 0"));
+        all.push(format!("simulate --seconds 1 --neurons 2 --out {out}"));
+        all.push(format!(
+            "sort train raw.dat --rate 30000 --channels 4 --gain 0.2 --out {out}"
+        ));
+    }
+    for fdr in ["0.001", "0.01", "0.2", "1"] {
+        for surrogates in ["1", "19", "99"] {
+            all.push(format!(
+                "mine s.csv {MINE} --surrogates {surrogates} --fdr {fdr}"
+            ));
+        }
+    }
     all
 }
 

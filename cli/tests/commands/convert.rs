@@ -52,7 +52,7 @@ fn a_recording_goes_to_nwb_and_back() {
     }
     done(folder, &format!("convert a.npz a.nwb {START} --subject K"));
     done(folder, &format!("convert a.npz a.nwb {START} --subject J"));
-    // What the NWB file says of its session goes on.
+    // The session of the NWB file is kept.
     done(
         folder,
         "convert a.nwb again.nwb --sex F --created 2026-11-21T12:00:00Z",
@@ -112,7 +112,7 @@ fn decoded_movement_stands_beside_its_recording() {
             );
         }
     }
-    // What scores, and what replays, writes the same beside the same.
+    // Scoring and replaying write the same beside the same.
     for command in ["evaluate", "stream"] {
         done(
             folder,

@@ -9,12 +9,16 @@ mod convert;
 mod decode;
 mod fixtures;
 mod guide;
+#[cfg(target_os = "linux")]
+mod interrupts;
 mod kinds;
 mod long;
 mod look;
 mod mining;
 mod monitor;
 mod network;
+#[cfg(target_os = "linux")]
+mod odd_files;
 mod outputs;
 mod pictures;
 mod pipeline;

@@ -5,13 +5,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-#[cfg(target_os = "linux")]
-use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::program::{self, betz, done, json};
+use crate::program::{self, betz, done, interrupt, json, spawned};
 
 fn refused(folder: &Path, line: &str, words: &str) {
     program::refused(folder, line, 2, words);
@@ -254,23 +251,6 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     );
 }
 
-/// Starts a command whose output is read later.
-#[cfg(target_os = "linux")]
-fn spawned(folder: &Path, arguments: &str) -> Child {
-    program::command(folder, arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-#[cfg(target_os = "linux")]
-fn interrupt(child: &Child) {
-    let id = child.id().to_string();
-    let mut kill = Command::new("kill");
-    assert!(kill.args(["-INT", &id]).status().unwrap().success());
-}
-
 /// An interrupt ends the search and lists what is known by then, saying which sizes are whole.
 #[cfg(target_os = "linux")]
 #[test]
@@ -288,26 +268,8 @@ fn an_interrupted_search_says_what_is_complete() {
         folder,
         "mine spikes.csv --interval 0,0.2 --interval 0.2,0.4 --threshold 1 --top 1 --csv o.csv",
     );
-    // As soon as it listens to interrupts (bit 1 of the caught signals), whatever it has found by then.
-    let caught = |id: u32| {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let mask = status
-            .lines()
-            .find_map(|l| l.strip_prefix("SigCgt:"))
-            .unwrap();
-        u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
-    };
-    while !caught(mining.id()) {
-        if mining.try_wait().unwrap().is_some() {
-            let output = mining.wait_with_output().unwrap();
-            panic!(
-                "ended by itself: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
-        std::thread::yield_now();
-    }
-    interrupt(&mining);
+    // It lists the episodes found by then.
+    interrupt(&mut mining);
     let output = mining.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
@@ -544,7 +506,7 @@ fn an_interrupted_replay_ends_and_lists_what_it_watches() {
         line.clear();
         assert!(said.read_line(&mut line).unwrap() > 0, "ended by itself");
     }
-    interrupt(&replay);
+    interrupt(&mut replay);
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
     let output = replay.wait_with_output().unwrap();

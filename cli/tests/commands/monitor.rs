@@ -195,7 +195,7 @@ fn a_simulated_network_is_seen_and_steered() {
         assert!(begin.elapsed() < Duration::from_secs(100));
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Who may only look steers nothing.
+    // A viewer without control steers nothing.
     let (_looked, host, token) =
         serve(folder.path(), "monitor --simulate ring:50 --no-open --json");
     let refused = post(&host, "/api/control/stimulus", &token, stimulus);

@@ -1,7 +1,7 @@
 //! The program, run in a folder with a line of arguments, as these tests see it.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -51,4 +51,30 @@ pub(crate) fn refused(folder: &Path, line: &str, code: i32, words: &str) {
     let output = fails(folder, line, words);
     assert_eq!(output.status.code(), Some(code), "betz {line}");
     assert!(output.stdout.is_empty(), "betz {line} printed");
+}
+
+/// Starts a command whose output is read later.
+pub(crate) fn spawned(folder: &Path, line: &str) -> Child {
+    command(folder, line)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Interrupts a command as Ctrl-C does, as soon as it listens (bit 1 of the caught signals).
+pub(crate) fn interrupt(child: &mut Child) {
+    let id = child.id().to_string();
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let mask = status.lines().find_map(|l| l.strip_prefix("SigCgt:"));
+        // One that has ended has no such line: it is found below.
+        mask.is_none_or(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0)
+    };
+    while !caught() {
+        assert!(child.try_wait().unwrap().is_none(), "ended by itself");
+        std::thread::yield_now();
+    }
+    let mut kill = Command::new("kill");
+    assert!(kill.args(["-INT", &id]).status().unwrap().success());
 }

@@ -81,7 +81,7 @@ fn a_network_of_shards_has_the_bytes_of_the_whole() {
         (&about["kind"], &about["shard"]),
         (&"network shard".into(), &2.into())
     );
-    // What is wrong is said by name, and nothing is written.
+    // Faults are named, and nothing is written.
     let before = bytes("joined.npz");
     damage(folder, "2of3.net", "damaged.net", 900);
     damage(folder, "2of3.net", "newer.net", 8);

@@ -12,7 +12,7 @@ use betz_interop::nwb::ElectricalSeries;
 use crate::program::{betz, done, fails, json, refused};
 
 /// Ten seconds of a tetrode, its probe and its truth.
-fn tetrode(folder: &Path, seed: u64) -> (Synthetic, Made) {
+pub(crate) fn tetrode(folder: &Path, seed: u64) -> (Synthetic, Made) {
     let of = Synthetic {
         seconds: 10.0,
         ..Synthetic::tetrode(seed)
@@ -39,7 +39,7 @@ fn tetrode(folder: &Path, seed: u64) -> (Synthetic, Made) {
     (of, made)
 }
 
-const TRAIN: &str =
+pub(crate) const TRAIN: &str =
     "sort train raw.dat --probe probe.json --rate 30000 --channels 4 --gain 0.195 --out s.betz";
 
 #[test]
@@ -50,12 +50,18 @@ fn voltage_becomes_spikes_that_every_command_reads() {
     let learned = json(folder, TRAIN);
     let units = learned["units"].as_u64().unwrap();
     assert!((4..=8).contains(&units), "{learned}");
-    let ran = json(folder, "sort run s.betz raw.dat --out spikes.npz --phy phy");
+    let ran = json(
+        folder,
+        "sort run s.betz raw.dat --channels 4 --out spikes.npz --phy phy",
+    );
     assert_eq!(ran["channels"].as_u64(), Some(units));
     let score = json(folder, "sort score spikes.npz truth.npz");
     assert!(score["accuracy"].as_f64().unwrap() > 0.7, "{score}");
     // The same spikes, whatever the block.
-    let again = json(folder, "sort run s.betz raw.dat --out again.npz --block 1");
+    let again = json(
+        folder,
+        "sort run s.betz raw.dat --channels 4 --out again.npz --block 1",
+    );
     assert_eq!(again["spikes"], ran["spikes"]);
     assert_eq!(
         json(folder, "sort score spikes.npz again.npz")["accuracy"].as_f64(),
@@ -89,17 +95,17 @@ fn voltage_becomes_spikes_that_every_command_reads() {
     assert_eq!(merged["units"].as_array().unwrap().len() as u64, units - 1);
     done(
         folder,
-        "sort run t.betz raw.dat --out t.npz --from 2 --until 5",
+        "sort run t.betz raw.dat --channels 4 --out t.npz --from 2 --until 5",
     );
 
     let crossings = json(
         folder,
-        "sort run s.betz raw.dat --out c.npz --feature crossings",
+        "sort run s.betz raw.dat --channels 4 --out c.npz --feature crossings",
     );
     assert!(crossings["spikes"].as_u64() > ran["spikes"].as_u64());
     let power = json(
         folder,
-        "sort run s.betz raw.dat --out p.npz --feature sbp --bin 0.05",
+        "sort run s.betz raw.dat --channels 4 --out p.npz --feature sbp --bin 0.05",
     );
     assert_eq!(power["spikes"].as_u64(), Some(200 * 4));
     assert_eq!(json(folder, "info p.npz")["form"], "a signal");
@@ -141,7 +147,7 @@ fn headers_beside_the_samples_are_read() {
     // A sorter knows what it was trained for.
     fails(
         folder,
-        "sort run oe.betz raw.dat --rate 20000 --out x.npz",
+        "sort run oe.betz raw.dat --channels 4 --rate 20000 --out x.npz",
         "the sorter expects 4 channels",
     );
 }
@@ -208,7 +214,7 @@ fn bad_input_is_named() {
         ),
         (format!("sort train missing.dat {with}"), "missing.dat"),
         (
-            "sort run probe.json raw.dat --out x.npz".to_owned(),
+            "sort run probe.json raw.dat --channels 4 --out x.npz".to_owned(),
             "a sorter",
         ),
         ("sort score truth.npz truth.npz".to_owned(), "truth.npz"),
@@ -220,7 +226,7 @@ fn bad_input_is_named() {
     done(folder, TRAIN);
     fails(
         folder,
-        "sort run s.betz raw.dat --out x.npz --block 0",
+        "sort run s.betz raw.dat --channels 4 --out x.npz --block 0",
         "--block",
     );
     fails(
@@ -233,7 +239,10 @@ fn bad_input_is_named() {
         "sort edit s.betz --split 0 --out t.betz",
         "a unit and its nodes",
     );
-    let output = betz(folder, "sort run s.betz raw.dat --out probe.json");
+    let output = betz(
+        folder,
+        "sort run s.betz raw.dat --channels 4 --out probe.json",
+    );
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -248,7 +257,7 @@ fn voltage_in_nwb_is_sorted_as_the_same_samples_in_a_flat_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     nwb(folder, "voltage.nwb");
-    // What pynwb reads of it (a test of betz-interop compares them), flat, and the places of its electrodes.
+    // The samples that pynwb reads of it (a test of betz-interop compares them), flat, and the places of its electrodes.
     let mut voltage = ElectricalSeries::open(&folder.join("voltage.nwb"), None).unwrap();
     let mut samples = vec![0; voltage.rows() as usize * voltage.channels()];
     voltage.read(0, &mut samples).unwrap();
@@ -276,7 +285,10 @@ fn voltage_in_nwb_is_sorted_as_the_same_samples_in_a_flat_file() {
                 done(folder, &line);
                 Recording::read_npz(&folder.join(out)).unwrap()
             };
-            let (flat, nwb) = (run("flat.dat", "a.npz"), run("voltage.nwb", "b.npz"));
+            let (flat, nwb) = (
+                run("flat.dat --channels 4", "a.npz"),
+                run("voltage.nwb", "b.npz"),
+            );
             assert!(flat.spikes.ticks.len() > 60);
             assert_eq!(flat.spikes, nwb.spikes);
             let meta: serde_json::Value = serde_json::from_str(&nwb.meta.unwrap()).unwrap();

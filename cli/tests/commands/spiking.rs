@@ -92,7 +92,7 @@ fn a_network_goes_through_its_files() {
     );
     assert_eq!(lines.count(), 2000);
     assert!(betz(folder, "info net.npz").status.success());
-    // What is there and is nobody's earlier result stays.
+    // A file that is nobody's earlier result stays.
     fails(
         folder,
         "simulate --ring 5 --seconds 1 --write-connections connections.bin",

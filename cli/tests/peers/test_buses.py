@@ -15,7 +15,7 @@ ONES = [1] * CHANNELS
 
 
 def expected(model, steps, folder):
-    """What a session makes of so many steps of one spike a channel: the first output."""
+    """First output of a session after so many steps of one spike per channel."""
     betz = pytest.importorskip("betz", reason="the wheel is not installed")
     session = betz.Session(betz.Model.load(str(model)))
     return [float(session.step([1] * CHANNELS)[0]) for _ in range(steps)]
@@ -69,7 +69,7 @@ def test_cerebus_packets(model, version, header):
 
 
 def test_packets_of_blackrocks_own_library_are_read(model):
-    """What Blackrock's client sends to a device begins with headers like those that devices send."""
+    """Packets of Blackrock's client to a device begin with headers like those that devices send."""
     pycbsdk = pytest.importorskip("pycbsdk", reason="pycbsdk is not installed")
     sent = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:

@@ -1,6 +1,6 @@
 //! Progress of long work, and requests to stop it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -72,6 +72,96 @@ impl Progress for StopAfter {
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less))
         .is_err()
+    }
+}
+
+/// Phases of work that follow each other, as one piece of work: its listener hears one stage from its beginning to its end.
+///
+/// ```
+/// use betz_base::{Progress, progress::Phases};
+/// use std::sync::Mutex;
+///
+/// #[derive(Default)]
+/// struct Percent(Mutex<Vec<u64>>);
+///
+/// impl Progress for Percent {
+///     fn update(&self, stage: &str, done: u64, total: u64) {
+///         assert_eq!(stage, "training");
+///         self.0.lock().unwrap().push(100 * done / total);
+///     }
+/// }
+///
+/// let percent = Percent::default();
+/// let mut phases = Phases::new(&percent, "training", 4);
+/// phases.next(3).update("filtering", 1, 2);
+/// phases.next(1).update("solving", 1, 1);
+/// assert_eq!(*percent.0.lock().unwrap(), [37, 100]);
+/// ```
+pub struct Phases<'a> {
+    whole: &'a dyn Progress,
+    stage: &'a str,
+    total: u64,
+    before: u64,
+}
+
+impl<'a> Phases<'a> {
+    /// The phases of `stage`, whose shares add up to `total`. A share is proportional to the time that a phase takes.
+    pub fn new(whole: &'a dyn Progress, stage: &'a str, total: u64) -> Self {
+        Self {
+            whole,
+            stage,
+            total,
+            before: 0,
+        }
+    }
+
+    /// Begins the next phase, which has `share` of the whole.
+    pub fn next(&mut self, share: u64) -> Phase<'a> {
+        let phase = Phase {
+            whole: self.whole,
+            stage: self.stage,
+            total: self.total,
+            before: self.before,
+            share,
+            furthest: AtomicU64::new(0),
+        };
+        self.before += share;
+        phase
+    }
+
+    /// Passes over a phase that turned out to be empty.
+    pub fn skip(&mut self, share: u64) {
+        self.before += share;
+    }
+}
+
+/// One of [`Phases`].
+pub struct Phase<'a> {
+    whole: &'a dyn Progress,
+    stage: &'a str,
+    total: u64,
+    before: u64,
+    share: u64,
+    /// Of [`PARTS`]: a phase with stages of its own does not go back when one of them begins.
+    furthest: AtomicU64,
+}
+
+/// Parts of a phase that are told apart.
+const PARTS: u64 = 1000;
+
+impl Progress for Phase<'_> {
+    fn update(&self, _stage: &str, done: u64, total: u64) {
+        let share = done as f64 / total.max(1) as f64;
+        let parts = (share.clamp(0.0, 1.0) * PARTS as f64) as u64;
+        let before = self.furthest.fetch_max(parts, Ordering::Relaxed);
+        let own = self.share.saturating_mul(parts.max(before));
+        let done = self.before.saturating_mul(PARTS).saturating_add(own);
+        let total = self.total.saturating_mul(PARTS);
+        self.whole.update(self.stage, done, total);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.whole.cancelled()
     }
 }
 

@@ -40,9 +40,9 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Numbers that look random, the same each time.
-struct Mixed(u64);
+struct Scramble(u64);
 
-impl Mixed {
+impl Scramble {
     fn next(&mut self, below: usize) -> usize {
         self.0 = self
             .0
@@ -126,7 +126,7 @@ fn damage_is_an_error_or_does_not_matter() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.nwb");
-    // What the HDF5 crate says when it falls is caught, and is no news here.
+    // The HDF5 crate's panics are caught, and are no news here.
     std::panic::set_hook(Box::new(|_| {}));
     let (mut refused, mut read, mut heard, mut top) = (0, 0, 0, [0; 2]);
     let files = ["m2", "h1", "nlb", "perich", "voltage", "voltages"]
@@ -135,7 +135,7 @@ fn damage_is_an_error_or_does_not_matter() {
         .chain([SpikeForm::Events, SpikeForm::Signal].map(|form| ("own", own(dir.path(), form))));
     for (name, file) in files {
         let whole = std::fs::read(file).unwrap();
-        let mut mixed = Mixed(whole.len() as u64);
+        let mut mixed = Scramble(whole.len() as u64);
         for round in 0..rounds {
             let mut bytes = whole.clone();
             match round % 5 {

@@ -107,7 +107,7 @@ impl Axes {
         WAVES * (self.until - self.from)
     }
 
-    /// What faded projections differ by where numbers differ by `by`, as far as the axes have it.
+    /// Difference of faded projections of numbers that differ by `by`, as far as the axes have it.
     pub(crate) fn back(&self, by: &[f32]) -> Vec<f32> {
         let rows = self.axes.chunks_exact(MOST_DIMS);
         rows.map(|row| row.iter().zip(by).map(|(a, b)| a * b).sum())

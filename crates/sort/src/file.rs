@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use betz_base::error::Result;
+use betz_base::file::open_file;
 use betz_base::frame::Content;
 use betz_base::wire::{Reader, Writer};
 use betz_base::{Error, ErrorKind};
@@ -132,7 +133,8 @@ impl Sorter {
     /// [`ErrorKind::Io`], and those of [`Sorter::from_bytes`].
     pub fn load(path: &Path) -> Result<Self> {
         let io = |e: std::io::Error| Error::io("reading", path, &e);
-        let size = std::fs::metadata(path).map_err(io)?.len();
+        // A pipe is refused, as for models: opening it would wait for its writer.
+        let size = open_file(path)?.metadata().map_err(io)?.len();
         if size > MOST {
             return Err(Error::new(
                 ErrorKind::InvalidModel,

@@ -175,6 +175,7 @@ pub(crate) fn refine(
     let mut at = 0_u64;
     for_each_block(voltage, rows.start..until, &mut |block| {
         progress::check(progress, "taking spikes away")?;
+        progress.update("taking spikes away", at, until - rows.start);
         for row in block.chunks_exact(sorter.layout.row_channels) {
             sorting.step(row);
             while let Some((taken, _)) = sorting.matching().take() {

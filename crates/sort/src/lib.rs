@@ -1,4 +1,4 @@
-//! From voltage to units.
+//! Spike sorting: from voltage to units.
 //!
 //! ```text
 //! int16 rows ──► FrontEnd ──► Matching ──────────────────► Spike { sample, unit, … }

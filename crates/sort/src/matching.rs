@@ -19,7 +19,7 @@ const STANDS_OUT: f32 = 5.0;
 const LEAST_PART: f32 = 0.5;
 /// The same at most: what scores more is of a larger unit, which training did not see.
 const MOST_PART: f32 = 1.6;
-/// What is left around a spike's minimum when all spikes are taken away, by what was taken, from which on it was of a unit that
+/// The rest around a spike's minimum when all spikes are taken away, by what was taken, from which on it was of a unit that
 /// training did not see.
 const LEFT: f32 = 0.15;
 /// The same by noise: three standard deviations of sums of squares, each alike over some four samples.

@@ -1,4 +1,4 @@
-//! What training learns of the channels before it looks for units: which are of no use, their noise, what others say of
+//! Facts about the channels that training learns before it looks for units: which are of no use, their noise, what others say of
 //! them, and what their spikes look like.
 
 use betz_base::{Error, ErrorKind, Result, memory};
@@ -76,7 +76,7 @@ pub(crate) fn bad_channels(
     Ok((silent, clipped))
 }
 
-/// What `see` says of rows after filter and reference, every so many, (samples, channels).
+/// The answers of `see` about rows after filter and reference, every so many, (samples, channels).
 fn filtered(
     voltage: &mut dyn Voltage,
     rows: &std::ops::Range<u64>,
@@ -172,7 +172,7 @@ fn deviations(
     Ok(noise)
 }
 
-/// What each channel's voltage is, by a ridge regression on those further off than spikes reach; (from, to).
+/// Weights of each channel's voltage, by a ridge regression on those further off than spikes reach; (from, to).
 pub(crate) fn regression(
     voltage: &mut dyn Voltage,
     rows: &std::ops::Range<u64>,

@@ -1,4 +1,4 @@
-//! What a laboratory does to a front end, a sorter and a map.
+//! Mishaps of a laboratory: front end, sorter and map under hostile input.
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 

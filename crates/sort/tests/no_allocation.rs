@@ -44,7 +44,7 @@ fn pushing_samples_does_not_allocate() {
             labelled > 50 && bins == 100,
             "{labelled} spikes, {bins} bins"
         );
-        // What all channels share is gone with a median taken off, and an artefact without.
+        // A signal that all channels share is gone with a median taken off, and an artefact without.
         let artefacts = sorting.blanked().artefacts;
         assert_eq!(artefacts >= 3, reference == Reference::None, "{artefacts}");
         assert_eq!(sorting.moves().count(), sorter.units().len());

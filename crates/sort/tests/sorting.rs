@@ -134,7 +134,7 @@ fn merging_and_splitting_keep_numbers_and_are_kept() {
     let kept: Vec<u32> = sorter.units().iter().map(|u| u.id).collect();
     assert_eq!(kept.len(), ids.len() - 1);
     assert!(!kept.contains(&ids[2]) && kept.contains(&ids[0]));
-    // What was neither of the two has its number still.
+    // Units that were neither of the two have their numbers still.
     sorter.set_forget_seconds(0.0).unwrap();
     let after = sort(&sorter, &made.samples, 30);
     let id = |spike: &Spike, ids: &[u32]| spike.unit.map(|u| ids[u as usize]);

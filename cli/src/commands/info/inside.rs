@@ -83,8 +83,20 @@ enum Content {
     Recording,
 }
 
+/// Most outputs that the table of a recording lists.
+const MOST_LISTED: usize = 30;
+
 impl Content {
     fn of(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return match network::is_network(path) {
+                true => Ok(Self::Network),
+                false => Err(Error::argument(format!(
+                    "{}: expected a file, or the folder of a network (.zarr), got another folder",
+                    path.display()
+                ))),
+            };
+        }
         Ok(match first_bytes(path)? {
             start if start == *b"BETZMODL" => Self::Model,
             betz::train::sums::MAGIC => Self::Sums,
@@ -356,7 +368,7 @@ impl Outcome for RecordingFacts {
             report::line("no behaviour")?;
         } else {
             let mut table = Table::new(&["behaviour", "unit", "samples"]);
-            for o in &self.outputs {
+            for o in self.outputs.iter().take(MOST_LISTED) {
                 table.row([
                     o.name.clone(),
                     o.unit.clone(),
@@ -364,6 +376,12 @@ impl Outcome for RecordingFacts {
                 ]);
             }
             table.print()?;
+            if let Some(more) = self.outputs.len().checked_sub(MOST_LISTED + 1) {
+                report::line(&format!(
+                    "and {}; --json lists all",
+                    count(more as u128 + 1, "more output")
+                ))?;
+            }
         }
         match &self.meta {
             Some(meta) => report::line(&format!("meta: {meta}")),

@@ -8,13 +8,13 @@ use betz::episode::significance::{
 };
 use betz::episode::{Clock, Episode, Events, MiningResult, Pattern};
 use betz::text::count;
-use betz::{Error, ErrorKind, Result};
+use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 use std::time::Instant;
 
 use super::args::{Chance, Mine};
 use crate::chunks;
-use crate::report::{self, Bar};
+use crate::report;
 
 /// Dithering moves events by up to so many times the longest delay, unless told otherwise.
 const DITHER: i64 = 4;
@@ -150,13 +150,13 @@ pub(super) fn run(
     args: &Mine,
     source: Source<'_>,
     mined: &mut MiningResult,
-    bar: &Bar,
+    progress: &dyn Progress,
 ) -> Result<(Option<TestResults>, Option<f64>)> {
     let testing = Instant::now();
     if !mined.complete {
         return Ok((None, None));
     }
-    let mut tested = test(workers, &args.chance, source, &mined.episodes, bar)?;
+    let mut tested = test(workers, &args.chance, source, &mined.episodes, progress)?;
     if let Some(tested) = &mut tested {
         tested.filter(&mut mined.episodes);
     }
@@ -171,7 +171,7 @@ fn test(
     args: &Chance,
     source: Source<'_>,
     episodes: &[Episode],
-    bar: &Bar,
+    progress: &dyn Progress,
 ) -> Result<Option<TestResults>> {
     let Some(surrogates) = args.surrogates else {
         return Ok(None);
@@ -183,50 +183,8 @@ fn test(
     if let Some(fdr) = args.fdr {
         note_needed(fdr, surrogates, patterns.len());
     }
-    let delays = patterns.iter().flat_map(Pattern::intervals);
-    let longest = delays.map(|i| i.high).max().unwrap_or(1);
-    let surrogate = surrogate(args, source.clock(), longest)?;
-    let options = SignificanceOptions {
-        surrogate,
-        surrogates,
-        seed: args.seed,
-    };
-    let row = |surrogates: Significance| {
-        Some(ChainTest {
-            surrogates,
-            parts: None,
-            passed: args.fdr.is_none_or(|fdr| surrogates.q <= fdr),
-        })
-    };
-    let rows_of = |tested: Vec<Significance>| tested.into_iter().map(row).collect();
-    let results = match source {
-        Source::Held(events) if args.parts => {
-            let shifts = shifts(args, surrogates, longest);
-            let left_out = shifts.left_out(events);
-            if left_out > 0 && !patterns.is_empty() {
-                eprintln!(
-                    "left out of the test of parts: {}, too short to shift by {} s",
-                    count(left_out as u128, "segment"),
-                    events.clock().seconds(shifts.least)
-                );
-            }
-            let options = ChainOptions {
-                surrogate,
-                draws: surrogates,
-                shifts: (shifts.least, shifts.most),
-                rate: args.fdr.unwrap_or(1.0),
-                seed: args.seed,
-            };
-            chains_by(workers, events, &patterns, &options, bar)
-        }
-        Source::Held(events) => {
-            significance_by(workers, events, &patterns, &options, bar).map(rows_of)
-        }
-        Source::Stretches(events, memory) => {
-            significance_in_chunks_by(workers.team, events, &patterns, &options, memory, bar)
-                .map(rows_of)
-        }
-    };
+    let surrogate = surrogate(args, source.clock(), longest(&patterns))?;
+    let results = results(workers, args, source, &patterns, surrogate, progress);
     let results = match results {
         Err(e) if e.kind() == ErrorKind::Interrupted => return Ok(None),
         other => other?,
@@ -260,6 +218,65 @@ fn test(
             device: ran.device,
         },
     }))
+}
+
+/// The longest delay of `patterns`.
+fn longest(patterns: &[Pattern]) -> i64 {
+    let delays = patterns.iter().flat_map(Pattern::intervals);
+    delays.map(|i| i.high).max().unwrap_or(1)
+}
+
+/// The tests of `patterns`, in their order; `None` for those that cannot be chains because their parts are none.
+fn results(
+    workers: Workers<'_>,
+    args: &Chance,
+    source: Source<'_>,
+    patterns: &[Pattern],
+    surrogate: Surrogate,
+    progress: &dyn Progress,
+) -> Result<Vec<Option<ChainTest>>> {
+    let surrogates = args.surrogates.unwrap_or(0);
+    let options = SignificanceOptions {
+        surrogate,
+        surrogates,
+        seed: args.seed,
+    };
+    let row = |surrogates: Significance| {
+        Some(ChainTest {
+            surrogates,
+            parts: None,
+            passed: args.fdr.is_none_or(|fdr| surrogates.q <= fdr),
+        })
+    };
+    let rows_of = |tested: Vec<Significance>| tested.into_iter().map(row).collect();
+    match source {
+        Source::Held(events) if args.parts => {
+            let shifts = shifts(args, surrogates, longest(patterns));
+            let left_out = shifts.left_out(events);
+            if left_out > 0 && !patterns.is_empty() {
+                eprintln!(
+                    "left out of the test of parts: {}, too short to shift by {} s",
+                    count(left_out as u128, "segment"),
+                    events.clock().seconds(shifts.least)
+                );
+            }
+            let options = ChainOptions {
+                surrogate,
+                draws: surrogates,
+                shifts: (shifts.least, shifts.most),
+                rate: args.fdr.unwrap_or(1.0),
+                seed: args.seed,
+            };
+            chains_by(workers, events, patterns, &options, progress)
+        }
+        Source::Held(events) => {
+            significance_by(workers, events, patterns, &options, progress).map(rows_of)
+        }
+        Source::Stretches(events, memory) => {
+            significance_in_chunks_by(workers.team, events, patterns, &options, memory, progress)
+                .map(rows_of)
+        }
+    }
 }
 
 /// Says, before surrogates are counted, how many of `tested` episodes must reach the smallest p for any to pass.

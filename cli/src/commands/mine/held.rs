@@ -6,8 +6,9 @@ use betz::device::{DeferredPlacement, Device};
 use betz::episode::count::{InMemory, Strategy, TeamStrategy};
 use betz::episode::significance::Workers;
 use betz::episode::{Events, Order};
+use betz::progress::Phases;
 use betz::team::Team;
-use betz::{Error, Result};
+use betz::{Error, Progress, Result};
 
 use super::args::Mine;
 use super::chance::{self, Source};
@@ -18,6 +19,10 @@ use crate::data;
 use crate::device;
 use crate::files;
 use crate::report::{self, Bar};
+
+/// Shares of the time: hundreds of surrogates are counted, and the events once per size.
+const COUNTING: u64 = 1;
+const TESTS: u64 = 99;
 
 /// Counts, tests and reports; a team shares out candidates and surrogates.
 pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
@@ -46,7 +51,14 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
         events: &events,
         strategy: &*strategy,
     };
-    let mut mined = count_wanted(args, &counter, targets, &bar)?;
+    // Without surrogates, nobody knows how many sizes there will be: each has its own bar.
+    let mut phases = Phases::new(&bar, "mining", COUNTING + TESTS);
+    let (counting, tests) = (phases.next(COUNTING), phases.next(TESTS));
+    let counted: &dyn Progress = match args.chance.surrogates {
+        Some(_) => &counting,
+        None => &bar,
+    };
+    let mut mined = count_wanted(args, &counter, targets, counted)?;
     let seconds = started.elapsed().as_secs_f64();
     device::note_fallback(&mined.ran, "counting");
     let source = Source::Held(&events);
@@ -55,7 +67,7 @@ pub(super) fn run(team: &'static dyn Team, args: &Mine) -> Result<()> {
         team,
         placement: &placement,
     };
-    let (tested, chance_seconds) = chance::run(workers, args, source, &mut mined, &bar)?;
+    let (tested, chance_seconds) = chance::run(workers, args, source, &mut mined, &tests)?;
     device::note_fallback(&placement.ran(""), "surrogates");
     drop(bar);
     if team.rank() > 0 {

@@ -4,12 +4,11 @@ use betz::episode::count::Counter;
 use betz::episode::{
     Alphabet, Clock, Episode, Interval, MineOptions, MiningResult, Pattern, mine_by,
 };
-use betz::{Error, Result};
+use betz::{Error, Progress, Result};
 
 use super::args::Mine;
 use super::listed::given;
 use crate::parse;
-use crate::report::Bar;
 
 /// Most bytes that one event of a chunk takes while it is read, moved and indexed.
 pub(super) const BYTES_AN_EVENT: u64 = 64;
@@ -53,7 +52,7 @@ pub(super) fn count_wanted(
     args: &Mine,
     counter: &dyn Counter,
     targets: Targets,
-    bar: &Bar,
+    progress: &dyn Progress,
 ) -> Result<MiningResult> {
     let patterns = match targets {
         Targets::Given(patterns) => patterns,
@@ -62,10 +61,10 @@ pub(super) fn count_wanted(
                 max_size: args.max_size,
                 ..MineOptions::new(intervals, args.threshold.unwrap_or(1))
             };
-            return mine_by(counter, &options, bar);
+            return mine_by(counter, &options, progress);
         }
     };
-    let counts = counter.count(&patterns, None, bar)?;
+    let counts = counter.count(&patterns, None, progress)?;
     let episodes = patterns.into_iter().zip(counts);
     Ok(MiningResult {
         episodes: episodes

@@ -5,6 +5,7 @@ use std::time::Instant;
 use betz::network::file::{Chance, NetworkFile, Part, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
 use betz::network::{Estimate, Measure, NetworkSpec, Plan, Run, Signal, Threshold, Window};
+use betz::progress::Phases;
 use betz::team::Team;
 use betz::{Error, ErrorKind, Result, memory};
 
@@ -79,21 +80,16 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     };
     report::stop_on_interrupt();
     let bar = Bar::new();
+    // A surrogate takes as long as the network.
+    let surrogates = chance.as_ref().map_or(0, |chance| chance.count as u64);
+    let mut phases = Phases::new(&bar, "network", surrogates + 1);
+    let (drawing, computing) = (phases.next(surrogates), phases.next(1));
     let mut searched = None;
     if let Some(chance) = &chance {
         let started = Instant::now();
-        let found = significant_threshold(&spec, &signal, chance, &bar)?;
+        let found = significant_threshold(&spec, &signal, chance, &drawing)?;
         searched = Some(started.elapsed().as_secs_f64());
-        plan = match found.threshold {
-            // One beyond the largest value is reached by none.
-            Some(threshold) if threshold <= 1.0 || spec.measure == Measure::GaussianInformation => {
-                plan.with_threshold(Threshold::Absolute(threshold), spec.strict)
-            }
-            _ => {
-                eprintln!("no value exceeds chance: the network has no edge");
-                plan.with_threshold(Threshold::Absolute(1.0), true)
-            }
-        }?;
+        plan = with_found(plan, &spec, found.threshold)?;
     }
     let started = Instant::now();
     let spec = *plan.spec();
@@ -103,7 +99,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         team,
         keep_finished: team.is_none() && args.shard.is_none(),
     };
-    let network = plan.run_with(work, &signal, &bar);
+    let network = plan.run_with(work, &signal, &computing);
     let network = network.map_err(|e| match e.kind() {
         ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
         ErrorKind::InvalidArgument => e.at("--max-edges"),
@@ -127,15 +123,11 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     if !complete {
         eprintln!("stopped after {} of {planned} windows", network.len());
     }
-    let name = args.input.file_name().unwrap_or(args.input.as_os_str());
     let file = NetworkFile {
         window_seconds: input.window_seconds(network.window_start()),
         names: input.names.clone(),
         positions: input.positions.clone(),
-        source: Some(Source {
-            name: name.to_string_lossy().into_owned(),
-            hash: format!("{:016x}", signal.hash()),
-        }),
+        source: Some(source(args, &signal)),
         chance: chance.as_ref().map(recorded),
         complete,
         compact: args.compact,
@@ -153,6 +145,29 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         total: 0.0,
     };
     finish(args, out, &file, Request::new(&spec, &signal), seconds)
+}
+
+/// Name and hash of the input.
+fn source(args: &Compute, signal: &Signal<'_>) -> Source {
+    let name = args.input.file_name().unwrap_or(args.input.as_os_str());
+    Source {
+        name: name.to_string_lossy().into_owned(),
+        hash: format!("{:016x}", signal.hash()),
+    }
+}
+
+/// The plan with the threshold that surrogates have found.
+fn with_found(plan: Plan, spec: &NetworkSpec, threshold: Option<f64>) -> Result<Plan> {
+    match threshold {
+        // One beyond the largest value is reached by none.
+        Some(threshold) if threshold <= 1.0 || spec.measure == Measure::GaussianInformation => {
+            plan.with_threshold(Threshold::Absolute(threshold), spec.strict)
+        }
+        _ => {
+            eprintln!("no value exceeds chance: the network has no edge");
+            plan.with_threshold(Threshold::Absolute(1.0), true)
+        }
+    }
 }
 
 /// Refuses what is not shared out.

@@ -9,7 +9,7 @@ use betz::{Error, Result};
 /// Frames of `height` × `width` bytes, one behind the other.
 ///
 /// # Errors
-/// What is not a whole number of frames.
+/// `InvalidRecording` for a length that is not a whole number of frames.
 pub(super) fn raw(path: &Path, (height, width): (usize, usize)) -> Result<Samples> {
     let bytes = fs::read(path).map_err(|e| Error::io("read", path, &e))?;
     let pixels = height.saturating_mul(width);

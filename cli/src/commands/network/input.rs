@@ -13,6 +13,7 @@ use super::args::From;
 use super::{frames, lines, nodes};
 use crate::common_args::Behaviors;
 use crate::data;
+use crate::files::refuse_stream;
 use crate::report;
 
 /// Arrays of an `.npz` that name the nodes, and that say where they are.
@@ -60,6 +61,9 @@ impl Input {
                 None => lines::read(path, from.sample_seconds).map(Self::of_lines),
             };
             input.map_err(|e| placed(path, e))?
+        } else if betz_interop::is_hdf5(path) {
+            of_recording(data::read_recording(path, &Behaviors::default())?, from)
+                .map_err(|e| placed(path, e))?
         } else {
             let mut arrays = Arrays::open(path)?;
             if arrays.has(&from.signal) {
@@ -67,6 +71,7 @@ impl Input {
                 of_arrays(&mut arrays, from).map_err(|e| placed(path, e))?
             } else if arrays.has("counts") || arrays.has("spike_ticks") {
                 drop(arrays);
+                refuse_stream(path)?;
                 of_recording(data::read_recording(path, &Behaviors::default())?, from)
                     .map_err(|e| placed(path, e))?
             } else {

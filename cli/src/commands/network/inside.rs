@@ -81,9 +81,9 @@ impl Outcome for Facts {
             self.bytes
         ))?;
         report::line(&format!(
-            "{} over windows of {} samples every {}{}",
+            "{} over windows of {} every {}{}",
             self.measure,
-            self.window.length,
+            count(self.window.length as u128, "sample"),
             self.window.step,
             match (self.from_seconds, self.until_seconds) {
                 (Some(from), Some(until)) => format!(", from {from:.3} to {until:.3} s"),

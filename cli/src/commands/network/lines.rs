@@ -25,7 +25,7 @@ pub(super) struct Lines {
 /// window crosses. The step is the time of a sample unless `sample_seconds` says it.
 ///
 /// # Errors
-/// What the line has, by its number.
+/// The line's content, by its number.
 pub(super) fn read(path: &Path, sample_seconds: Option<f64>) -> Result<Lines> {
     let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
     let (mut times, mut values, mut names) = (Vec::<f64>::new(), Vec::<f64>::new(), None);

@@ -12,7 +12,7 @@ use crate::parse;
 /// (`3..10`, or `3-9` with both ends), and names, separated by commas. A name goes before a number.
 ///
 /// # Errors
-/// What of the list there is not.
+/// `InvalidArgument` for a node that is not there.
 pub(super) fn chosen(list: &str, nodes: usize, names: Option<&[String]>) -> Result<Vec<usize>> {
     listed(list.split(','), nodes, names).map_err(|e| e.at("--nodes"))
 }
@@ -21,7 +21,7 @@ pub(super) fn chosen(list: &str, nodes: usize, names: Option<&[String]>) -> Resu
 /// follows `#` is not read), or an `.npy` with a number for each node, 0 outside.
 ///
 /// # Errors
-/// What cannot be read, or is not there; a region without a node.
+/// A file that cannot be read, or is not there; a region without a node.
 pub(super) fn region(path: &Path, nodes: usize, names: Option<&[String]>) -> Result<Vec<usize>> {
     let at = |e: Error| e.at(format_args!("--region {}", path.display()));
     let npy = path

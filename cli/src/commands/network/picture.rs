@@ -8,6 +8,7 @@ use betz::Result;
 use betz::network::WindowEdges;
 use betz::network::file::{NetworkFile, Positions};
 use betz::network::graph::track::{CommunityTracks, NONE};
+use betz::text::count;
 use plotters::prelude::*;
 
 use crate::chart::{self, Area, Axes, BLUE, Drawn, FAINT, GREEN, INK, ORANGE, PURPLE};
@@ -38,13 +39,13 @@ pub(crate) fn draw(shown: &PictureData<'_>, path: &Path) -> Result<()> {
     let network = &shown.file.network;
     let meta = network.meta();
     let title = format!(
-        "{}: {} nodes, {} windows of {} samples, {} edges by {}",
+        "{}: {}, {} of {}, {} by {}",
         path.file_stem()
             .map_or_else(String::new, |s| s.to_string_lossy().into_owned()),
-        network.nodes(),
-        network.len(),
-        meta.spec.window.length,
-        network.edges(),
+        count(network.nodes() as u128, "node"),
+        count(network.len() as u128, "window"),
+        count(meta.spec.window.length as u128, "sample"),
+        count(network.edges(), "edge"),
         meta.spec.measure.name()
     );
     let colors = colors(shown.tracked);

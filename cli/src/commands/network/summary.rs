@@ -110,11 +110,11 @@ impl Outcome for NetworkReport {
     fn print(&self) -> Result<()> {
         let asked = &self.asked;
         report::line(&format!(
-            "{}: {} of {} of {} samples every {}, {} by {}",
+            "{}: {} of {} of {} every {}, {} by {}",
             self.out,
             report::count(self.windows as u128, "window"),
             report::count(asked.nodes as u128, "node"),
-            asked.window,
+            report::count(asked.window as u128, "sample"),
             asked.step,
             report::count(self.edges, "edge"),
             asked.measure

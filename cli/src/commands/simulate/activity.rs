@@ -28,7 +28,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// Of the last `shown_ms`.
+    /// The activity of the last `shown_ms`.
     pub(super) fn new(network: &Network, shown_ms: f64) -> Self {
         let names = network.populations.iter().map(|p| p.name.clone());
         Self {

@@ -186,7 +186,7 @@ impl closed_loop::Decoder for LearningDecoder {
     }
 }
 
-/// What a user is taken to want, in 1/s and cm/s: a reach of 8 cm in 0.7 s begins and ends so. Not the simulated user's
+/// Assumed wish of a user, in 1/s and cm/s: a reach of 8 cm in 0.7 s begins and ends so. Not the simulated user's
 /// own numbers, which nobody knows of a person.
 const GAIN_PER_S: f64 = 3.0;
 const MAX_SPEED_CM_S: f64 = 20.0;

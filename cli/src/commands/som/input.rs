@@ -1,6 +1,5 @@
 //! Samples for a map, from arrays and pictures.
 
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
@@ -67,7 +66,7 @@ fn bad(path: &Path, what: impl std::fmt::Display) -> Error {
 }
 
 fn png(path: &Path) -> Result<Data> {
-    let file = File::open(path).map_err(|e| Error::io("reading", path, &e))?;
+    let file = betz::file::open_file(path)?;
     let mut decoder = png::Decoder::new(BufReader::new(file));
     decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
     let mut reader = decoder.read_info().map_err(|e| bad(path, e))?;
@@ -110,7 +109,7 @@ fn level(byte: u8) -> f32 {
 /// A Windows bitmap of 24 bits without compression, in the order of the file (the bottom row first), as Galbraith
 /// 2010 presents it; its listings take a sample beyond the last, which is no pixel.
 fn bmp(path: &Path) -> Result<Data> {
-    let mut file = File::open(path).map_err(|e| Error::io("reading", path, &e))?;
+    let mut file = betz::file::open_file(path)?;
     let mut bytes = Vec::new();
     let most = 54 + 4 * MOST_PIXELS;
     let read = (&mut file).take(most).read_to_end(&mut bytes);

@@ -125,7 +125,7 @@ pub(crate) enum Feature {
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz sort run sorter.betz traces.dat --out spikes.npz --phy phy/\n  betz sort run sorter.betz traces.dat --feature sbp --bin 0.02 --out power.npz"
+    after_help = "Examples:\n  betz sort run sorter.betz traces.dat --channels 32 --out spikes.npz --phy phy/\n  betz sort run sorter.betz traces.dat --channels 32 --feature sbp --bin 0.02 --out power.npz"
 )]
 pub(crate) struct SortRun {
     #[command(flatten)]

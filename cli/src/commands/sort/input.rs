@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use betz::sort::raw::{RawFile, RawInfo};
+use betz::sort::raw::{RawFile, RawInfo, likely_channels};
 use betz::sort::{Sorter, Voltage};
+use betz::text::count;
 use betz::{Error, ErrorKind, Result};
 use betz_interop::is_hdf5;
 use betz_interop::nwb::ElectricalSeries;
@@ -45,11 +46,83 @@ fn series(args: &Raw) -> Result<ElectricalSeries> {
 }
 
 /// Facts that a file gives about its samples.
-#[derive(Default)]
 struct Header {
+    /// The file, in words, and its fault if it lacks a fact.
+    who: &'static str,
+    lack: String,
     rate_hz: Option<f64>,
     channels: Option<usize>,
     microvolts: Option<f64>,
+}
+
+impl Header {
+    fn of(args: &Raw, series: Option<&ElectricalSeries>, header: Option<&RawInfo>) -> Self {
+        let raw = args.raw.display();
+        let (who, lack) = match series {
+            Some(_) => ("the file", format!("{raw} does not say")),
+            None => (
+                "the header beside the samples",
+                format!("{raw} has no header"),
+            ),
+        };
+        let (rate_hz, channels, microvolts) = match (series, header) {
+            (Some(series), _) => (
+                Some(series.rate_hz()),
+                Some(series.channels()),
+                series.microvolts(),
+            ),
+            (None, Some(header)) => (
+                Some(header.rate_hz),
+                Some(header.channels),
+                Some(header.microvolts),
+            ),
+            (None, None) => (None, None, None),
+        };
+        Self {
+            who,
+            lack,
+            rate_hz,
+            channels,
+            microvolts,
+        }
+    }
+
+    /// A fact that the user, the file or the sorter knows, in this order; the first two must not differ.
+    fn fact(
+        &self,
+        option: &str,
+        asked: Option<f64>,
+        said: Option<f64>,
+        sorter: Option<f64>,
+    ) -> Result<f64> {
+        if let (Some(asked), Some(said)) = (asked, said)
+            && (asked - said).abs() > 1e-6 * said.abs()
+        {
+            let who = self.who;
+            return Err(Error::argument(format!(
+                "{option}: {who} says {said}, got {asked}"
+            )));
+        }
+        asked.or(said).or(sorter).ok_or_else(|| {
+            let lack = &self.lack;
+            Error::argument(format!("{option}: expected it, because {lack}"))
+        })
+    }
+
+    /// The number of channels. The sorter's own is no answer: it fits every file whose length it divides.
+    fn channels(&self, args: &Raw, sorter: Option<&Sorter>) -> Result<usize> {
+        let [asked, said] = [args.channels, self.channels].map(|n| n.map(|n| n as f64));
+        let channels = self.fact("--channels", asked, said, None);
+        let channels = channels.map_err(|e| match sorter {
+            Some(sorter) => {
+                let trained = count(sorter.layout().row_channels as u128, "channel");
+                let words = format!("{}; the sorter was trained on {trained}", e.message());
+                e.in_words(words)
+            }
+            None => e,
+        })?;
+        Ok(channels as usize)
+    }
 }
 
 impl Info {
@@ -69,57 +142,17 @@ impl Info {
             Some(_) => None,
             None => RawInfo::of(&args.raw)?,
         };
-        let said = match (&series, &header) {
-            (Some(series), _) => Header {
-                rate_hz: Some(series.rate_hz()),
-                channels: Some(series.channels()),
-                microvolts: series.microvolts(),
-            },
-            (None, Some(header)) => Header {
-                rate_hz: Some(header.rate_hz),
-                channels: Some(header.channels),
-                microvolts: Some(header.microvolts),
-            },
-            (None, None) => Header::default(),
-        };
-        let (who, what) = match series {
-            Some(_) => ("the file", "does not say"),
-            None => ("the header beside the samples", "has no header"),
-        };
-        let known = |option: &str, asked: Option<f64>, said: Option<f64>, sorter: Option<f64>| {
-            if let (Some(asked), Some(said)) = (asked, said)
-                && (asked - said).abs() > 1e-6 * said.abs()
-            {
-                return Err(Error::argument(format!(
-                    "{option}: {who} says {said}, got {asked}"
-                )));
-            }
-            asked.or(said).or(sorter).ok_or_else(|| {
-                Error::argument(format!(
-                    "{option}: expected it, because {} {what}",
-                    args.raw.display()
-                ))
-            })
-        };
+        let said = Header::of(args, series.as_ref(), header.as_ref());
         let settings = sorter.map(Sorter::settings);
-        let rate_hz = known(
+        let rate_hz = said.fact(
             "--rate",
             args.rate,
             said.rate_hz,
             settings.map(|s| s.rate_hz),
         )?;
-        let channels = known(
-            "--channels",
-            args.channels.map(|c| c as f64),
-            said.channels.map(|c| c as f64),
-            sorter.map(|s| s.layout().row_channels as f64),
-        )?;
-        let microvolts = known(
-            "--gain",
-            args.gain,
-            said.microvolts,
-            settings.map(|s| s.microvolts),
-        )?;
+        let channels = said.channels(args, sorter)?;
+        let sorters = settings.map(|s| s.microvolts);
+        let microvolts = said.fact("--gain", args.gain, said.microvolts, sorters)?;
         let (path, places, source) = match (series, header) {
             (Some(series), _) => (
                 args.raw.clone(),
@@ -138,7 +171,7 @@ impl Info {
         let info = Self {
             path,
             rate_hz,
-            channels: channels as usize,
+            channels,
             microvolts,
             places,
         };
@@ -180,7 +213,7 @@ impl Info {
 impl Source {
     /// The samples that `info` tells of, and the rows of them that were asked for.
     pub(super) fn open(self, info: &Info, args: &Raw) -> Result<(Box<dyn Voltage>, Range<u64>)> {
-        let voltage: Box<dyn Voltage> = match self {
+        let mut voltage: Box<dyn Voltage> = match self {
             Self::Series(series) => series,
             Self::Flat { offset } => Box::new(RawFile::open(&RawInfo {
                 path: info.path.clone(),
@@ -192,6 +225,14 @@ impl Source {
             })?),
         };
         let all = voltage.rows();
+        if let Some(likely) = likely_channels(voltage.as_mut())? {
+            eprintln!(
+                "{}: {} given, but samples repeat as those of {} do: check --channels",
+                info.path.display(),
+                count(info.channels as u128, "channel"),
+                count(likely as u128, "channel")
+            );
+        }
         let row = |option: &str, seconds: f64| {
             if !(seconds.is_finite() && seconds >= 0.0) {
                 return Err(Error::argument(format!(

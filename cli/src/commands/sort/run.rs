@@ -82,14 +82,7 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
     let phy = (args.phy.as_deref())
         .map(|folder| phy::Folder::of(folder, &source, args.common.force))
         .transpose()?;
-    let mut meta = serde_json::json!({
-        "source": "betz sort",
-        "sorter": args.sorter.display().to_string(),
-    });
-    if let Source::Series(series) = &source {
-        meta["series"] = series.name().into();
-        meta["origin_seconds"] = (series.start_seconds() + args.raw.from).into();
-    }
+    let meta = meta(args, &source);
     let (mut voltage, rows) = source.open(&info, &args.raw)?;
     let ticks = (rows.end - rows.start) as i64;
     report::stop_on_interrupt();
@@ -127,28 +120,15 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         form: SpikeForm::Events,
         meta: Some(meta.to_string()),
     };
-    match args.feature {
-        Feature::Sorted => sort_units(&sorter, &mut blocks, &mut out, &mut ran, &mut recording)
-            .map_err(|e| e.at(args.sorter.display()))?,
-        Feature::Crossings => {
-            ran.feature = "crossings";
-            let mut front = FrontEnd::new(sorter.settings(), sorter.layout())?;
-            crossings(&mut blocks, &mut front, &mut out)?;
-            ran.count_blanked(front.blanked());
-            recording.channel_names = names(&sorter.layout().used);
-            recording.electrode_um = Some(sorter.layout().places.clone());
-        }
-        Feature::Sbp => {
-            ran.feature = "sbp";
-            let samples = samples_of_bin(args.bin, &info)?;
-            let mut power = BandPower::new(info.rate_hz, info.microvolts, info.channels, samples)?;
-            recording.ticks = sbp(&mut blocks, &mut power, &mut out)?;
-            recording.tick_seconds = samples as f64 / info.rate_hz;
-            recording.form = SpikeForm::Signal;
-            let all: Vec<u32> = (0..info.channels as u32).collect();
-            recording.channel_names = names(&all);
-        }
-    }
+    extract(
+        args,
+        &sorter,
+        &info,
+        &mut blocks,
+        &mut out,
+        &mut ran,
+        &mut recording,
+    )?;
     drop(bar);
     recording.segments = vec![Segment {
         start: 0,
@@ -169,6 +149,56 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
     };
     recording.write_npz(&args.out)?;
     report::tell(&ran, args.common.json)
+}
+
+/// Where the spikes come from, as JSON.
+fn meta(args: &SortRun, source: &Source) -> serde_json::Value {
+    let mut meta = serde_json::json!({
+        "source": "betz sort",
+        "sorter": args.sorter.display().to_string(),
+    });
+    if let Source::Series(series) = source {
+        meta["series"] = series.name().into();
+        meta["origin_seconds"] = (series.start_seconds() + args.raw.from).into();
+    }
+    meta
+}
+
+/// Extracts the feature that was asked for from all blocks; fills in what `ran` and `recording` hold of it.
+fn extract(
+    args: &SortRun,
+    sorter: &Sorter,
+    info: &Info,
+    blocks: &mut Blocks<'_>,
+    out: &mut Out,
+    ran: &mut SortReport,
+    recording: &mut Recording,
+) -> Result<()> {
+    match args.feature {
+        Feature::Sorted => {
+            sort_units(sorter, blocks, out, ran, recording).map_err(|e| e.at(args.sorter.display()))
+        }
+        Feature::Crossings => {
+            ran.feature = "crossings";
+            let mut front = FrontEnd::new(sorter.settings(), sorter.layout())?;
+            crossings(blocks, &mut front, out)?;
+            ran.count_blanked(front.blanked());
+            recording.channel_names = names(&sorter.layout().used);
+            recording.electrode_um = Some(sorter.layout().places.clone());
+            Ok(())
+        }
+        Feature::Sbp => {
+            ran.feature = "sbp";
+            let samples = samples_of_bin(args.bin, info)?;
+            let mut power = BandPower::new(info.rate_hz, info.microvolts, info.channels, samples)?;
+            recording.ticks = sbp(blocks, &mut power, out)?;
+            recording.tick_seconds = samples as f64 / info.rate_hz;
+            recording.form = SpikeForm::Signal;
+            let all: Vec<u32> = (0..info.channels as u32).collect();
+            recording.channel_names = names(&all);
+            Ok(())
+        }
+    }
 }
 
 /// Sorts all blocks into units; fills in what `ran` and `recording` hold of them.

@@ -66,6 +66,26 @@ pub fn read_all(path: &Path, begins: Option<&[u8]>) -> Result<Vec<u8>> {
     }
 }
 
+/// Opens the file at `path` to be read at any place of it.
+///
+/// # Errors
+/// [`ErrorKind::Io`](crate::ErrorKind::Io), also for a folder, a device and a pipe, which is not opened: that would wait
+/// for its writer.
+pub fn open_file(path: &Path) -> Result<File> {
+    let io = |e: io::Error| Error::io("reading", path, &e);
+    let kind = std::fs::metadata(path).map_err(io)?.file_type();
+    if !kind.is_file() {
+        let got = if kind.is_dir() {
+            "a folder"
+        } else {
+            "a pipe or a device"
+        };
+        let words = format!("expected a file, got {got}");
+        return Err(io(io::Error::new(io::ErrorKind::InvalidInput, words)));
+    }
+    File::open(path).map_err(io)
+}
+
 /// Lets `fill` write a temporary file beside `path`, syncs it, then renames it to `path`.
 ///
 /// A failure at any point leaves the old file, if there was one, as it was, and nothing else behind.

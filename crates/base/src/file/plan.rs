@@ -103,6 +103,12 @@ impl FilePlan {
         earlier: &dyn Fn(&Path) -> bool,
     ) -> Result<()> {
         let place = || format!("{name} {}", path.display());
+        if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(Error::argument(format!(
+                "{}: expected a file, got a folder; add the file's name",
+                place()
+            )));
+        }
         let target = Target::of(path).map_err(|e| Error::argument(format!("{}: {e}", place())))?;
         let identity = match &target {
             Target::New(real) => {

@@ -9,7 +9,10 @@ use super::{
 use crate::events::Events;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
-use betz_base::progress::Progress;
+use betz_base::progress::{Phases, Progress};
+
+/// Times that a shift takes as long as a surrogate: it counts twice the events.
+const SHIFTED: u64 = 2;
 
 /// How to look for chains.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +31,15 @@ pub struct ChainOptions {
 }
 
 impl ChainOptions {
+    /// Draws for episodes of `size` symbols. Most tests are of pairs, few of which are real: they need smaller p-values to
+    /// stand out.
+    fn draws_of(&self, size: usize) -> u32 {
+        match size {
+            2 => self.draws.saturating_mul(4).saturating_add(3),
+            _ => self.draws,
+        }
+    }
+
     /// The test of parts, with so many shifts.
     fn parts(&self, shifts: u32) -> PartOptions {
         PartOptions {
@@ -58,7 +70,7 @@ pub struct ChainTest {
 /// small, so that each needs less to stand out, and leaves out what two real chains make together that
 /// run side by side by chance.
 ///
-/// Runs in rayon's current threads. Stages are `surrogates` and `shifts`, once a size.
+/// Runs in rayon's current threads. The stage is `tests`.
 ///
 /// # Errors
 /// `InvalidArgument` for no draws, a rate that is none, or as [`significance`](super::significance) and
@@ -100,6 +112,9 @@ pub fn chains_by(
     options.parts(options.draws).check(events)?;
     let index: HashMap<&Pattern, usize> = patterns.iter().zip(0..).collect();
     let mut tests: Vec<Option<ChainTest>> = vec![None; patterns.len()];
+    let share = |size: usize| u64::from(options.draws_of(size));
+    let all: u64 = (2..=largest).map(share).sum();
+    let mut phases = Phases::new(progress, "tests", all * (1 + SHIFTED));
     for size in 2..=largest {
         let may_be = |part: Option<Pattern>| {
             let known = part.filter(|p| p.size() > 1).and_then(|p| index.get(&p));
@@ -110,7 +125,7 @@ pub fn chains_by(
             .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
             .collect();
         let chosen: Vec<Pattern> = candidates.iter().map(|&i| patterns[i].clone()).collect();
-        let found = test_size(workers, events, &chosen, options, progress)?;
+        let found = test_size(workers, events, &chosen, options, &mut phases)?;
         for (i, test) in candidates.into_iter().zip(found) {
             tests[i] = Some(test);
         }
@@ -124,28 +139,25 @@ fn test_size(
     events: &Events,
     patterns: &[Pattern],
     options: &ChainOptions,
-    progress: &dyn Progress,
+    phases: &mut Phases<'_>,
 ) -> Result<Vec<ChainTest>> {
-    let pairs = patterns.first().is_some_and(|p| p.size() == 2);
-    // Most tests are of pairs, few of which are real: they need smaller p-values to stand out.
-    let draws = if pairs {
-        options.draws.saturating_mul(4).saturating_add(3)
-    } else {
-        options.draws
-    };
+    let draws = options.draws_of(patterns.first().map_or(0, Pattern::size));
+    let share = u64::from(draws);
     let surrogates = SignificanceOptions {
         surrogate: options.surrogate,
         surrogates: draws,
         seed: options.seed,
     };
-    let against_surrogates = significance_by(workers, events, patterns, &surrogates, progress)?;
+    let phase = phases.next(share);
+    let against_surrogates = significance_by(workers, events, patterns, &surrogates, &phase)?;
     let above = |s: &Significance| s.q <= options.rate;
     let rest: Vec<Pattern> = (patterns.iter().zip(&against_surrogates))
         .filter(|(_, s)| above(s))
         .map(|(pattern, _)| pattern.clone())
         .collect();
     let shifts = options.parts(draws);
-    let mut parts = part_significance_by(workers, events, &rest, &shifts, progress)?.into_iter();
+    let phase = phases.next(share * SHIFTED);
+    let mut parts = part_significance_by(workers, events, &rest, &shifts, &phase)?.into_iter();
     let test = |surrogates: Significance| {
         let parts = above(&surrogates).then(|| parts.next()).flatten();
         ChainTest {

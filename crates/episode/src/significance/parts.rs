@@ -8,7 +8,7 @@ use crate::count::{CountJob, LatestStart, Strategy};
 use crate::events::Events;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
-use betz_base::progress::Progress;
+use betz_base::progress::{Phases, Progress};
 
 /// A part that so many shifts leave as frequent as it is will not become significant: no more of
 /// them are tried (Besag & Clifford 1991, sequential Monte Carlo p-values).
@@ -134,16 +134,20 @@ pub fn part_significance_by(
     let observed = LatestStart.count(&CountJob::new(events, patterns))?;
     let tests = patterns.iter().zip(observed).map(Test::new);
     let mut tests: Vec<Test<'_>> = tests.collect();
-    let looks = Looks {
+    let first = FIRST_LOOK.min(options.shifts);
+    let mut looks = Looks {
         workers,
         events,
         shifted,
         symbols: events.symbols() as u32,
-        progress,
+        phases: Phases::new(
+            progress,
+            "shifts",
+            u64::from(first) + u64::from(options.shifts),
+        ),
     };
 
     // A look at single symbols only, which is cheap and settles most of what chance has made.
-    let first = FIRST_LOOK.min(options.shifts);
     looks.look(&mut tests, first)?;
     for test in &mut tests {
         if test.goes_on() {
@@ -246,18 +250,20 @@ struct Looks<'a> {
     shifted: ShiftedCopy<'a>,
     /// Number of symbols in the events.
     symbols: u32,
-    progress: &'a dyn Progress,
+    /// Shares are shifts, of single symbols and of all parts.
+    phases: Phases<'a>,
 }
 
 impl Looks<'_> {
     /// Brings those tests that go on up to `until` shifts.
-    fn look(&self, tests: &mut [Test<'_>], until: u32) -> Result<()> {
+    fn look(&mut self, tests: &mut [Test<'_>], until: u32) -> Result<()> {
         let mut open: Vec<&mut Test<'_>> = tests.iter_mut().filter(|t| t.goes_on()).collect();
         // All that go on have had equally many.
         let done = open.first().map_or(until, |t| t.shifts);
         if done == until {
             return Ok(());
         }
+        let phase = self.phases.next(u64::from(until - done));
         let mut variants = Vec::new();
         let mut limits = Vec::new();
         for test in &open {
@@ -273,7 +279,7 @@ impl Looks<'_> {
             patterns: &variants,
             limits: &limits,
             stage: "shifts",
-            progress: self.progress,
+            progress: &phase,
         };
         let totals = count_surrogates(self.workers, placement, kind, until - done, wanted)?;
         let mut totals = totals.iter();

@@ -106,7 +106,7 @@ impl Place {
     }
 }
 
-/// What the numbers in `samples` are, little-endian.
+/// Type of the numbers in `samples`, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Samples {
     /// Counts, a byte each.
@@ -120,7 +120,7 @@ pub enum Samples {
 }
 
 impl Samples {
-    /// By NumPy's name.
+    /// Reads NumPy's name of a type.
     ///
     /// # Errors
     /// `InvalidArgument` for any other.
@@ -169,7 +169,7 @@ impl Samples {
     }
 }
 
-/// Steps of a BRAND graph, one an entry. It waits for Redis: put it [on a thread of its own](crate::bus::beside).
+/// Steps of a BRAND graph, one per entry. It waits for Redis: put it [on a thread of its own](crate::bus::beside).
 pub struct BrandSource {
     place: Place,
     samples: Samples,
@@ -248,7 +248,7 @@ impl BrandSource {
                 self.last = entry.bytes().to_vec();
             }
         }
-        // What Redis has forgotten itself begins at 0 again.
+        // A stream that Redis has lost begins at 0 again.
         let (added, _) = added(&mut connection, &self.input)
             .map_err(io)?
             .unwrap_or((0, Vec::new()));

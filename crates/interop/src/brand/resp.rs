@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long a server may take to answer beyond what it was asked to wait for.
+/// Time that a server may take to answer beyond the wait that was asked for.
 const ANSWERS_IN: Duration = Duration::from_secs(2);
 /// Largest text, longest list and deepest nesting that is read.
 const LARGEST: usize = 1 << 26;
@@ -15,7 +15,7 @@ const DEEPEST: usize = 8;
 trait Duplex: Read + Write + Send {}
 impl<T: Read + Write + Send> Duplex for T {}
 
-/// What a server answers.
+/// Answer of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reply {
     Text(Vec<u8>),
@@ -47,7 +47,7 @@ impl Reply {
         }
     }
 
-    /// What follows `name` in a list of names and values.
+    /// Value behind `name` in a list of names and values.
     pub(super) fn get(&self, name: &str) -> Option<&Reply> {
         (self.list().chunks_exact(2))
             .find(|pair| pair[0].bytes() == name.as_bytes())

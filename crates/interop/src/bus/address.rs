@@ -6,7 +6,7 @@ use betz_base::{Error, Result};
 
 use super::{Sink, Source};
 
-/// What of a model its streams are told.
+/// Facts about a model that its streams are told.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stream<'a> {
     /// Channels of the model.

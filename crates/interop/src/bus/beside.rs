@@ -14,10 +14,10 @@ use super::{Counts, Estimate, Frame, Reception, Sink, Source, Tally};
 
 /// Steps that wait between the threads at most.
 const ROOM: usize = 1024;
-/// How long a thread waits before it looks whether it is to end.
+/// Time between a thread's looks at the request to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What both threads see.
+/// State that both threads see.
 #[derive(Default)]
 struct WorkerState {
     stop: AtomicBool,
@@ -26,7 +26,7 @@ struct WorkerState {
     /// The hand-over's own losses, beside the counts of what runs on the thread.
     tally: Tally,
     inner: Mutex<Counts>,
-    /// Who takes steps, to be woken.
+    /// Thread that takes steps, to be woken.
     taker: OnceLock<Thread>,
 }
 

@@ -30,7 +30,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Bins of `step_seconds` on a clock of `rate` ticks a second.
+    /// Bins of `step_seconds` on a clock of `rate` ticks per second.
     ///
     /// # Errors
     /// `InvalidArgument` for a rate of 0, or steps that are not positive and finite.
@@ -174,7 +174,7 @@ mod tests {
         Ok(())
     }
 
-    /// 3 steps a second do not divide picoseconds, and 1/30 s not ticks: no step is lost or doubled.
+    /// 3 steps per second do not divide picoseconds, and 1/30 s not ticks: no step is lost or doubled.
     #[test]
     fn steps_stay_exact() -> Result<()> {
         let bins = Bins::new(1_000_000_000, 1.0 / 60.0)?;

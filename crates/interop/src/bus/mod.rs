@@ -26,7 +26,7 @@ pub use order::Order;
 pub use pump::{PumpReport, Until, pump};
 pub use tally::{Counts, Tally};
 
-/// What is in a frame.
+/// Content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Content {
     /// Spikes of each channel, in `counts`.
@@ -95,13 +95,13 @@ pub struct Estimate<'a> {
     pub sequence: u64,
     /// The time stamp of the frame that it was made of.
     pub sent: i64,
-    /// What the estimates are worth: `StepStatus`'s bits.
+    /// Quality of the estimates: `StepStatus`'s bits.
     pub status: u32,
     /// Estimates, one per output of the model.
     pub values: &'a [f32],
 }
 
-/// What came of asking a source.
+/// Answer of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reception {
     /// The frame holds the next step.
@@ -118,10 +118,10 @@ pub trait Source: Send {
     /// error: it is counted and made again, and nothing comes meanwhile.
     ///
     /// # Errors
-    /// What waiting cannot mend: a stream of other channels than the model's, say.
+    /// Faults that waiting cannot mend: a stream of other channels than the model's, say.
     fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception>;
 
-    /// What was counted until now.
+    /// Counts until now.
     fn counts(&self) -> Counts;
 }
 
@@ -130,13 +130,13 @@ pub trait Sink: Send {
     /// Hands `decoded` on without waiting for whoever takes it; what cannot be handed on is counted as unsent.
     ///
     /// # Errors
-    /// What trying again cannot mend.
+    /// Faults that trying again cannot mend.
     fn give(&mut self, decoded: &Estimate<'_>) -> Result<()>;
 
     /// Does what connections need while there is nothing to give: [on a thread of its own](beside) it is called after each
-    /// output, and twenty times a second.
+    /// output, and twenty times per second.
     fn attend(&mut self) {}
 
-    /// What was counted until now.
+    /// Counts until now.
     fn counts(&self) -> Counts;
 }

@@ -35,7 +35,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Whether step `sequence` is to be decoded; fills `frame`'s number, gap and restart, and counts.
+    /// True if step `sequence` is to be decoded; fills `frame`'s number, gap and restart, and counts.
     pub fn judge(&mut self, sequence: u64, frame: &mut Frame, tally: &Tally) -> bool {
         frame.sequence = sequence;
         let Some(next) = self.next else {

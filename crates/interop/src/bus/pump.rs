@@ -18,13 +18,13 @@ pub struct Until<'a> {
     pub steps: Option<u64>,
     /// Ends where nothing came for so long; never where absent.
     pub silence: Option<Duration>,
-    /// How often `stop` is looked at while nothing comes.
+    /// Time between looks at `stop` while nothing comes.
     pub patience: Duration,
-    /// Whether to stop now.
+    /// True once the pump is to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// What went through.
+/// Counts of steps that went through.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PumpReport {
     /// Steps decoded.
@@ -39,9 +39,9 @@ pub struct PumpReport {
     pub p99_us: f64,
     /// Longest.
     pub max_us: f64,
-    /// What the source counted.
+    /// Counts of the source.
     pub source: Counts,
-    /// What the sink counted.
+    /// Counts of the sink.
     pub sink: Counts,
 }
 

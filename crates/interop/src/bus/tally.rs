@@ -1,10 +1,10 @@
-//! What a source or a sink counts.
+//! Counts of a source or a sink.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! tally {
     ($($(#[$doc:meta])+ $name:ident,)*) => {
-        /// What was counted at one end of a session.
+        /// Counts of one end of a session.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Counts { $($(#[$doc])+ pub $name: u64,)* }
 

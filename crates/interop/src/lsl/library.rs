@@ -173,7 +173,7 @@ pub(super) struct Inlet {
     lsl: Arc<Lsl>,
     inlet: NonNull<c_void>,
     pub(super) channels: usize,
-    /// Samples a second; 0 where they are irregular.
+    /// Samples per second; 0 where they are irregular.
     pub(super) rate: f64,
 }
 
@@ -182,7 +182,7 @@ unsafe impl Send for Inlet {}
 // SAFETY: as above.
 unsafe impl Sync for Inlet {}
 
-/// What came of asking for a sample.
+/// Answer to a request for a sample.
 pub(super) enum Pull {
     /// A sample with its time, on the sender's clock in seconds.
     Sample(f64),
@@ -220,7 +220,7 @@ impl Inlet {
         Ok((code == 0).then_some(inlet))
     }
 
-    /// The next sample to `values`, one a channel.
+    /// Writes the next sample to `values`, one value per channel.
     pub(super) fn pull(&self, values: &mut [f32], patience: Duration) -> Pull {
         let (mut code, length) = (0, values.len().min(self.channels) as c_int);
         if length as usize != self.channels {
@@ -239,7 +239,7 @@ impl Inlet {
         }
     }
 
-    /// What is to be added to the sender's times to have ours; none where it was not found out. Takes its time.
+    /// Correction from the sender's times to ours; `None` if it was not found out. Takes its time.
     pub(super) fn correction(&self) -> Option<f64> {
         let mut code = 0;
         // SAFETY: an inlet that lives.
@@ -268,7 +268,7 @@ pub(super) struct Outlet {
 unsafe impl Send for Outlet {}
 
 impl Outlet {
-    /// A stream called `name` with a channel for each of `outputs`, `rate` times a second.
+    /// A stream called `name` with a channel for each of `outputs`, `rate` times per second.
     ///
     /// # Errors
     /// Where liblsl refuses it.

@@ -23,7 +23,7 @@ const LOOKED_EVERY: Duration = Duration::from_millis(20);
 /// A time stamp that is further from the one before is a jump of the sender's clock.
 const JUMP_SECONDS: f64 = 10.0;
 
-/// What is added to the sender's times, kept up to date beside the stream.
+/// Correction of the sender's times, kept up to date beside the stream.
 struct Correction {
     /// f64's bits, in seconds.
     seconds: AtomicU64,

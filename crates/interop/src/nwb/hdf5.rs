@@ -1,31 +1,41 @@
-//! What NWB needs of the HDF5 crate to read, with sizes checked before anything is read. With `hdf5_write.rs` the only
-//! file that knows it.
+//! Reading HDF5 for NWB, with sizes checked before anything is read. With `hdf5_write.rs` and `links.rs` the only files
+//! that know the HDF5 crate.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use betz_base::error::{Error, Result};
+use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
 use rust_hdf5::format::messages::datatype::DatatypeMessage;
 use rust_hdf5::{H5Dataset, H5File, Hdf5Error, StorageLayout};
+
+use super::links::{self, LinkTarget};
 
 /// Most times that deflate makes data smaller.
 const MOST_DEFLATED: u64 = 1040;
 /// Numbers that are read at once where there are many.
 const STRETCH: usize = 1 << 20;
-/// Bytes of the address of a chunk, of which there is one a chunk.
+/// Bytes of the address of a chunk, one per chunk.
 const ADDRESS: u64 = 8;
 /// Bytes that are always there.
 const FEW: u128 = 1 << 20;
 /// Bytes that the crate remembers of a chunk, at most.
 const OF_CHUNK: u128 = 64;
 
+/// Words of the standard library for a read beyond a file's end; the crate hands them on inside a type of its own.
+const PAST_END: &str = "failed to fill whole buffer";
+
 /// An open file.
 pub(super) struct File {
     file: H5File,
+    /// Those of the file and of the files that its external links lead to.
     bytes: u64,
     datasets: BTreeSet<String>,
+    linked: Vec<LinkTarget>,
+    /// External links whose files are missing, a sentence each.
+    dangling: Vec<String>,
 }
 
 /// Numbers as they are stored, row-major, as f64.
@@ -35,7 +45,7 @@ pub(super) struct Numbers {
     pub(super) shape: Vec<usize>,
 }
 
-/// How a dataset is stored.
+/// Layout of a stored dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DatasetLayout {
     pub(super) shape: Vec<usize>,
@@ -45,30 +55,71 @@ pub(super) struct DatasetLayout {
     pub(super) element: String,
 }
 
-/// Whatever the crate says, or its panic, as an error of the library: a damaged file is no reason to fall.
-fn guarded<T>(what: &str, work: impl FnOnce() -> std::result::Result<T, Hdf5Error>) -> Result<T> {
+/// Returns the crate's error, or its panic, as an error of the library: a damaged file must not end the program.
+pub(super) fn guarded<T>(
+    what: &str,
+    work: impl FnOnce() -> std::result::Result<T, Hdf5Error>,
+) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(Error::recording(format!("{what}: {error:?}"))),
+        Ok(Err(error)) => Err(in_words(what, &error)),
         Err(_) => Err(Error::recording(format!(
             "{what}: damaged: it could not be read"
         ))),
     }
 }
 
+/// The crate's error in words for a person.
+fn in_words(what: &str, error: &Hdf5Error) -> Error {
+    let text = match error {
+        Hdf5Error::Io(e) if e.raw_os_error().is_some() => {
+            return Error::new(ErrorKind::Io, format!("{what}: {e}"));
+        }
+        Hdf5Error::IoLayer(e) => e.to_string(),
+        Hdf5Error::Format(e) => e.to_string(),
+        other => other.to_string(),
+    };
+    if text.contains(PAST_END) {
+        return Error::recording(format!(
+            "{what}: damaged: the file ends before these data do"
+        ));
+    }
+    Error::recording(format!("{what}: damaged, or not supported: {text}"))
+}
+
 impl File {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let bytes = std::fs::metadata(path)
-            .map_err(|e| Error::io("reading", path, &e))?
-            .len();
+        let metadata = std::fs::metadata(path).map_err(|e| Error::io("reading", path, &e))?;
+        links::check_length(path, metadata.len())?;
         let file = guarded("HDF5", || H5File::options().no_locking().open(path))?;
-        let datasets = guarded("HDF5", || Ok(file.dataset_names()))?;
-        let plain = |name: String| name.trim_start_matches('/').to_owned();
+        let mut datasets = links::dataset_names(&file)?;
+        let (linked, dangling) = links::external(&file, path)?;
+        let mut bytes = metadata.len();
+        for link in &linked {
+            bytes = bytes.saturating_add(link.bytes);
+            datasets.extend(link.datasets()?);
+        }
         Ok(Self {
             file,
             bytes,
-            datasets: datasets.into_iter().map(plain).collect(),
+            datasets,
+            linked,
+            dangling,
         })
+    }
+
+    /// External links whose files are missing, a sentence each.
+    pub(super) fn dangling(&self) -> &[String] {
+        &self.dangling
+    }
+
+    /// The file that has `path`, and the path there: another one's behind an external link.
+    fn resolve<'a>(&'a self, path: &'a str) -> (&'a H5File, Cow<'a, str>) {
+        let mut links = self.linked.iter();
+        match links.find_map(|link| Some((&link.file, link.inside(path)?))) {
+            Some((file, inside)) => (file, Cow::Owned(inside)),
+            None => (&self.file, Cow::Borrowed(path)),
+        }
     }
 
     /// Paths of all datasets, ascending. Those behind soft links may be missing.
@@ -78,7 +129,8 @@ impl File {
 
     /// The dataset at `path`; soft links are followed.
     fn dataset(&self, path: &str) -> Option<H5Dataset> {
-        catch_unwind(AssertUnwindSafe(|| self.file.dataset(path).ok())).ok()?
+        let (file, inside) = self.resolve(path);
+        catch_unwind(AssertUnwindSafe(|| file.dataset(&inside).ok())).ok()?
     }
 
     pub(super) fn has(&self, path: &str) -> bool {
@@ -193,7 +245,7 @@ impl File {
         guarded(path, || Ok(dataset.shape())).map(Some)
     }
 
-    /// How the dataset at `path` is stored; `None` where there is none.
+    /// Layout of the dataset at `path`; `None` where there is none.
     pub(super) fn stored(&self, path: &str) -> Result<Option<DatasetLayout>> {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
@@ -244,6 +296,17 @@ impl File {
         self.dataset(path).ok_or_else(none)
     }
 
+    /// True if `path` is a dataset of numbers or booleans.
+    pub(super) fn is_numeric(&self, path: &str) -> bool {
+        let datatype = self.dataset(path).map(|d| guarded(path, || d.datatype()));
+        matches!(
+            datatype,
+            Some(Ok(DatatypeMessage::FixedPoint { .. }
+                | DatatypeMessage::FloatingPoint { .. }
+                | DatatypeMessage::Enum { .. }))
+        )
+    }
+
     /// The strings at `path`; `None` where there are none.
     pub(super) fn strings(&self, path: &str) -> Result<Option<Vec<String>>> {
         let Some(dataset) = self.dataset(path) else {
@@ -269,8 +332,9 @@ impl File {
 
     /// A text attribute of the group at `path`.
     pub(super) fn group_text(&self, path: &str, attribute: &str) -> Option<String> {
+        let (file, inside) = self.resolve(path);
         guarded(path, || {
-            self.file.root_group().group(path)?.attr_string(attribute)
+            file.root_group().group(&inside)?.attr_string(attribute)
         })
         .ok()
     }
@@ -363,7 +427,7 @@ fn needs(path: &str, bytes: u128) -> Result<()> {
     }
 }
 
-/// What NumPy calls a type.
+/// NumPy's name of a type.
 fn element(of: &DatatypeMessage) -> String {
     match of {
         DatatypeMessage::FixedPoint { size, signed, .. } => {

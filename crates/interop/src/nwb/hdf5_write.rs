@@ -19,7 +19,7 @@ const DEFLATE: u32 = 4;
 /// Most bytes of a chunk.
 const CHUNK_BYTES: usize = 1 << 19;
 
-/// What an attribute holds.
+/// Value of an attribute.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     Text(&'a str),
@@ -33,7 +33,7 @@ pub(super) enum Value<'a> {
 /// A file being written. Paths begin with `/`; what is above them is there already.
 pub(super) struct NewFile {
     file: H5File,
-    /// What the identities of its objects are made from.
+    /// Seed of the identities of its objects.
     seed: u64,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct GrowingDataset<'a, T> {
     element: PhantomData<T>,
 }
 
-/// What the crate says, as an error about `path` in the file.
+/// The crate's error, as an error about `path` in the file.
 fn failed(path: &str) -> impl FnOnce(Hdf5Error) -> Error {
     move |error| match error {
         Hdf5Error::Io(e) => Error::io("writing", path.as_ref(), &e),

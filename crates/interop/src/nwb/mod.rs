@@ -5,22 +5,28 @@
 //! | `units/spike_times` with its end offsets, of any width | a channel per unit, in ticks |
 //! | `units/electrodes`, `general/extracellular_ephys/electrodes` | electrode positions |
 //! | series in `acquisition` and `processing/behavior` | behaviour: those asked for, else velocities, else the first |
-//! | `intervals/trials`, or runs of `acquisition/TrialNum` | segments; one over everything where there are neither |
+//! | `intervals/trials` or tables asked for, or runs of `acquisition/TrialNum` | segments; one over everything where there are neither |
+//! | `intervals/invalid_times`, or tables asked for | left out of the segments |
 //! | `identifier`, `session_description` | `meta` |
 //!
 //! Voltage stays where it is: [`ElectricalSeries`] reads stretches of it, for sorting.
 //!
-//! Times stay the file's, unless something lies before 0: then everything is moved, and the report says by how much.
-//! Soft links are followed. Two layouts of the FALCON benchmark are known by their names: M2, whose timestamps are the
+//! Times stay the file's, unless something lies before 0, or they count from 1970: then everything is moved, and the report
+//! says by how much. Soft and external links are followed. Two layouts of the FALCON benchmark are known by their names: M2, whose timestamps are the
 //! starts of bins where a recording has the value at a step's end, and H1, whose `rate` holds a period.
 //!
 //! A file that [`write()`] made is read back as the recording that it was.
 
 mod hdf5;
 mod hdf5_write;
+mod intervals;
+mod links;
 mod own;
 mod series;
 mod session;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 mod ticked;
 mod trials;
 mod units;
@@ -90,7 +96,7 @@ pub fn read_session(path: &Path) -> Result<Option<Session>> {
         .map_err(|e| e.at(path.display()))
 }
 
-/// Whether the file at `path` is one that [`write()`] made.
+/// True if [`write()`] made the file at `path`.
 pub fn is_own(path: &Path) -> bool {
     crate::is_hdf5(path) && File::open(path).is_ok_and(|file| Own::read(&file).is_some())
 }
@@ -109,6 +115,23 @@ fn no_units(file: &File) -> Error {
     )
 }
 
+/// The recording in a file that Betz wrote, as it was; `None` for any other file, and for one that was changed since.
+fn own_recording(file: &File, report: &mut Report) -> Result<Option<Recording>> {
+    let Some(own) = Own::read(file) else {
+        return Ok(None);
+    };
+    match own.recording(file) {
+        Ok(recording) => Ok(Some(recording)),
+        Err(e) if e.kind() == ErrorKind::OutOfMemory => Err(e),
+        Err(e) => {
+            report.notes.push(format!(
+                "Betz wrote the file, and it was changed since ({e}): read as any other"
+            ));
+            Ok(None)
+        }
+    }
+}
+
 fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> {
     let tick_seconds = options.tick_seconds;
     if !(tick_seconds.is_finite() && tick_seconds > 0.0) {
@@ -118,25 +141,22 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
     }
     let mut report = Report::default();
     if *options == ReadOptions::default()
-        && let Some(own) = Own::read(file)
+        && let Some(recording) = own_recording(file, &mut report)?
     {
-        match own.recording(file) {
-            Ok(recording) => return Ok((recording, report)),
-            Err(e) if e.kind() == ErrorKind::OutOfMemory => return Err(e),
-            Err(e) => report.notes.push(format!(
-                "Betz wrote the file, and it was changed since ({e}): read as any other"
-            )),
-        }
+        return Ok((recording, report));
     }
+    report.notes.extend_from_slice(file.dangling());
     let window = options.window()?;
     let units = units::table(file, &options.units)?.ok_or_else(|| no_units(file))?;
     let behavior = behavior(file, options, &mut report)?;
-    let mut trials = trials::read(file, &mut report)?;
+    let mut trials = trials::read(file, &options.trials, &mut report)?;
     // A trial is whole, or it is none.
     trials.retain(|(start, stop)| *start >= window.start && *stop <= window.end);
     let times = behavior.iter().flat_map(|b| b.times.iter().flatten());
     let bounds = trials.iter().flat_map(|(start, stop)| [start, stop]);
-    let (mut low, mut high) = (0.0_f64, 0.0_f64);
+    let first = times.clone().chain(bounds.clone());
+    let origin = origin(file, first.copied().fold(f64::INFINITY, f64::min))?;
+    let (mut low, mut high) = (origin, origin);
     for &time in times.chain(bounds) {
         (low, high) = (low.min(time), high.max(time));
     }
@@ -148,26 +168,17 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
         high = high.max(ticked.high + tick_seconds);
     }
     check_span(low, high)?;
-    if low < 0.0 {
+    if low != 0.0 {
         report.notes.push(format!(
             "times begin at {low} s: everything was moved to begin at 0"
         ));
     }
     let ticks = ticked::tick(high - low + 0.999_99 * tick_seconds, tick_seconds);
-    let at = |seconds: f64| ((seconds - low) / tick_seconds).round() as i64;
-    let mut segments: Vec<Segment> = (trials.iter())
-        .map(|&(start, stop)| Segment {
-            start: at(start),
-            stop: at(stop).min(ticks),
-        })
-        .filter(|segment| !segment.is_empty())
-        .collect();
-    if segments.is_empty() {
-        segments = vec![Segment {
-            start: 0,
-            stop: ticks,
-        }];
+    if trials.is_empty() {
+        trials = vec![(low, low + ticks as f64 * tick_seconds)];
     }
+    let (within, mask) = (&options.within, &options.mask);
+    let spans = intervals::select(file, trials, within, mask, &mut report.notes)?;
     report.origin_seconds = low;
     let recording = Recording {
         tick_seconds,
@@ -180,7 +191,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
                 .map(|times| times.into_iter().map(|t| t - low).collect()),
             ..b
         }),
-        segments,
+        segments: segments(&spans, low, ticks, tick_seconds),
         electrode_um: units.electrode_um,
         form: SpikeForm::Events,
         meta: Some(meta(file, low, &report)),
@@ -189,24 +200,86 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
     Ok((recording, report))
 }
 
+/// `spans` in ticks from `low` on; everything where none has a tick.
+fn segments(
+    spans: &[intervals::Interval],
+    low: f64,
+    ticks: i64,
+    tick_seconds: f64,
+) -> Vec<Segment> {
+    let at = |seconds: f64| ((seconds - low) / tick_seconds).round() as i64;
+    let segments: Vec<Segment> = (spans.iter())
+        .map(|&(start, stop)| Segment {
+            start: at(start),
+            stop: at(stop).min(ticks),
+        })
+        .filter(|segment| !segment.is_empty())
+        .collect();
+    match segments.is_empty() {
+        true => vec![Segment {
+            start: 0,
+            stop: ticks,
+        }],
+        false => segments,
+    }
+}
+
+/// The time that becomes 0 if nothing lies before: 0, or the first time where all lie too late for a session's own clock,
+/// as seconds since 1970 do. `first` is the first time of behaviour and trials.
+fn origin(file: &File, first: f64) -> Result<f64> {
+    let mut spike = [f64::INFINITY];
+    if file.shape(units::TIMES)?.is_some_and(|shape| shape[0] > 0) {
+        file.fill(units::TIMES, 0, &mut spike)?;
+    }
+    let first = first.min(spike[0]);
+    Ok(match first.is_finite() && first > LONGEST_SECONDS {
+        true => first,
+        false => 0.0,
+    })
+}
+
 /// Refuses times that lie too far apart.
 fn check_span(low: f64, high: f64) -> Result<()> {
     if high - low > LONGEST_SECONDS {
         return Err(Error::recording(format!(
-            "times: expected at most {LONGEST_SECONDS:e} s from first to last, got {low} s to {high} s"
+            "times: expected at most {LONGEST_SECONDS:e} s from first to last, got {low} s to {high} s; \
+             give spikes, behaviour and trials one clock"
         )));
     }
     Ok(())
 }
 
+/// The series of one behaviour, in the order of their columns. Series that nobody asked for by name and that cannot be read
+/// are passed over, and the report says why.
+fn series_of(
+    file: &File,
+    options: &ReadOptions,
+    report: &mut Report,
+) -> Result<(Vec<String>, Vec<Series>)> {
+    let mut candidates = series::candidates(file);
+    loop {
+        let paths = series::chosen(&candidates, &options.behavior, report)?;
+        let mut said = Report::default();
+        let read = paths.iter().map(|path| series::read(file, path, &mut said));
+        match read.collect::<Result<Vec<Series>>>() {
+            Ok(columns) => {
+                report.notes.extend(said.notes);
+                return Ok((paths, columns));
+            }
+            Err(e) if options.behavior.is_empty() && e.kind() == ErrorKind::InvalidRecording => {
+                report
+                    .notes
+                    .push(format!("not taken as behaviour: {}", e.message()));
+                candidates.retain(|path| !paths.contains(path));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
 /// The series that are behaviour, beside each other on one clock.
 fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<Option<Behavior>> {
-    let candidates = series::candidates(file);
-    let paths = series::chosen(&candidates, &options.behavior, report)?;
-    let mut columns = Vec::new();
-    for path in &paths {
-        columns.push(series::read(file, path, report)?);
-    }
+    let (paths, mut columns) = series_of(file, options, report)?;
     let Some(first) = columns.first() else {
         return Ok(None);
     };
@@ -268,7 +341,8 @@ fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<O
     if kept.len() + outside < times.len() {
         let lost = times.len() - kept.len() - outside;
         report.notes.push(format!(
-            "{lost} samples of behaviour that are not finite, or go back in time, were left out"
+            "left out: {} of behaviour, not finite or back in time",
+            betz_base::text::count(lost as u128, "sample")
         ));
     }
     if kept.is_empty() {
@@ -299,6 +373,19 @@ fn median_step(times: &[f64]) -> f64 {
     (median * 1e9).round() / 1e9
 }
 
+/// The moment of the recording's 0, which is `origin` in the file.
+fn reference(session: &Session, origin: f64) -> Moment {
+    let since_1970 = (origin > LONGEST_SECONDS).then(|| Moment::of_epoch(0));
+    match since_1970 {
+        Some(Ok(epoch)) => epoch.after(origin),
+        _ => session
+            .zero
+            .as_ref()
+            .unwrap_or(&session.start)
+            .after(origin),
+    }
+}
+
 /// Where it comes from and what was done to it, as JSON.
 fn meta(file: &File, origin: f64, report: &Report) -> String {
     let said = |path: &str| session::said(file, path).unwrap_or_default();
@@ -310,9 +397,8 @@ fn meta(file: &File, origin: f64, report: &Report) -> String {
         "notes": report.notes,
     });
     if let Some(session) = session::of(file) {
-        let zero = session.zero.as_ref().unwrap_or(&session.start);
         meta["session_start_time"] = session.start.text().into();
-        meta["timestamps_reference_time"] = zero.after(origin).text().into();
+        meta["timestamps_reference_time"] = reference(&session, origin).text().into();
     }
     meta.to_string()
 }

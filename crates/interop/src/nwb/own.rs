@@ -1,4 +1,4 @@
-//! What NWB has no place for, in the files that Betz writes: so that a recording comes back as it was.
+//! Facts that NWB has no place for, in the files that Betz writes: a recording comes back as it was.
 //!
 //! JSON in `scratch/betz`: the form of the spikes, the length of a tick (its shortest decimal, as text), how many there
 //! are, whether there are positions, `meta` (then in `general/notes`), times of behaviour, and where which output is.
@@ -17,7 +17,7 @@ use crate::Report;
 pub(super) const CHANNEL_NAME: &str = "channel_name";
 /// Where it is.
 pub(super) const PATH: &str = "scratch/betz";
-/// What the file says of it.
+/// Description in the file.
 pub(super) const NOTES: &str =
     "JSON by which Betz reads the recording back as it was; nothing else needs it";
 /// Values of a matrix that are read at once.
@@ -36,11 +36,11 @@ pub(super) struct Own {
     pub(super) form: SpikeForm,
     pub(super) tick_seconds: f64,
     pub(super) ticks: i64,
-    /// Whether there are positions of electrodes.
+    /// True if there are positions of electrodes.
     pub(super) places: bool,
-    /// Whether there is a `meta`.
+    /// True if there is a `meta`.
     pub(super) meta: bool,
-    /// Whether behaviour has times of its own.
+    /// True if behaviour has times of its own.
     pub(super) timed: bool,
     /// Series of behaviour, in the order of their outputs.
     pub(super) series: Vec<OwnSeries>,
@@ -72,7 +72,7 @@ impl Own {
         .to_string()
     }
 
-    /// What a text says, where it is such a one.
+    /// The description in a text; `None` if the text is another.
     fn of(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         let flag = |name: &str| value.get(name)?.as_bool();
@@ -106,7 +106,7 @@ impl Own {
         (value.get("betz")?.as_i64()? == 1 && sound).then_some(own)
     }
 
-    /// What `file` says, where Betz wrote it.
+    /// The description in `file`; `None` if Betz did not write it.
     pub(super) fn read(file: &File) -> Option<Self> {
         Self::of(&super::session::said(file, PATH)?)
     }
@@ -121,7 +121,7 @@ impl Own {
             _ => format!("general/extracellular_ephys/electrodes/{CHANNEL_NAME}"),
         };
         let channel_names = file.strings(&names)?.ok_or_else(|| missing(&names))?;
-        let segments = trials::read(file, &mut Report::default())?;
+        let segments = trials::read(file, &[], &mut Report::default())?;
         let tick = |seconds: &f64| (seconds / self.tick_seconds).round() as i64;
         let mut segments: Vec<Segment> = segments
             .iter()

@@ -2,7 +2,7 @@
 
 use betz_base::error::{Error, Result};
 
-use super::hdf5::File;
+use super::hdf5::{File, Numbers};
 use crate::Report;
 
 /// One time series.
@@ -26,6 +26,22 @@ const PLACES: [&str; 2] = ["acquisition/", "processing/behavior/"];
 /// Series that are no behaviour, by the last part of their path.
 const BESIDE: [&str; 2] = ["eval_mask", "TrialNum"];
 
+/// Samples at least of a series that has time along its second axis.
+const TALL: usize = 32;
+
+/// Types of series that are no behaviour: voltage, images, texts and intervals.
+const NO_BEHAVIOR: [&str; 9] = [
+    "ElectricalSeries",
+    "SpikeEventSeries",
+    "ImageSeries",
+    "ImageMaskSeries",
+    "IndexSeries",
+    "OnePhotonSeries",
+    "TwoPhotonSeries",
+    "AnnotationSeries",
+    "IntervalSeries",
+];
+
 /// Paths of the series that may be behaviour, in the order of the file's names.
 pub(super) fn candidates(file: &File) -> Vec<String> {
     let series = file
@@ -36,10 +52,7 @@ pub(super) fn candidates(file: &File) -> Vec<String> {
         .filter(|path| !BESIDE.contains(&leaf(path)))
         .filter(|path| {
             let kind = file.group_text(path, "neurodata_type").unwrap_or_default();
-            !matches!(
-                kind.as_str(),
-                "ElectricalSeries" | "ImageSeries" | "SpikeEventSeries"
-            )
+            !NO_BEHAVIOR.contains(&kind.as_str()) && file.is_numeric(&format!("{path}/data"))
         })
         .map(str::to_owned)
         .collect()
@@ -49,7 +62,7 @@ pub(super) fn leaf(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// What a path is in: a container with series beside each other, or the path itself where it stands alone.
+/// Container of a path: of series beside each other, or the path itself if it stands alone.
 pub(super) fn container(path: &str) -> &str {
     let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
     match PLACES
@@ -105,13 +118,15 @@ pub(super) fn chosen(
 /// The series at `path`.
 ///
 /// FALCON's H1 files have series whose attribute `rate` holds the period and whose attribute `offset` is the time of
-/// the first sample, where NWB means samples a second and what is added to the data; both are read as they were meant,
+/// the first sample, where NWB means samples per second and what is added to the data; both are read as they were meant,
 /// and the report says so.
 pub(super) fn read(file: &File, path: &str, report: &mut Report) -> Result<Series> {
     let data = format!("{path}/data");
     let Some(numbers) = file.numbers(&data)? else {
         return Err(Error::recording(format!("{path}: expected data, got none")));
     };
+    let timestamps = file.numbers(&format!("{path}/timestamps"))?;
+    let numbers = upright(path, numbers, timestamps.as_ref(), report);
     let samples = numbers.shape.first().copied().unwrap_or(0);
     let columns = numbers.values.len().checked_div(samples).unwrap_or(0);
     let of_h1 = leaf(path).starts_with("OpenLoopKinematics") || h1_table(file, path);
@@ -122,7 +137,7 @@ pub(super) fn read(file: &File, path: &str, report: &mut Report) -> Result<Serie
     if factor != 1.0 || added != 0.0 {
         values.iter_mut().for_each(|v| *v = *v * factor + added);
     }
-    let times = match file.numbers(&format!("{path}/timestamps"))? {
+    let times = match timestamps {
         Some(times) => times.values,
         None => {
             let start = format!("{path}/starting_time");
@@ -134,11 +149,16 @@ pub(super) fn read(file: &File, path: &str, report: &mut Report) -> Result<Serie
                     "{path}: expected timestamps, or a starting_time with its rate, got neither"
                 )));
             };
+            if !(rate.is_finite() && rate > 0.0) {
+                return Err(Error::recording(format!(
+                    "{start}: expected a rate above 0 samples per second, got {rate}; write the rate, or timestamps"
+                )));
+            }
             let (first, period) = match of_h1 {
                 true => {
                     report.notes.push(format!(
                         "{path}: read as FALCON's H1 has it: `rate` {rate} is {}, `offset` {offset} s the first time",
-                        if rate < 1.0 { "the period in seconds" } else { "samples a second" }
+                        if rate < 1.0 { "the period in seconds" } else { "samples per second" }
                     ));
                     (offset, if rate < 1.0 { rate } else { 1.0 / rate })
                 }
@@ -162,6 +182,35 @@ pub(super) fn read(file: &File, path: &str, report: &mut Report) -> Result<Serie
         values,
         times,
     })
+}
+
+/// `numbers` with time along their first axis, as NWB wants it. Data with more columns than samples, or with the number of
+/// timestamps along their second axis, are transposed, and the report says so.
+fn upright(
+    path: &str,
+    numbers: Numbers,
+    timestamps: Option<&Numbers>,
+    report: &mut Report,
+) -> Numbers {
+    let &[rows, columns] = &numbers.shape[..] else {
+        return numbers;
+    };
+    let turned = match timestamps {
+        Some(times) => times.values.len() == columns && rows != columns,
+        // A single sample of a few columns is one.
+        None => columns > rows && rows > 0 && columns >= TALL,
+    };
+    if !turned {
+        return numbers;
+    }
+    report.notes.push(format!(
+        "{path}: data of shape ({rows}, {columns}) have time along the second axis: read transposed"
+    ));
+    let value = |at: usize| numbers.values[at % rows * columns + at / rows];
+    Numbers {
+        values: (0..rows * columns).map(value).collect(),
+        shape: vec![columns, rows],
+    }
 }
 
 /// Series beside H1's kinematics share its meaning of time.

@@ -1,4 +1,4 @@
-//! Of what session a file tells: when, of whom, and under which name.
+//! The session of a file: its time, its subject and its name.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -85,7 +85,7 @@ impl Moment {
         }
     }
 
-    /// As it was written.
+    /// The text that was parsed.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -181,7 +181,7 @@ fn date(days: i64) -> (i64, i64, i64) {
     (year, month, days - days_before(year, month) + 1)
 }
 
-/// Who was recorded. NWB's own checks want an id, a sex and an age; what is unknown says so.
+/// Subject of a recording. NWB's own checks want an id, a sex and an age; what is unknown says so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subject {
     /// The lab's name of the subject.
@@ -215,9 +215,9 @@ pub struct Session {
     pub zero: Option<Moment>,
     /// The file's name among all files; empty: made from what the file holds.
     pub identifier: String,
-    /// What was done.
+    /// Description of the session.
     pub description: String,
-    /// Who was recorded.
+    /// Subject of the recording.
     pub subject: Subject,
 }
 
@@ -234,7 +234,7 @@ impl Session {
     }
 }
 
-/// What `path` says in `file`, where that is a text.
+/// The text at `path` in `file`; `None` if it is none.
 pub(super) fn said(file: &File, path: &str) -> Option<String> {
     let text = file.strings(path).ok().flatten()?.pop()?;
     (!text.is_empty()).then_some(text)

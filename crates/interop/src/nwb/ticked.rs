@@ -142,12 +142,14 @@ pub(super) fn read(
         }
         if lost > 0 {
             report.notes.push(format!(
-                "{lost} spike times that are no finite numbers were left out"
+                "left out: {}, not finite",
+                betz_base::text::count(lost as u128, "spike time")
             ));
         }
         if unsorted > 0 {
             report.notes.push(format!(
-                "spike times of {unsorted} units were out of order and have been sorted"
+                "sorted: spike times of {}, which were out of order",
+                betz_base::text::count(unsorted as u128, "unit")
             ));
         }
         return Ok(TickedSpikes {

@@ -3,15 +3,23 @@
 use betz_base::error::Result;
 
 use super::hdf5::File;
+use super::intervals::{self, Interval, TRIALS};
 use super::series;
 use crate::Report;
 
-/// (start, stop) of each trial in seconds, ascending and apart; empty where the file says nothing of trials.
-pub(super) fn read(file: &File, report: &mut Report) -> Result<Vec<(f64, f64)>> {
-    let table = |column: &str| file.numbers(&format!("intervals/trials/{column}"));
-    if let (Some(starts), Some(stops)) = (table("start_time")?, table("stop_time")?) {
-        let both = starts.values.into_iter().zip(stops.values);
-        return Ok(apart(both.collect(), report));
+/// (start, stop) of each trial in seconds, ascending and apart, from the tables `wanted`, or from `intervals/trials`; empty
+/// where the file says nothing of trials.
+pub(super) fn read(file: &File, wanted: &[String], report: &mut Report) -> Result<Vec<Interval>> {
+    if !wanted.is_empty() {
+        let mut trials = Vec::new();
+        for name in wanted {
+            trials.extend(intervals::read(file, name)?);
+        }
+        return Ok(intervals::apart(trials, "trial", &mut report.notes));
+    }
+    if file.has(&format!("{TRIALS}/start_time")) {
+        let trials = intervals::read(file, TRIALS)?;
+        return Ok(intervals::apart(trials, "trial", &mut report.notes));
     }
     if file.has("acquisition/TrialNum/data") {
         let numbers = series::read(file, "acquisition/TrialNum", &mut Report::default())?;
@@ -21,34 +29,6 @@ pub(super) fn read(file: &File, report: &mut Report) -> Result<Vec<(f64, f64)>> 
         return Ok(runs(&numbers.values, &numbers.times));
     }
     Ok(Vec::new())
-}
-
-/// Trials that can be told apart; the others are counted.
-fn apart(mut trials: Vec<(f64, f64)>, report: &mut Report) -> Vec<(f64, f64)> {
-    let all = trials.len();
-    trials.retain(|(start, stop)| start.is_finite() && stop.is_finite() && start < stop);
-    if trials.len() < all {
-        let lost = all - trials.len();
-        report.notes.push(format!(
-            "{lost} trials without a finite start before their stop were left out"
-        ));
-    }
-    trials.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (before, mut last) = (trials.len(), f64::NEG_INFINITY);
-    trials.retain(|&(start, stop)| {
-        let free = start >= last;
-        if free {
-            last = stop;
-        }
-        free
-    });
-    if trials.len() < before {
-        let lost = before - trials.len();
-        report.notes.push(format!(
-            "{lost} trials that begin before the one before them ends were left out"
-        ));
-    }
-    trials
 }
 
 /// Runs of one number: each ends with its last sample's period.

@@ -106,7 +106,7 @@ impl Table {
         let mut buffer = Vec::new();
         let mut units = self.times.iter().enumerate().peekable();
         while let Some((unit, times)) = units.next() {
-            // What follows without a gap is read with it.
+            // Units that follow without a gap are read with it.
             let first = unit;
             let mut end = times.end;
             while let Some((_, next)) = units.next_if(|(_, next)| next.start == end) {

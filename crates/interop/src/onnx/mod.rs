@@ -42,7 +42,7 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
     let estimates = head(&mut graph, decoder, latents)?;
     let estimates = within_ranges(&mut graph, decoder, estimates);
     let estimates = graph.node_with("Cast", &[&estimates], &[("to", FLOAT)]);
-    graph.output(
+    graph.first_output(
         "estimates",
         &estimates,
         FLOAT,
@@ -298,5 +298,32 @@ impl OneLatent {
             row[column] = latent;
         }
         (matrix, row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use betz_runtime::model::DecoderParts;
+    use betz_runtime::psc::{Filter, FilterBank};
+
+    use super::*;
+
+    #[test]
+    fn outputs_have_the_documented_order() {
+        let filter = Filter {
+            tau_seconds: 0.1,
+            order: 0,
+        };
+        let bank = FilterBank::new(vec![filter]).unwrap();
+        let parts = DecoderParts::linear(0.01, bank, vec!["a".into()], vec!["x".into()]);
+        let bytes = to_bytes(&Decoder::new(parts).unwrap()).unwrap();
+        // Declarations come behind the nodes: a name's length, and the name.
+        let last = |name: &str| {
+            let mut declared = vec![name.len() as u8];
+            declared.extend(name.as_bytes());
+            let mut windows = bytes.windows(declared.len());
+            windows.rposition(|window| window == declared).unwrap()
+        };
+        assert!(last("estimates") < last("state_out"));
     }
 }

@@ -109,6 +109,12 @@ impl Graph {
         self.outputs.push(declared(name, kind, dims));
     }
 
+    /// Declares an output that comes before those declared so far.
+    pub(super) fn first_output(&mut self, name: &str, value: &str, kind: u64, dims: &[usize]) {
+        self.push("Identity", &[value], name, &[]);
+        self.outputs.insert(0, declared(name, kind, dims));
+    }
+
     /// Declares an input.
     pub(super) fn input(&mut self, name: &str, kind: u64, dims: &[usize]) {
         self.inputs.push(declared(name, kind, dims));

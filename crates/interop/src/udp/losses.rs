@@ -84,7 +84,7 @@ impl Losses {
             };
             return 0;
         }
-        // What a lost monitor told of is not known: the monitors themselves are a lower bound.
+        // The losses that a lost monitor told of are unknown: the monitors themselves are a lower bound.
         self.balance += i64::from(sent) + i64::from(missed) - received;
         self.owed.push(self.balance);
         if self.owed.len() > MONITORS {

@@ -1,6 +1,6 @@
 //! Datagrams: a plain one of our own, and Cerebus packets ([`cerebus`]).
 //!
-//! The plain datagram is little-endian, one a step:
+//! The plain datagram is little-endian, one per step:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -37,7 +37,7 @@ pub(crate) const LARGEST: usize = 65_507;
 pub(crate) struct Receiver {
     socket: UdpSocket,
     patience: Option<Duration>,
-    /// How long a wait is spent asking again and again before the thread sleeps.
+    /// Time that a wait asks again and again before the thread sleeps.
     spin: Duration,
     blocks: bool,
     pub(crate) buffer: Vec<u8>,
@@ -100,7 +100,7 @@ impl Receiver {
             Err(e) if matches!(e.kind(), Io::WouldBlock | Io::TimedOut | Io::Interrupted) => {
                 Ok(None)
             }
-            // What an earlier datagram of ours met.
+            // Answer to an earlier datagram of ours.
             Err(e) if matches!(e.kind(), Io::ConnectionRefused | Io::ConnectionReset) => Ok(None),
             Err(e) => Err(Error::new(
                 ErrorKind::Io,

@@ -37,7 +37,7 @@ pub struct EventSource {
 }
 
 impl EventSource {
-    /// The publisher at `place`, HOST:PORT, whose clock counts `rate` samples a second; steps of `step_seconds`.
+    /// The publisher at `place`, HOST:PORT, whose clock counts `rate` samples per second; steps of `step_seconds`.
     ///
     /// # Errors
     /// `InvalidArgument` for what is no address, and those of [`Bins::new`].

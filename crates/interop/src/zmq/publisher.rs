@@ -16,10 +16,10 @@ const ROOM: usize = 1 << 20;
 const LARGEST: usize = 1 << 12;
 /// Most subscriptions of a subscriber.
 const MOST_TOPICS: usize = 1 << 10;
-/// How long the last messages may take at the end.
+/// Time that the last messages may take at the end.
 const ENDS_IN: Duration = Duration::from_millis(500);
 
-/// How a message went out.
+/// Fate of a message.
 pub(super) struct Dispatch {
     /// Subscribers that it went to.
     pub(super) to: u64,
@@ -38,9 +38,9 @@ struct Peer {
     since: Instant,
     greeted: bool,
     ready: bool,
-    /// What came and is not yet whole.
+    /// Bytes of a message that is not yet whole.
     come: Vec<u8>,
-    /// What the system did not take yet.
+    /// Bytes that the system did not take yet.
     go: Vec<u8>,
     /// Beginnings of the topics that it subscribed to, once for each time.
     topics: Vec<Vec<u8>>,
@@ -102,7 +102,7 @@ impl Publisher {
 }
 
 impl Drop for Publisher {
-    /// What waits is sent, where it is taken soon.
+    /// Sends waiting messages, if they are taken soon.
     fn drop(&mut self) {
         for peer in &mut self.peers {
             let in_time = peer.stream.set_nonblocking(false).is_ok()
@@ -161,7 +161,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether it is still there, after what came was read and what waits was sent.
+    /// True if it is still there, after its messages were read and waiting ones sent.
     fn attend(&mut self) -> std::io::Result<bool> {
         let mut more = [0; LARGEST];
         loop {
@@ -203,7 +203,7 @@ impl Peer {
                 false => match part.split_first() {
                     Some((1, topic)) => self.subscribe(topic)?,
                     Some((0, topic)) => self.cancel(topic),
-                    // What a subscriber says beside is for nobody.
+                    // Other messages of a subscriber are for nobody.
                     _ => {}
                 },
             }
@@ -228,7 +228,7 @@ impl Peer {
             }
             b"SUBSCRIBE" => self.subscribe(rest)?,
             b"CANCEL" => self.cancel(rest),
-            // Whether we are still there: what stands behind two bytes of time comes back.
+            // A question if we are still there: the bytes behind two bytes of time come back.
             b"PING" => {
                 let mut pong = b"\x04PONG".to_vec();
                 pong.extend(rest.get(2..).unwrap_or_default());
@@ -289,7 +289,7 @@ mod tests {
             let parts = subscriber.receive(GREETS_IN).unwrap().unwrap();
             assert_eq!(parts, [b"betz".to_vec(), body.to_vec()]);
         }
-        // Who is not read from has room for a while, and then none.
+        // A subscriber that does not read has room for a while, and then none.
         let much = vec![0; ROOM / 3];
         let mut given = 0;
         loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Most bytes of a message.
 const LARGEST: usize = 1 << 26;
-/// How long a handshake may take.
+/// Time that a handshake may take.
 pub(super) const GREETS_IN: Duration = Duration::from_secs(2);
 pub(super) const GREETING: usize = 64;
 pub(super) const MORE: u8 = 1;
@@ -21,7 +21,7 @@ pub(super) fn wrong(what: &str) -> std::io::Error {
 /// A subscription to all that a publisher sends.
 pub(super) struct Subscriber {
     stream: TcpStream,
-    /// What came and is not yet a whole message.
+    /// Bytes that are not yet a whole message.
     buffer: Vec<u8>,
     patience: Option<Duration>,
 }
@@ -131,7 +131,7 @@ fn message(bytes: &[u8]) -> std::io::Result<Option<Message>> {
     Ok(None)
 }
 
-/// What each side says first: version 3.0, without security.
+/// Greeting of each side: version 3.0, without security.
 pub(super) fn greeting() -> [u8; GREETING] {
     let mut greeting = [0; GREETING];
     greeting[0] = 0xff;
@@ -140,7 +140,7 @@ pub(super) fn greeting() -> [u8; GREETING] {
     greeting
 }
 
-/// Whether a peer's greeting is one that we understand.
+/// True if a peer's greeting is understood.
 pub(super) fn greets(theirs: &[u8]) -> std::io::Result<()> {
     let sound = theirs.len() >= GREETING
         && theirs[0] == 0xff

@@ -172,7 +172,7 @@ fn what_is_no_nwb_file_is_refused_by_what_it_lacks() {
     );
 }
 
-/// As zlib has it.
+/// The checksum of zlib.
 fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
     let of = |crc: u32, byte: u8| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
@@ -211,7 +211,7 @@ fn voltage_is_what_pynwb_reads() {
                 }
                 samples.extend_from_slice(&block[..got * voltage.channels()]);
             }
-            // What is stored without a sign has its middle at 0.
+            // Samples stored without a sign have their middle at 0.
             let middle = if path.ends_with("uint16") {
                 i16::MIN
             } else {
@@ -334,14 +334,14 @@ fn voltage_that_cannot_be_sorted_is_refused_by_name() {
     );
     let none = ElectricalSeries::open(&file("m2"), None).err().unwrap();
     assert_eq!(none.kind(), InsufficientData);
-    // Who wants units of a file that has voltage alone is told.
+    // Units of a file that has voltage alone are refused in words.
     let error = read_recording(&file("voltage"), &ReadOptions::default()).unwrap_err();
     assert!(error.message().contains("betz sort makes one"), "{error}");
 }
 
 #[test]
 fn some_units_and_some_seconds_are_those_of_the_whole() {
-    // What is first left out of two: a gap between units that are read.
+    // Every second unit is left out: a gap between units that are read.
     for name in ["m2", "nlb", "perich", "h1"] {
         let (whole, _) = read_recording(&file(name), &ReadOptions::default()).unwrap();
         let options = ReadOptions {

@@ -109,7 +109,7 @@ fn outputs() -> impl Strategy<Value = Vec<OutputInfo>> {
     })
 }
 
-/// When samples are: one a tick, regular, anyhow, before 0 too.
+/// When samples are: one per tick, regular, anyhow, before 0 too.
 fn times(ticks: i64) -> impl Strategy<Value = Option<Vec<f64>>> {
     prop_oneof![
         Just(None),
@@ -126,7 +126,9 @@ fn times(ticks: i64) -> impl Strategy<Value = Option<Vec<f64>>> {
             Some(times)
         }),
     ]
-    .prop_filter("one a tick", move |times| times.is_some() || ticks < 1_000)
+    .prop_filter("one per tick", move |times| {
+        times.is_some() || ticks < 1_000
+    })
 }
 
 fn recording() -> impl Strategy<Value = Recording> {

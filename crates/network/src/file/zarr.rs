@@ -30,13 +30,26 @@ pub(super) fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
         .unwrap_or(path.as_os_str())
         .to_string_lossy();
     let part = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written = write_to(&part, arrays)
-        .and_then(|()| fs::rename(&part, path).map_err(|e| Error::io("write", path, &e)));
+    let written = write_to(&part, arrays).and_then(|()| move_to(&part, path));
     if written.is_err() {
         // An incomplete directory is of no use. The first error is the one to report.
         let _ = fs::remove_dir_all(&part);
     }
     written
+}
+
+/// Gives the directory `part` its name. Of several writers of one name, the first has it.
+fn move_to(part: &Path, path: &Path) -> Result<()> {
+    fs::rename(part, path).map_err(|e| match path.is_dir() {
+        true => Error::new(
+            ErrorKind::Io,
+            format!(
+                "{}: expected no such directory, another process has written it meanwhile; choose another name",
+                path.display()
+            ),
+        ),
+        false => Error::io("write", path, &e),
+    })
 }
 
 fn write_to(root: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {

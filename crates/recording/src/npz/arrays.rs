@@ -1,6 +1,5 @@
 //! Named arrays of any kind in `.npz` files, for NumPy to read and from NumPy.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -208,7 +207,7 @@ impl Arrays {
 /// As [`Arrays::open`] and [`Arrays::numbers`].
 pub fn read_npy(path: &Path) -> Result<Samples> {
     let io = |e: std::io::Error| Error::io("reading", path, &e);
-    let file = File::open(path).map_err(io)?;
+    let file = betz_base::file::open_file(path)?;
     let likely = file.metadata().map_err(io)?.len().min(1 << 40) as usize;
     let mut file = BufReader::with_capacity(1 << 18, file);
     Header::read(&mut file)

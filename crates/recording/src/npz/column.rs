@@ -35,7 +35,7 @@ impl Column {
     pub(super) fn open(path: &Path, array: &'static str, dims: usize) -> Result<Option<Self>> {
         let at = |e: Error| e.at(format_args!("array `{array}`"));
         let io = |e: io::Error| Error::io("reading", path, &e);
-        let file = File::open(path).map_err(io)?;
+        let file = betz_base::file::open_file(path)?;
         let source = BufReader::with_capacity(1 << 18, file.try_clone().map_err(io)?);
         let damaged = |e| Error::recording(format!("damaged archive: {e}"));
         let mut zip = ZipArchive::new(source).map_err(damaged)?;

@@ -49,9 +49,9 @@ pub enum FadeShape {
 pub struct Fade {
     /// In the first pass.
     pub first: f64,
-    /// In the last pass.
+    /// Value in the last pass.
     pub last: f64,
-    /// On the way.
+    /// Course from the first value to the last.
     pub shape: FadeShape,
 }
 
@@ -247,7 +247,7 @@ impl<'a> Online<'a> {
             let parity = row % 2;
             let (first, scales) = (reach.first[parity], &reach.scales[parity]);
             let from = column as isize + first;
-            // What lies in the row without going around, then what goes around.
+            // Nodes in the row without going around, then those that go around.
             for (begin, around) in [(from, 0), (from, columns), (from, -columns)] {
                 if around != 0 && !self.grid.is_torus() {
                     break;

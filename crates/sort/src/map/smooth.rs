@@ -74,14 +74,14 @@ impl Smoother {
 
 /// The Gaussians of a map, (target, source) each.
 pub(super) struct Kernels {
-    /// Between columns.
+    /// Weights between columns.
     pub(super) along: Vec<f32>,
-    /// Between columns, to a row of even number from one of odd number, whose nodes lie half a node further right;
+    /// Weights between columns, to a row of even number from one of odd number, whose nodes lie half a node further right;
     /// empty but for hexagons.
     pub(super) right: Vec<f32>,
     /// The other way.
     pub(super) left: Vec<f32>,
-    /// Between rows.
+    /// Weights between rows.
     pub(super) across: Vec<f32>,
 }
 

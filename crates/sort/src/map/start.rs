@@ -85,7 +85,7 @@ fn orthonormal(axes: &mut [Vec<f64>; 2]) {
     for (s, f) in second.iter_mut().zip(&*first) {
         *s -= along * f;
     }
-    // What is left of a second axis that lay along the first is rounding.
+    // The rest of a second axis that lay along the first is rounding.
     if second.iter().map(|s| s * s).sum::<f64>() < 1e-20 * before {
         second.fill(0.0);
     }

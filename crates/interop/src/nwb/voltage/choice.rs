@@ -4,7 +4,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 
 use super::super::hdf5::File;
 
-/// What voltage is, by `neurodata_type`.
+/// Types of series that are voltage, by `neurodata_type`.
 const TYPE: &str = "ElectricalSeries";
 
 /// Paths of the series of voltage: those in `acquisition` itself, and those in containers and in `processing` (`LFP`,

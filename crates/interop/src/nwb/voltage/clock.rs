@@ -16,7 +16,7 @@ const JITTER: f64 = 0.5;
 pub(super) struct Clock {
     pub(super) rate_hz: f64,
     pub(super) start_seconds: f64,
-    /// How far the timestamps are from it, where that is worth saying.
+    /// Distance of the timestamps from it, if that is worth saying.
     pub(super) note: Option<String>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn read(file: &File, series: &str, rows: u64) -> Result<Clock> {
     if let Some(stored) = file.stored(&times)? {
         if stored.shape != [rows as usize] {
             return Err(Error::recording(format!(
-                "{times}: expected {rows} times, one a sample, got a shape of {:?}",
+                "{times}: expected {rows} times, one per sample, got a shape of {:?}",
                 stored.shape
             )));
         }
@@ -102,7 +102,7 @@ fn regular(
         }
     }
     let rate = 1.0 / mean;
-    // What was 30,000 Hz before it was divided and multiplied is so again.
+    // A rate that was 30,000 Hz before it was divided and multiplied is so again.
     let whole = rate.round();
     let rate_hz = if (whole - rate).abs() <= 1e-8 * rate {
         whole

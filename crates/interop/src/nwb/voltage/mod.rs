@@ -1,4 +1,4 @@
-//! Voltage: an `ElectricalSeries` of 16 bits a sample, read a stretch at a time.
+//! Voltage: an `ElectricalSeries` of 16 bits per sample, read a stretch at a time.
 
 mod choice;
 mod clock;
@@ -43,9 +43,9 @@ pub struct ElectricalSeries {
     data: String,
     channels: usize,
     rows: u64,
-    /// Whether the data have no axis of channels.
+    /// True if the data have no axis of channels.
     flat: bool,
-    /// Whether the data are uint16, of which the middle becomes 0.
+    /// True if the data are uint16, of which the middle becomes 0.
     unsigned: bool,
     clock: clock::Clock,
     microvolts: Option<f64>,
@@ -131,7 +131,7 @@ impl ElectricalSeries {
         self.places.as_deref()
     }
 
-    /// What was chosen or made of what the file says, a sentence each.
+    /// Choices and changes that reading made, a sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -140,7 +140,7 @@ impl ElectricalSeries {
     fn load(&mut self, row: u64) -> Result<()> {
         let (from, until) = self.stretch.around(row, self.rows);
         let (n, first, rows) = (self.channels, from as usize, (until - from) as usize);
-        // What fails halfway is no window.
+        // A window that fails halfway is none.
         self.window.clear();
         self.window.resize(rows * n, 0);
         let read = |count: &[usize], channel: usize, into: &mut [i16]| {
@@ -235,7 +235,7 @@ fn shape(data: &str, stored: &DatasetLayout) -> Result<(usize, usize)> {
     Ok((rows, channels))
 }
 
-/// What is said of that which all samples have too much or too little, which is left as it is.
+/// Note about an offset of all samples, which is left as it is.
 fn constant(
     file: &File,
     data: &str,
@@ -272,7 +272,7 @@ fn microvolts(file: &File, series: &str, channels: usize) -> Result<Option<f64>>
         let factors = factors.values;
         if factors.len() != channels {
             return Err(Error::recording(format!(
-                "{own}: expected {channels} factors, one a channel, got {}",
+                "{own}: expected {channels} factors, one per channel, got {}",
                 factors.len()
             )));
         }
@@ -296,7 +296,7 @@ fn microvolts(file: &File, series: &str, channels: usize) -> Result<Option<f64>>
             MOST_MICROVOLTS * 1e-6
         )));
     }
-    // What was given in microvolts, and went through volts, is what it was.
+    // A gain that was given in microvolts, and went through volts, is restored.
     let decimal = (microvolts * 1e9).round() / 1e9;
     Ok(Some(
         if (decimal - microvolts).abs() <= 1e-12 * microvolts {

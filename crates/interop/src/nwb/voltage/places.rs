@@ -38,7 +38,7 @@ pub(super) fn read(
         }
         Some(stored) => {
             return Err(Error::recording(format!(
-                "{region}: expected {channels} rows of the table of electrodes, one a channel, got a shape of {:?}",
+                "{region}: expected {channels} rows of the table of electrodes, one per channel, got a shape of {:?}",
                 stored.shape
             )));
         }

@@ -1,4 +1,4 @@
-//! How much of a series is read at once.
+//! Size of the windows in which a series is read.
 
 use betz_base::error::{Error, Result};
 use betz_base::memory;
@@ -20,7 +20,7 @@ pub(super) const BUDGET: Budget = Budget {
     chunks: 128 << 20,
 };
 
-/// What is read at once: windows of so many rows, so many channels at a time, so that chunks are opened once each where
+/// The windows that are read: windows of so many rows, so many channels at a time, so that chunks are opened once each where
 /// they are small enough, and never more of them than there is room for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stretch {
@@ -108,7 +108,7 @@ mod tests {
         let plain = of(1 << 30, 384, None);
         assert_eq!((plain.height, plain.columns), (21_845, 384));
         assert!(plain.bytes(384) <= 16 << 20);
-        // What neuroconv makes by default.
+        // The default of neuroconv.
         let common = of(1 << 30, 384, Some(&[81_920, 64]));
         assert_eq!((common.height, common.columns), (81_920, 384));
         // A chunk a channel.

@@ -23,14 +23,14 @@ const VERSION: &str = "2.8.0";
 /// Memory that writing takes unless it is told otherwise.
 const MEMORY: u64 = 256 << 20;
 
-/// How a recording is written as NWB.
+/// Options for writing a recording as NWB.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteOptions {
     /// The session that the file tells of.
     pub session: Session,
     /// When the file is made. With the same moment, equal recordings give equal bytes.
     pub created: Moment,
-    /// What was decoded from the recording, to stand beside it.
+    /// Decoded movement, to stand beside the recording.
     pub decoded: Option<DecodedOutputs>,
     /// About how many bytes of memory are used beside the recording's own.
     pub memory: u64,
@@ -51,7 +51,7 @@ impl WriteOptions {
 /// Outputs of a decoder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodedOutputs {
-    /// What decoded them: the model's name, and what it is.
+    /// Name and description of the model that decoded them.
     pub by: String,
     /// One entry per output.
     pub outputs: Vec<OutputInfo>,
@@ -164,7 +164,7 @@ fn file(source: &mut dyn Source, path: &Path, options: &WriteOptions) -> Result<
     })
 }
 
-/// What every NWB file has.
+/// The parts of every NWB file.
 fn root(file: &NewFile, session: &Session, created: &Moment, hash: u64) -> Result<()> {
     file.mark("/", CORE, "NWBFile")?;
     file.said("/", "nwb_version", VERSION)?;
@@ -272,7 +272,7 @@ impl DecodedOutputs {
 /// A recording's clock in seconds.
 struct Clock {
     tick_seconds: f64,
-    /// Ticks a second, where they are a whole number: dividing by it gives times as they are written down.
+    /// Ticks per second, where they are a whole number: dividing by it gives times as they are written down.
     rate: Option<f64>,
 }
 

@@ -10,7 +10,7 @@ use super::source::{Regular, Source, Survey};
 use crate::nwb::hdf5_write::{CORE, GrowingDataset, NewDataset, NewFile, Value};
 use crate::nwb::own::OwnSeries;
 
-/// What stands for a unit that is not known: NWB wants one.
+/// Stands for an unknown unit: NWB wants one.
 const NO_UNIT: &str = "n.a.";
 
 /// Outputs beside each other that one series holds.

@@ -1,4 +1,4 @@
-//! What is written: a recording, whole or in stretches, gone through from its beginning as often as needed.
+//! Source of the data: a recording, whole or in stretches, gone through from its beginning as often as needed.
 
 use betz_base::error::{Error, Result};
 use betz_base::hash::Fnv1a;
@@ -83,7 +83,7 @@ impl Source for InStretches<'_> {
     }
 }
 
-/// What a first pass learns of a recording.
+/// Facts about a recording that a first pass finds.
 pub(super) struct Survey {
     /// Spikes of each unit.
     pub(super) spikes: Vec<u64>,
@@ -91,9 +91,9 @@ pub(super) struct Survey {
     pub(super) largest: f64,
     /// Samples of behaviour.
     pub(super) samples: u64,
-    /// How they follow each other, where that is all there is to say of their times.
+    /// Their regular order in time, if they have one.
     pub(super) regular: Option<Regular>,
-    /// Whether samples have times of their own; else there is one a tick.
+    /// True if samples have times of their own; else there is one per tick.
     pub(super) timed: bool,
     /// A hash of everything.
     pub(super) hash: u64,
@@ -106,7 +106,7 @@ pub(super) struct Regular {
     pub(super) rate: f64,
 }
 
-/// Whether times are regular, told as they come.
+/// Finds out if times are regular, while they come.
 struct Rhythm {
     first: Option<f64>,
     period: Option<f64>,
@@ -115,7 +115,7 @@ struct Rhythm {
     regular: bool,
 }
 
-/// What [`Survey`] says of `times`.
+/// The [`Survey`] of `times`.
 pub(super) fn regular(times: &[f64]) -> Result<Option<Regular>> {
     let mut rhythm = Rhythm::new();
     times.iter().try_for_each(|time| rhythm.take(*time))?;
@@ -155,7 +155,7 @@ impl Rhythm {
     fn end(&self) -> Option<Regular> {
         let (first, period) = (self.first?, self.period?);
         let rate = 1.0 / period;
-        // Who reads the file has the rate, not the period.
+        // A reader of the file has the rate, not the period.
         let comes_back = super::super::series::round_period(1.0 / rate) == period;
         (self.regular && period > 0.0 && comes_back).then_some(Regular { first, rate })
     }

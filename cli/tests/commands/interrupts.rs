@@ -1,0 +1,122 @@
+//! Ctrl-C: interrupted work exits with 130 and never replaces an earlier, complete result.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use betz::recording::Recording;
+use betz::recording::arrays::{Array, write};
+
+use crate::program::{done, interrupt, json, spawned};
+
+/// The moment of an interrupt.
+#[derive(PartialEq)]
+enum Moment {
+    /// As soon as the command listens.
+    Beginning,
+    /// Once it has said how far it is.
+    Work,
+}
+
+/// Runs `line`, which takes long, interrupts it, and checks that `out` has stayed what it is.
+fn interrupted(folder: &Path, line: &str, out: &str, when: Moment) {
+    let earlier = fs::read(folder.join(out)).unwrap();
+    let mut child = spawned(folder, line);
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while when == Moment::Work && !said.contains(" %, ") {
+        let read = errors.read_line(&mut said).unwrap();
+        assert!(read > 0, "{line} ended by itself: {said}");
+    }
+    interrupt(&mut child);
+    errors.read_to_string(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{line}: {said}");
+    assert!(said.contains("betz: interrupted: "), "{line}: {said}");
+    assert!(!said.contains("panicked"), "{line}: {said}");
+    assert!(fs::read(folder.join(out)).unwrap() == earlier, "{line}");
+    let left = fs::read_dir(folder).unwrap();
+    let temporary = left.filter(|f| {
+        let name = f.as_ref().unwrap().file_name();
+        name.to_string_lossy().ends_with(".tmp")
+    });
+    assert_eq!(temporary.count(), 0, "{line}: a temporary file is left");
+}
+
+#[test]
+fn a_spiking_network_leaves_a_partial_recording_beside_the_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let simulate = "simulate --ring 100 --compat galbraith --out r.npz --counts c.txt --seconds";
+    done(folder, &format!("{simulate} 0.1"));
+    let counts = fs::read(folder.join("c.txt")).unwrap();
+    interrupted(folder, &format!("{simulate} 1e7"), "r.npz", Moment::Work);
+    assert!(fs::read(folder.join("c.txt")).unwrap() == counts);
+    let partial = Recording::read_npz(&folder.join("r.npz.partial")).unwrap();
+    let meta = partial.meta.unwrap();
+    assert!(meta.contains("\"interrupted\": true"), "{meta}");
+}
+
+#[test]
+fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (samples, nodes) = (40_000_usize, 200_usize);
+    let mut state = 1_u32;
+    let values: Vec<f32> = (0..samples * nodes)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32
+        })
+        .collect();
+    write(
+        &folder.join("signal.npz"),
+        &[("signal", Array::F32(&[samples, nodes], &values))],
+    )
+    .unwrap();
+    let compute = "network compute signal.npz --out n.npz --threshold 0.99 --device cpu --window";
+    done(folder, &format!("{compute} 2000 --step 2000"));
+    interrupted(
+        folder,
+        &format!("{compute} 200 --step 1 --measure spearman"),
+        "n.npz",
+        Moment::Work,
+    );
+    let partial = json(folder, "info n.npz.partial");
+    assert_eq!(partial["complete"], false, "{partial}");
+}
+
+#[test]
+fn an_interrupted_map_or_sorter_leaves_the_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate --out a.npz --neurons 10 --seconds 20 --tick 0.001",
+    );
+    done(
+        folder,
+        "train a.npz --out m.betz --filter 0.02:1 --folds 0 --ridge 1",
+    );
+
+    let values: Vec<f32> = (0..3000).map(|i| (i * 7919 % 1000) as f32).collect();
+    let array = Array::F32(&[1000, 3], &values);
+    write(&folder.join("data.npz"), &[("data", array)]).unwrap();
+    let som = "som data.npz --map 20x20 --out map.npz --epochs";
+    done(folder, &format!("{som} 2"));
+    interrupted(
+        folder,
+        &format!("{som} 100000000"),
+        "map.npz",
+        Moment::Beginning,
+    );
+
+    crate::sorting::tetrode(folder, 3);
+    done(folder, crate::sorting::TRAIN);
+    interrupted(
+        folder,
+        &format!("{} --epochs 100000000", crate::sorting::TRAIN),
+        "s.betz",
+        Moment::Beginning,
+    );
+}
