@@ -12,6 +12,7 @@ mod kinds;
 mod long;
 mod look;
 mod mining;
+mod missing;
 mod monitor;
 mod network;
 mod outputs;
