@@ -146,7 +146,8 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         coordinate named "trial" of X, if X has one. (A recording has its own.)
 
         sample_weight : one weight per row, or None: weighted least squares, for kind="linear". Weight 0 leaves the
-        row's behaviour out, and keeps its spikes in the filters.
+        row's behaviour out, and keeps its spikes in the filters. Weights also count where cross-validation chooses bank
+        and ridge; the model has no cross-validated scores then.
 
         outputs, units : a name and a unit per column of y. None: the columns of a DataFrame, the coordinates of a
         DataArray.
