@@ -83,7 +83,7 @@ fn a_correlation_network_leaves_a_partial_one_beside_the_earlier_one() {
         Moment::Work,
     );
     let partial = json(folder, "info n.npz.partial");
-    assert_eq!(partial["complete"], false, "{partial}");
+    assert_eq!(partial["meta"]["complete"], false, "{partial}");
 }
 
 #[test]
