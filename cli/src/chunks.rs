@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use betz::recording::{AlignOptions, Stretches};
+use betz::recording::{AlignOptions, AlignReport, Stretches};
 use betz::train::long::File;
 use betz::{Error, Result};
 
@@ -31,15 +31,19 @@ pub(crate) fn refuse(options: &[(&str, bool)], why: &str) -> Result<()> {
     }
 }
 
-/// Opens the `part` of the recording at `path`. `view` selects channels or groups of it and returns the step in seconds.
+/// Opens the `part` of the recording at `path`, and reports on its behaviour. `view` selects channels or groups of it and returns the step in seconds.
 pub(crate) fn open(
     path: &Path,
     part: &Part,
     memory: u64,
     view: impl FnOnce(Stretches) -> Result<(Stretches, f64)>,
-) -> Result<File> {
+) -> Result<(File, AlignReport)> {
     expect_npz(path, "--memory")?;
     part.behavior.none_in_stretches()?;
+    refuse(
+        &[("--velocity", !part.velocity.is_empty())],
+        "with --memory, which trains and scores linear decoders: they have no use for it",
+    )?;
     let at = |e: Error| e.at(path.display());
     let mut stretches = Stretches::open(path)?;
     let whole = stretches.outline();
@@ -68,5 +72,8 @@ pub(crate) fn open(
         );
         stretches = stretches.between(&options, from, until).map_err(at)?;
     }
-    File::new(stretches, options, memory).map_err(at)
+    let mut file = File::new(stretches, options, memory).map_err(at)?;
+    let aligned = file.align_report()?;
+    data::tell_aligned(&aligned);
+    Ok((file, aligned))
 }

@@ -75,10 +75,14 @@ pub(crate) struct Part {
     /// End of the part to use, in seconds [default: the end]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until: Option<f64>,
-    /// Longest gap between two behaviour samples that is interpolated, in seconds; longer gaps are
-    /// left out [default: no limit]
+    /// Longest gap between two behaviour samples that is interpolated, in seconds; a longer one ends
+    /// its segment. inf: no limit [default: five sample intervals, at least 0.15]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) max_gap: Option<f64>,
+    /// Outputs that are velocities, by name, such as vx,vy [default: those in a unit per time, and of
+    /// outputs without a unit the derivatives of others]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) velocity: Vec<String>,
 }
 
 /// Parses a size such as `2GiB`, `1.5 GB`, `300M` (binary, as GiB) or `4096`.

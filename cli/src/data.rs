@@ -102,12 +102,21 @@ pub(crate) fn default_step(recording: &Recording) -> f64 {
 
 /// The chosen `part` of `recording` on a clock of `step` seconds. Omissions are reported on standard error.
 pub(crate) fn dataset(recording: Recording, step: f64, part: &Part) -> Result<Dataset> {
-    let (dataset, left_out) = aligned(recording, step, part)?;
-    say_left_out(&left_out);
-    Ok(dataset)
+    aligned_dataset(recording, step, part).map(|(dataset, _)| dataset)
 }
 
-/// [`dataset`], and the omissions of the alignment instead of notes.
+/// [`dataset`], and the report on its behaviour.
+pub(crate) fn aligned_dataset(
+    recording: Recording,
+    step: f64,
+    part: &Part,
+) -> Result<(Dataset, AlignReport)> {
+    let (dataset, report) = aligned(recording, step, part)?;
+    tell_aligned(&report);
+    Ok((dataset, report))
+}
+
+/// [`aligned_dataset`] without notes.
 pub(crate) fn aligned(
     mut recording: Recording,
     step: f64,
@@ -122,7 +131,7 @@ pub(crate) fn aligned(
         step_seconds: step,
         max_gap_seconds: part.max_gap,
     };
-    let (mut dataset, left_out) = recording.align_with(&options)?;
+    let (mut dataset, report) = recording.align_with(&options)?;
     drop(recording);
     if part.segments.is_some() {
         // Without the spikes of the segments that were not chosen.
@@ -136,7 +145,10 @@ pub(crate) fn aligned(
         );
         dataset = dataset.between(from, until)?;
     }
-    Ok((dataset, left_out))
+    let dataset = dataset
+        .with_velocities(&part.velocity)
+        .map_err(|e| e.at("--velocity"))?;
+    Ok((dataset, report))
 }
 
 /// Number of steps of `step` seconds that the whole of `recording` has.
@@ -147,38 +159,64 @@ pub(crate) fn steps_of(recording: &Recording, step: f64) -> usize {
 /// Refuses a longest gap that is none.
 pub(crate) fn check_gap(part: &Part) -> Result<()> {
     match part.max_gap {
-        Some(gap) if !(gap.is_finite() && gap > 0.0) => Err(Error::argument(format!(
-            "--max-gap: expected a finite number of seconds above 0, got {gap}"
+        Some(gap) if gap.is_nan() || gap <= 0.0 => Err(Error::argument(format!(
+            "--max-gap: expected a number of seconds above 0, or inf, got {gap}"
         ))),
         _ => Ok(()),
     }
 }
 
-fn say_left_out(left_out: &AlignReport) {
-    for (count, unit, place) in [
+/// Says on standard error what aligning left out and interpolated.
+pub(crate) fn tell_aligned(report: &AlignReport) {
+    let longest = report.max_gap_seconds.map_or(String::new(), |seconds| {
+        format!(
+            " longer than {} s, which end their segments (--max-gap)",
+            report::number(seconds)
+        )
+    });
+    for (said, count, unit, place) in [
         (
-            left_out.segments_dropped,
+            "left out",
+            report.segments_dropped,
             "segment",
-            "without a whole step or without behaviour",
+            "without a whole step or without behaviour".to_owned(),
         ),
         (
-            left_out.steps_without_behavior,
+            "left out",
+            report.steps_without_behavior,
             "step",
-            "before or after the behaviour",
+            "before or after the behaviour".to_owned(),
         ),
-        (left_out.steps_in_gaps, "step", "in gaps of the behaviour"),
+        (
+            "left out",
+            report.steps_in_gaps,
+            "step",
+            format!("in gaps of the behaviour{longest}"),
+        ),
+        (
+            "interpolated",
+            report.steps_interpolated,
+            "step",
+            "between samples of behaviour that are further apart than usual".to_owned(),
+        ),
     ] {
         if count > 0 {
-            let left_out = report::count(count as u128, unit);
-            eprintln!("left out: {left_out} {place}");
+            let steps = report::count(count as u128, unit);
+            report::note(&format!("{said}: {steps} {place}"));
         }
     }
 }
 
-/// The recording at `path` as `model` sees it: its channels by name, its step, the chosen part.
-pub(crate) fn dataset_for(model: &Decoder, path: &Path, chosen: &Part) -> Result<Dataset> {
+/// The recording at `path` as `model` sees it (its channels by name, its step, the chosen part), and the report on its
+/// behaviour.
+pub(crate) fn dataset_for(
+    model: &Decoder,
+    path: &Path,
+    chosen: &Part,
+) -> Result<(Dataset, AlignReport)> {
     let recording = recording_for(model, path, &chosen.behavior)?;
-    dataset(recording, model.step_seconds(), chosen).map_err(|e| e.at(path.display()))
+    let step = model.step_seconds();
+    aligned_dataset(recording, step, chosen).map_err(|e| e.at(path.display()))
 }
 
 /// The recording at `path` with `model`'s channels, by name.

@@ -15,6 +15,7 @@ mod kinds;
 mod long;
 mod look;
 mod mining;
+mod missing;
 mod monitor;
 mod network;
 #[cfg(target_os = "linux")]

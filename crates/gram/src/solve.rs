@@ -5,6 +5,9 @@
 //! Everything here is f64.
 
 pub mod cuda;
+mod spectrum;
+
+pub use spectrum::Spectrum;
 
 use betz_linear::{Cholesky, Mat, product};
 

@@ -1,6 +1,7 @@
 //! From a recording's own clock to a model's clock.
 
-use super::{Behavior, Dataset, Recording, Segment, SpikeForm, Spikes};
+use super::gaps::{Coverage, GapLimits, SampleClock, typical_interval};
+use super::{Dataset, Recording, Segment, SpikeForm, Spikes};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
 use betz_base::text::{count, number};
@@ -9,8 +10,9 @@ use std::ops::Range;
 /// Most behaviour values (steps × outputs) of a [`Dataset`]: 8 GiB.
 const MAX_VALUES: usize = 1 << 31;
 
-/// What [`Recording::align_with`] had to leave out. All zero when everything fitted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What [`Recording::align_with`] left out and interpolated.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AlignReport {
     /// Segments that hold no whole step, or no behaviour, and so are gone.
     pub segments_dropped: usize,
@@ -18,8 +20,13 @@ pub struct AlignReport {
     pub steps_without_behavior: usize,
     /// Steps inside segments that lie in a gap between behaviour samples longer than allowed.
     pub steps_in_gaps: usize,
+    /// Steps inside segments whose behaviour is interpolated across missing samples: between two samples that are
+    /// more than one and a half usual intervals apart, and no further than allowed.
+    pub steps_interpolated: usize,
     /// Spikes outside every remaining segment (or after the last whole step): they are ignored.
     pub spikes_outside: usize,
+    /// Longest gap that is interpolated, in seconds; `None`: no limit.
+    pub max_gap_seconds: Option<f64>,
 }
 
 /// How to align; see [`Recording::align_with`].
@@ -27,13 +34,13 @@ pub struct AlignReport {
 pub struct AlignOptions {
     /// Length of a step in seconds.
     pub step_seconds: f64,
-    /// Longest gap between two behaviour samples that is interpolated, in seconds; longer gaps
-    /// split their segment. `None`: every gap is interpolated.
+    /// Longest gap between two behaviour samples that is interpolated, in seconds; longer gaps split their segment.
+    /// Infinite: every gap is interpolated. `None`: five sample intervals (their median), at least 0.15 s.
     pub max_gap_seconds: Option<f64>,
 }
 
 impl Recording {
-    /// [`Recording::align_with`] with every gap interpolated, without the report.
+    /// [`Recording::align_with`] with the default limit of gaps, without the report.
     ///
     /// # Errors
     /// Those of [`Recording::align_with`].
@@ -80,13 +87,14 @@ impl Recording {
             steps: 0..steps as i64,
             first_sample: 0,
         };
-        let (dataset, mut report) = self.on_clock(&clock, options.max_gap_seconds, &part)?;
+        let limits = self.gap_limits(options.max_gap_seconds);
+        let (dataset, mut report) = self.on_clock(&clock, limits, &part)?;
         let segments = &dataset.segments;
         if segments.is_empty() {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "no segment holds a whole step of {} s with behaviour: {}, {} without behaviour, {} in gaps",
+                    "no segment holds a whole step of {} s with behaviour: {}, {} without behaviour, {} in gaps longer than allowed (max-gap)",
                     number(options.step_seconds),
                     count(self.segments.len() as u128, "segment"),
                     count(report.steps_without_behavior as u128, "step"),
@@ -94,18 +102,20 @@ impl Recording {
                 ),
             ));
         }
-        report.segments_dropped = self
-            .segments
-            .iter()
-            .filter(|s| {
-                let Segment { start, stop } = clock.whole_steps_of(s);
-                let next = segments.partition_point(|kept| kept.stop <= start);
-                segments.get(next).is_none_or(|kept| kept.start >= stop)
-            })
-            .count();
+        report.segments_dropped = clock.dropped(&self.segments, segments);
         let outside = self.spikes.total() - in_segments(&self.spikes, &clock, segments, steps);
         report.spikes_outside = outside.max(0.0).round() as usize;
         Ok((dataset, report))
+    }
+
+    /// Usual interval between samples of behaviour in seconds, their median; `None` without sample times.
+    pub fn behavior_interval(&self) -> Option<f64> {
+        typical_interval(self.behavior.as_ref()?.times.as_ref()?)
+    }
+
+    /// Limits of gaps between behaviour samples.
+    fn gap_limits(&self, max_gap_seconds: Option<f64>) -> GapLimits {
+        GapLimits::new(self.behavior_interval(), max_gap_seconds)
     }
 
     /// Bytes of `steps` steps of this recording's behaviour and of its spikes on a clock.
@@ -125,22 +135,21 @@ impl Recording {
     pub(crate) fn on_clock(
         &self,
         clock: &StepClock,
-        max_gap_seconds: Option<f64>,
+        limits: GapLimits,
         part: &Part,
     ) -> Result<(Dataset, AlignReport)> {
         let (first, stop) = (part.steps.start, part.steps.end);
-        let mut report = AlignReport::default();
-        let whole = (self.segments.iter()).map(|s| clock.whole_steps_of(s));
-        let here = whole.map(|s| Segment {
-            start: s.start.max(first) - first,
-            stop: s.stop.min(stop) - first,
-        });
-        let here = here.filter(|s| !s.is_empty());
+        let mut report = AlignReport {
+            max_gap_seconds: Some(limits.longest).filter(|seconds| seconds.is_finite()),
+            ..AlignReport::default()
+        };
+        let here = clock.segments_within(&self.segments, &part.steps);
         let (behavior, segments) = match &self.behavior {
             Some(b) => {
-                let sampled = sample(b, clock, part, max_gap_seconds);
-                let kept = here.flat_map(|s| clip(s, &sampled, &mut report)).collect();
-                (sampled.values, kept)
+                let times = SampleClock::new(b.times.as_deref(), b.samples(), part.first_sample);
+                let coverage = Coverage::new(&times, clock, &part.steps, limits);
+                let kept = here.flat_map(|s| coverage.clip(s, &mut report)).collect();
+                (times.interpolate(b, clock, &part.steps), kept)
             }
             None => (Vec::new(), here.collect()),
         };
@@ -239,8 +248,8 @@ fn join(spikes: &mut Spikes, channels: usize, scale: f64) -> Result<()> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StepClock {
     step_seconds: f64,
-    tick_seconds: f64,
-    /// Ticks a step, when that is a whole number: then everything is integer arithmetic.
+    pub(crate) tick_seconds: f64,
+    /// Ticks per step, when that is a whole number: then everything is integer arithmetic.
     pub(crate) whole: Option<i64>,
 }
 
@@ -336,6 +345,31 @@ impl StepClock {
         }
     }
 
+    /// The whole steps of `segments` inside `steps`, counted from the first of them.
+    pub(crate) fn segments_within(
+        &self,
+        segments: &[Segment],
+        steps: &Range<i64>,
+    ) -> impl Iterator<Item = Segment> {
+        let (first, stop) = (steps.start, steps.end);
+        let whole = segments.iter().map(|s| self.whole_steps_of(s));
+        let here = whole.map(move |s| Segment {
+            start: s.start.max(first) - first,
+            stop: s.stop.min(stop) - first,
+        });
+        here.filter(|s| !s.is_empty())
+    }
+
+    /// Number of `segments` (in ticks) none of whose steps is in `kept` (in steps).
+    pub(crate) fn dropped(&self, segments: &[Segment], kept: &[Segment]) -> usize {
+        let is_dropped = |segment: &&Segment| {
+            let Segment { start, stop } = self.whole_steps_of(segment);
+            let next = kept.partition_point(|kept| kept.stop <= start);
+            kept.get(next).is_none_or(|kept| kept.start >= stop)
+        };
+        segments.iter().filter(is_dropped).count()
+    }
+
     fn ratio(&self) -> f64 {
         self.step_seconds / self.tick_seconds
     }
@@ -365,114 +399,4 @@ impl StepClock {
     pub(crate) fn end_seconds(&self, step: i64) -> f64 {
         (step + 1) as f64 * self.step_seconds
     }
-}
-
-/// Behaviour at every step, and where it is trustworthy.
-struct Sampled {
-    values: Vec<f32>,
-    /// First step at or after the first sample, first step after the last sample.
-    covered: Segment,
-    /// Steps inside gaps too long to interpolate: ascending, disjoint.
-    gaps: Vec<Segment>,
-}
-
-fn sample(b: &Behavior, clock: &StepClock, part: &Part, max_gap: Option<f64>) -> Sampled {
-    let outputs = b.outputs.len();
-    let (begin, steps) = (part.steps.start, part.steps.end - part.steps.start);
-    let mut sampled = Sampled {
-        values: Vec::with_capacity(steps.max(0) as usize * outputs),
-        covered: Segment {
-            start: steps,
-            stop: 0,
-        },
-        gaps: Vec::new(),
-    };
-    let samples = b.samples();
-    let time_of = |i: usize| match &b.times {
-        Some(times) => times[i],
-        None => (part.first_sample + i + 1) as f64 * clock.tick_seconds,
-    };
-    let row = |i: usize| &b.values[i * outputs..(i + 1) * outputs];
-    // Index of the first sample after the step's end.
-    let mut after = 0;
-    for step in 0..steps {
-        if let (None, Some(n)) = (&b.times, clock.whole) {
-            // One sample per tick: the step's last tick has the step's end.
-            let i = ((begin + step + 1) * n) as usize - 1 - part.first_sample;
-            sampled.values.extend_from_slice(row(i));
-            sampled.covered = Segment {
-                start: 0,
-                stop: steps,
-            };
-            continue;
-        }
-        let t = clock.end_seconds(begin + step);
-        while after < samples && time_of(after) <= t {
-            after += 1;
-        }
-        let exact = after > 0 && time_of(after - 1) == t;
-        let inside = exact || (after > 0 && after < samples);
-        if inside {
-            sampled.covered.start = sampled.covered.start.min(step);
-            sampled.covered.stop = step + 1;
-        }
-        if exact || !inside {
-            sampled
-                .values
-                .extend_from_slice(row(after.saturating_sub(1)));
-            continue;
-        }
-        let (t0, t1) = (time_of(after - 1), time_of(after));
-        let weight = (t - t0) / (t1 - t0);
-        sampled.values.extend(
-            row(after - 1)
-                .iter()
-                .zip(row(after))
-                .map(|(&a, &b)| (f64::from(a) + weight * (f64::from(b) - f64::from(a))) as f32),
-        );
-        if max_gap.is_some_and(|gap| t1 - t0 > gap) {
-            let here = step;
-            match sampled.gaps.last_mut() {
-                Some(gap) if gap.stop == here => gap.stop += 1,
-                _ => sampled.gaps.push(Segment {
-                    start: here,
-                    stop: here + 1,
-                }),
-            }
-        }
-    }
-    sampled
-}
-
-/// The parts of `segment` that have behaviour; counts the rest in `report`.
-fn clip(segment: Segment, sampled: &Sampled, report: &mut AlignReport) -> Vec<Segment> {
-    let clipped = Segment {
-        start: segment.start.max(sampled.covered.start),
-        stop: segment.stop.min(sampled.covered.stop),
-    };
-    report.steps_without_behavior += segment.len() - clipped.len().min(segment.len());
-    let mut parts = Vec::new();
-    let mut start = clipped.start;
-    let first = sampled.gaps.partition_point(|g| g.stop <= clipped.start);
-    for gap in sampled.gaps[first..]
-        .iter()
-        .take_while(|g| g.start < clipped.stop)
-    {
-        let lost = Segment {
-            start: gap.start.max(clipped.start),
-            stop: gap.stop.min(clipped.stop),
-        };
-        report.steps_in_gaps += lost.len();
-        parts.push(Segment {
-            start,
-            stop: lost.start,
-        });
-        start = lost.stop;
-    }
-    parts.push(Segment {
-        start,
-        stop: clipped.stop,
-    });
-    parts.retain(|p| !p.is_empty());
-    parts
 }

@@ -161,7 +161,7 @@ impl Dataset {
             let named = self.outputs.iter().position(|o| o.name == output.name);
             let column = if by_position { Some(i) } else { named };
             if let Some(same) = column.map(|c| &self.outputs[c])
-                && !(same.unit == output.unit || same.unit.is_empty() || output.unit.is_empty())
+                && !(same.unit == output.unit || !same.has_known_unit() || !output.has_known_unit())
             {
                 return Err(Error::mismatch(format!(
                     "behaviour: expected `{}` in {}, got it in {}",
@@ -188,6 +188,32 @@ impl Dataset {
             for (output, wanted) in self.outputs.iter_mut().zip(wanted) {
                 output.name.clone_from(&wanted.name);
             }
+        }
+        for (output, wanted) in self.outputs.iter_mut().zip(wanted) {
+            // A model may know more of an output than the recording does: that it is a velocity.
+            if output.unit.is_empty() {
+                output.unit.clone_from(&wanted.unit);
+            }
+        }
+        Ok(self)
+    }
+
+    /// The dataset whose outputs `names` are velocities, whatever their units say
+    /// ([`OutputInfo::into_velocity`]).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) naming the first that is none of
+    /// the outputs.
+    pub fn with_velocities(mut self, names: &[String]) -> Result<Self> {
+        for name in names {
+            let Some(o) = self.outputs.iter().position(|o| o.name == *name) else {
+                let outputs: Vec<&str> = self.outputs.iter().map(|o| o.name.as_str()).collect();
+                return Err(Error::argument(format!(
+                    "velocities: expected names of outputs ({}), got `{name}`",
+                    outputs.join(", ")
+                )));
+            };
+            self.outputs[o] = self.outputs[o].clone().into_velocity();
         }
         Ok(self)
     }

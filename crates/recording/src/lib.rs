@@ -61,6 +61,7 @@ mod behavior;
 mod channels;
 pub(crate) mod check;
 mod dataset;
+mod gaps;
 pub mod multiunit;
 #[cfg(feature = "npz")]
 mod npz;

@@ -17,6 +17,15 @@ impl Segment {
         usize::try_from(self.stop - self.start).unwrap_or(0)
     }
 
+    /// The segment `ticks` later.
+    #[cfg(feature = "npz")]
+    pub(crate) fn later(self, ticks: i64) -> Self {
+        Self {
+            start: self.start + ticks,
+            stop: self.stop + ticks,
+        }
+    }
+
     /// True when no tick is inside.
     pub fn is_empty(&self) -> bool {
         self.stop <= self.start

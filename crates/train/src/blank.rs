@@ -9,9 +9,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::options::TrainOptions;
 use betz_base::error::Result;
 use betz_recording::{DatasetView, Segment, Spikes, check_segments};
-use betz_runtime::model::Blanking;
+use betz_runtime::model::{Blanking, Decoder};
 
 /// Steps or spikes that a thread goes through at a time.
 const AT_ONCE: usize = 1 << 14;
@@ -86,35 +87,89 @@ fn counts(data: &DatasetView<'_>, ticks: impl Fn(i64) -> bool + Sync) -> Vec<u64
         .fold(none(), together)
 }
 
+/// Steps that training takes for artefacts: their spikes are replaced by those of the nearest usual step, and the
+/// decoder takes such steps for mean counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Artefacts {
+    /// Steps inside segments with more spikes than `most`.
+    pub steps: u64,
+    /// Spikes in these steps.
+    pub spikes: u64,
+    /// Spikes in all steps inside segments.
+    pub all_spikes: u64,
+    /// Most spikes of a usual step over all channels; `None`: no step counts as an artefact, whatever it holds.
+    pub most: Option<u64>,
+}
+
+impl Artefacts {
+    /// Of steps whose numbers of spikes `histogram` counts.
+    fn new(histogram: &BTreeMap<u64, u64>) -> Self {
+        let most = limit_of(histogram);
+        let mut artefacts = Self {
+            most,
+            ..Self::default()
+        };
+        for (&of_a_step, &steps) in histogram {
+            let spikes = of_a_step.saturating_mul(steps);
+            artefacts.all_spikes = artefacts.all_spikes.saturating_add(spikes);
+            if most.is_some_and(|most| of_a_step > most) {
+                artefacts.steps += steps;
+                artefacts.spikes = artefacts.spikes.saturating_add(spikes);
+            }
+        }
+        artefacts
+    }
+}
+
 /// What training sees of a recording: the spikes of each artefact replaced by those of the nearest usual
 /// step of its segment, the earlier of two. A segment of artefacts alone keeps none.
 pub(crate) struct CleanData {
     /// `None`: there are no artefacts.
     spikes: Option<Spikes>,
-    /// Steps that are artefacts.
-    pub(crate) artefacts: usize,
+    /// The artefacts.
+    pub(crate) artefacts: Artefacts,
 }
 
 impl CleanData {
     /// # Errors
     /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for segments or spikes that
     /// do not fit the recording.
-    pub(crate) fn new(data: &DatasetView<'_>) -> Result<Self> {
+    pub(crate) fn new(data: &DatasetView<'_>, options: &TrainOptions) -> Result<Self> {
+        Self::unless(data, options.keep_artefacts)
+    }
+
+    /// The data that `decoder`, which was trained on it, was trained on.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn for_decoder(data: &DatasetView<'_>, decoder: &Decoder) -> Result<Self> {
+        Self::unless(data, decoder.limits().blanking.is_none())
+    }
+
+    fn unless(data: &DatasetView<'_>, keep_artefacts: bool) -> Result<Self> {
         check_segments(data.segments, data.steps as i64)?;
         check_spikes(data)?;
         if is_signal(data) {
             return Ok(Self::nothing());
         }
+        if keep_artefacts {
+            let mut kept = Self::nothing();
+            kept.artefacts.all_spikes = data.spikes_in_segments().round() as u64;
+            return Ok(kept);
+        }
         let histogram = histogram(data, &vec![true; data.channels()]);
         let most = limit_of(&histogram).filter(|&most| has_more(&histogram, most));
         let found = most.and_then(|most| without_artefacts(data, most, 0..data.steps as i64));
-        Ok(found.unwrap_or_else(Self::nothing))
+        let mut found = found.unwrap_or_else(Self::nothing);
+        found.artefacts = Artefacts::new(&histogram);
+        Ok(found)
     }
 
     /// Of data whose usual steps hold at most `most` spikes; artefacts are counted inside the steps `own`.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// As [`new`](Self::new).
     pub(crate) fn beyond(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Result<Self> {
         check_segments(data.segments, data.steps as i64)?;
         check_spikes(data)?;
@@ -124,7 +179,7 @@ impl CleanData {
     fn nothing() -> Self {
         Self {
             spikes: None,
-            artefacts: 0,
+            artefacts: Artefacts::default(),
         }
     }
 
@@ -200,7 +255,10 @@ fn without_artefacts(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Opti
     }
     Some(CleanData {
         spikes: Some(spikes),
-        artefacts,
+        artefacts: Artefacts {
+            steps: artefacts as u64,
+            ..Artefacts::default()
+        },
     })
 }
 
@@ -379,6 +437,14 @@ impl UsualCounts {
         limit_of(&self.histogram).filter(|_| !self.signal)
     }
 
+    /// The artefacts among these steps; none in a signal.
+    pub(crate) fn artefacts(&self) -> Artefacts {
+        match self.signal {
+            true => Artefacts::default(),
+            false => Artefacts::new(&self.histogram),
+        }
+    }
+
     /// Adds those of other recordings with as many channels.
     pub(crate) fn add(&mut self, other: &Self) {
         self.signal |= other.signal;
@@ -431,6 +497,13 @@ mod tests {
         betz_gram::cases::dataset(20, &[(0, 900), (1000, 2000)], spikes, 1)
     }
 
+    fn options(keep_artefacts: bool) -> TrainOptions {
+        TrainOptions {
+            keep_artefacts,
+            ..TrainOptions::new(betz_gram::cases::bank(&[(20.0, 1)]))
+        }
+    }
+
     #[test]
     fn artefacts_are_found_and_usual_steps_are_not() {
         let artefacts = [10, 11, 12, 500, 1999];
@@ -461,8 +534,17 @@ mod tests {
     #[test]
     fn training_sees_neighbours_in_place_of_artefacts() {
         let data = data(&[0, 10, 11, 12, 1999]);
-        let found = CleanData::new(&data.view()).unwrap();
-        assert_eq!(found.artefacts, 5);
+        let found = CleanData::new(&data.view(), &options(false)).unwrap();
+        let spikes = |s: i64| data.spikes.range(s, s + 1).len() as u64;
+        let expected = [0, 10, 11, 12, 1999].map(spikes).iter().sum::<u64>();
+        let artefacts = found.artefacts;
+        assert_eq!((artefacts.steps, artefacts.spikes), (5, expected));
+        assert_eq!(
+            artefacts.all_spikes,
+            data.view().spikes_in_segments() as u64
+        );
+        let kept = CleanData::new(&data.view(), &options(true)).unwrap();
+        assert!((kept.artefacts.steps, kept.artefacts.most) == (0, None) && kept.spikes.is_none());
         let cleaned = found.view(&data.view());
         let of = |data: &DatasetView<'_>, step| {
             data.spikes.channels[data.spikes.range(step, step + 1)].to_vec()
@@ -483,15 +565,16 @@ mod tests {
             .check(cleaned.steps as i64, cleaned.channels());
         checked.unwrap();
         let clean = self::data(&[]);
-        let same = CleanData::new(&clean.view()).unwrap();
-        assert!(same.artefacts == 0 && same.spikes.is_none());
+        let same = CleanData::new(&clean.view(), &options(false)).unwrap();
+        assert!(same.artefacts.steps == 0 && same.spikes.is_none());
     }
 
     #[test]
     fn what_is_frequent_is_no_artefact() {
         let often: Vec<i64> = (0..2000).filter(|s| s % 5 == 0).collect();
         let data = data(&often);
-        assert_eq!(CleanData::new(&data.view()).unwrap().artefacts, 0);
+        let found = CleanData::new(&data.view(), &options(false)).unwrap();
+        assert_eq!(found.artefacts.steps, 0);
         let few = betz_gram::cases::dataset(2, &[(0, 50)], vec![(3, 0)], 1);
         assert_eq!(blanking(&few.view(), &[true; 2]), None);
         let silent = betz_gram::cases::dataset(2, &[(0, 500)], vec![], 1);

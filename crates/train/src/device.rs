@@ -1,10 +1,10 @@
 //! Training on a device: where is decided when it begins, and carried along.
 
-use super::blank::CleanData;
+use super::blank::{Artefacts, CleanData};
 use super::choice::{Choice, Paths, choose};
 use super::fit;
 use super::limits::limits;
-use super::options::TrainOptions;
+use super::options::{RidgeChoice, TrainOptions};
 use super::retained::StoredStatistics;
 use betz_base::error::Result;
 use betz_base::progress::Progress;
@@ -27,6 +27,8 @@ pub struct Trained {
     /// the dense path ran on a device, and there was memory to measure it. Of cross-validation over all folds
     /// of the bank that was chosen, or of the training on the whole where that took sums of its own.
     pub gram_error: Option<SampledError>,
+    /// Steps that were taken for artefacts.
+    pub artefacts: Artefacts,
 }
 
 /// [`train`](super::train) on `device`: only spikes and behaviour go up, and weights come down.
@@ -43,12 +45,16 @@ pub fn train_on<'d>(
 ) -> Result<Trained> {
     let data = &data.into();
     fit::check(data, std::slice::from_ref(&options.bank))?;
-    let cleaned = CleanData::new(data)?;
+    let cleaned = CleanData::new(data, options)?;
     let data = &cleaned.view(data);
     let Choice {
         placement, paths, ..
     } = choose(device, data, options, None);
-    train_at(&placement, paths[0], data, options, progress)
+    let trained = train_at(&placement, paths[0], data, options, progress)?;
+    Ok(Trained {
+        artefacts: cleaned.artefacts,
+        ..trained
+    })
 }
 
 /// [`train_on`] where that was decided already; `data` is checked, and holds no artefacts.
@@ -59,8 +65,8 @@ pub(super) fn train_at(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Trained> {
-    if options.retain.is_some() {
-        // The sums stay, so they come down from wherever they are computed.
+    if options.retain.is_some() || options.ridge == RidgeChoice::Generalised {
+        // The sums stay, or the ridge follows from them, so they come down from wherever they are computed.
         let features = data.channels() * options.bank.len();
         StoredStatistics::check_size(features, data.outputs.len(), options.retain)?;
         let bank = &options.bank;
@@ -70,6 +76,7 @@ pub(super) fn train_at(
             decoder: decoder_from_sums(placement, data, options, sums, path, progress)?,
             ran: placement.ran(path.name()),
             gram_error: found.gram_error,
+            artefacts: Artefacts::default(),
         });
     }
     {
@@ -79,6 +86,7 @@ pub(super) fn train_at(
                 ran: placement.ran(trained.path.name()),
                 decoder: trained.decoder,
                 gram_error: trained.gram_error,
+                artefacts: Artefacts::default(),
             });
         }
     }
@@ -88,6 +96,7 @@ pub(super) fn train_at(
         decoder: fit::decoder_from_sums(data, options, &sums, path, progress)?,
         ran: placement.ran(path.name()),
         gram_error: None,
+        artefacts: Artefacts::default(),
     })
 }
 
@@ -144,7 +153,9 @@ pub(super) fn decoder_from_sums(
     path: GramPath,
     progress: &dyn Progress,
 ) -> Result<Decoder> {
-    if let [context, ..] = placement.contexts() {
+    if let [context, ..] = placement.contexts()
+        && options.ridge != RidgeChoice::Generalised
+    {
         let decoder = || {
             let (n, m) = (sums.features, sums.outputs);
             if !solve::cuda::fits(context, n, m, 8 * (n as u64).pow(2))? {
@@ -258,7 +269,7 @@ pub(super) mod cuda {
         // The host goes through spikes and labels while the device computes.
         let (solved, limits) = rayon::join(
             || solve::cuda::solve(context, sums, ridge, options.solver),
-            || limits(data, &vec![true; data.channels()]),
+            || limits(data, &vec![true; data.channels()], options.keep_artefacts),
         );
         let solution = match solved? {
             Some(found) => found.into_solution(bank.len()),

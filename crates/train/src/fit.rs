@@ -1,6 +1,7 @@
 //! From a dataset to a decoder.
 
 use super::blank::CleanData;
+use super::generalised;
 use super::limits::limits;
 use super::options::{RidgeChoice, TrainOptions};
 use super::retained::StoredStatistics;
@@ -35,7 +36,7 @@ pub fn train<'d>(
 ) -> Result<Decoder> {
     let data = &data.into();
     check(data, std::slice::from_ref(&options.bank))?;
-    let cleaned = CleanData::new(data)?;
+    let cleaned = CleanData::new(data, options)?;
     let data = &cleaned.view(data);
     let (sums, path) = normal_equations(
         data,
@@ -57,14 +58,21 @@ pub(super) fn decoder_from_sums(
     progress: &dyn Progress,
 ) -> Result<Decoder> {
     let bank = &options.bank;
-    let ridge = ridge(data, bank, options, sums.steps)?;
+    let given = match options.ridge {
+        RidgeChoice::Generalised => None,
+        _ => Some(ridge(data, bank, options, sums.steps)?),
+    };
     progress.update("solve", 0, 1);
     let names = FeatureNames {
         channels: data.channel_names,
         bank,
     };
-    let mut solution =
-        CentredEquations::new(sums)?.solve(ridge, options.solver, options.mask, names)?;
+    let centred = CentredEquations::new(sums)?;
+    let ridge = match given {
+        Some(ridge) => ridge,
+        None => generalised::ridge(sums, &centred, bank, data.step_seconds)?,
+    };
+    let mut solution = centred.solve(ridge, options.solver, options.mask, names)?;
     progress.update("solve", 1, 1);
     for (channel, taking_part) in solution.channel_mask.iter_mut().enumerate() {
         *taking_part &= !silent(sums, channel, bank.len());
@@ -105,22 +113,26 @@ pub(super) fn ridge_by(
     steps: u64,
     largest: impl FnOnce() -> f64,
 ) -> Result<f64> {
-    let (what, given) = match choice {
-        RidgeChoice::Fixed(ridge) => ("ridge", ridge),
-        RidgeChoice::Noise(sigma) => ("noise's standard deviation", sigma),
-        RidgeChoice::RelativeNoise(fraction) => ("noise over the largest response", fraction),
-    };
-    if !(given.is_finite() && given >= 0.0) {
-        return Err(Error::argument(format!(
-            "{what}: expected a finite number of at least 0, got {given}"
-        )));
-    }
     let of_noise = |sigma: f64| sigma * sigma * steps as f64;
-    Ok(match choice {
-        RidgeChoice::Fixed(ridge) => ridge,
-        RidgeChoice::Noise(sigma) => of_noise(sigma),
-        RidgeChoice::RelativeNoise(fraction) => of_noise(fraction * largest()),
-    })
+    let checked = |what: &str, given: f64| {
+        if given.is_finite() && given >= 0.0 {
+            return Ok(given);
+        }
+        Err(Error::argument(format!(
+            "{what}: expected a finite number of at least 0, got {given}"
+        )))
+    };
+    match choice {
+        RidgeChoice::Fixed(ridge) => checked("ridge", ridge),
+        RidgeChoice::Noise(sigma) => checked("noise's standard deviation", sigma).map(of_noise),
+        RidgeChoice::RelativeNoise(fraction) => {
+            let fraction = checked("noise over the largest response", fraction)?;
+            Ok(of_noise(fraction * largest()))
+        }
+        RidgeChoice::Generalised => Err(Error::argument(
+            "ridge: expected a ridge or noise with folds, got generalised cross-validation, which takes none",
+        )),
+    }
 }
 
 /// The decoder that a solution makes, with its record; a masked channel's weights are 0. It can be saved
@@ -152,7 +164,7 @@ pub(super) fn decoder(
     let all = parts.channel_mask.iter().all(|&takes_part| takes_part);
     parts.limits = all_limits
         .filter(|_| all)
-        .unwrap_or_else(|| limits(data, &parts.channel_mask));
+        .unwrap_or_else(|| limits(data, &parts.channel_mask, options.keep_artefacts));
     checked(parts)
 }
 

@@ -33,6 +33,7 @@ mod device;
 mod experts;
 mod fit;
 mod folds;
+mod generalised;
 mod held_out;
 mod kalman;
 mod kinds;
@@ -56,6 +57,7 @@ pub mod trials;
 mod validate;
 mod variance;
 
+pub use blank::Artefacts;
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use device::{Trained, train_on};

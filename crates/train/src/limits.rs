@@ -3,19 +3,34 @@
 use rayon::prelude::*;
 
 use super::blank::blanking;
+use betz_base::error::Result;
 use betz_recording::DatasetView;
-use betz_runtime::model::{Limits, OutputRange};
+use betz_runtime::model::{Decoder, Limits, OutputRange};
 
 /// Width of an output's range, relative to that of the labels.
 const WIDER: f64 = 1.2;
 
-/// The limits of a decoder of `data` and the channels for which `takes_part` is true.
-pub(crate) fn limits(data: &DatasetView<'_>, takes_part: &[bool]) -> Limits {
+/// The limits of a decoder of `data` and the channels for which `takes_part` is true, without blanking if it is to
+/// `keep_artefacts`.
+pub(crate) fn limits(data: &DatasetView<'_>, takes_part: &[bool], keep_artefacts: bool) -> Limits {
     Limits {
-        blanking: blanking(data, takes_part),
+        blanking: match keep_artefacts {
+            true => None,
+            false => blanking(data, takes_part),
+        },
         ranges: extremes(data).into_iter().map(range).collect(),
         ..Limits::default()
     }
+}
+
+/// `decoder` without blanking.
+///
+/// # Errors
+/// As [`Decoder::new`].
+pub(crate) fn without_blanking(decoder: Decoder) -> Result<Decoder> {
+    let mut parts = decoder.into_parts();
+    parts.limits.blanking = None;
+    Decoder::new(parts)
 }
 
 /// The least and the greatest label of an output; those of several recordings are the least and the greatest

@@ -16,6 +16,9 @@ pub enum RidgeChoice {
     /// The same with σ as this part of the largest response of the bank (before any low-pass),
     /// customarily a tenth: σ = 0.1·max a (Eliasmith & Anderson 2003).
     RelativeNoise(f64),
+    /// The ridge that generalised cross-validation expects to decode best (Golub, Heath & Wahba 1979): from the sums
+    /// alone, with nothing held out. Not together with folds.
+    Generalised,
 }
 
 /// All that decides how a decoder is trained.
@@ -40,6 +43,9 @@ pub struct TrainOptions {
     /// Keep the sums in the decoder, of at most so many bytes: what
     /// [`Remover`](super::retained::Remover) takes channels away by.
     pub retain: Option<usize>,
+    /// Train on steps with far more spikes than usual as they are, and decode them as they are. Otherwise they are
+    /// taken for artefacts ([`Artefacts`](super::Artefacts)).
+    pub keep_artefacts: bool,
 }
 
 impl TrainOptions {
@@ -58,6 +64,7 @@ impl TrainOptions {
             solver: Solver::Cholesky,
             mask: MaskPolicy::Refuse,
             retain: None,
+            keep_artefacts: false,
         }
     }
 }

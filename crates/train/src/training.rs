@@ -4,11 +4,13 @@
 mod chunks;
 
 use super::active::{active, spread};
+use super::blank::Artefacts;
 use super::device::{Trained, train_on};
 use super::kinds::{Comparison, Kind, KindOptions, train_kinds_on};
 use super::options::{RidgeChoice, TrainOptions, TrainingPlan};
 use super::presets::PRESETS;
 use super::search::Search;
+use super::trials::single_step_warning;
 use super::validate::train_validated_on;
 use super::variance::with_variance;
 use betz_base::error::{Error, Result};
@@ -56,7 +58,7 @@ pub struct Training {
     pub low_pass: Option<LowPass>,
     /// Delay of the estimates.
     pub delay: Delay,
-    /// Ridge; `None`: by cross-validation, or the customary noise without folds.
+    /// Ridge; `None`: by cross-validation, or without folds by [`RidgeChoice::Generalised`].
     pub ridge: Option<RidgeChoice>,
     /// Path to Γ.
     pub gram: GramPath,
@@ -74,6 +76,9 @@ pub struct Training {
     pub kinds: KindOptions,
     /// Train on the channels that fire, and mask the others; otherwise the solver meets silent channels.
     pub leave_out_silent: bool,
+    /// Train on steps with far more spikes than usual as they are, and decode them as they are. Otherwise they are
+    /// taken for artefacts ([`Artefacts`]).
+    pub keep_artefacts: bool,
     /// Also estimate the variance of every output, if the kind that is taken has one (lift and experts).
     pub variance: bool,
 }
@@ -94,6 +99,7 @@ impl Default for Training {
             folds: 5,
             kinds: KindOptions::linear(),
             leave_out_silent: true,
+            keep_artefacts: false,
             variance: false,
         }
     }
@@ -112,6 +118,10 @@ pub struct TrainingOutcome {
     pub comparison: Option<Comparison>,
     /// Channels that were left out because they are silent.
     pub silent_channels: usize,
+    /// Steps that were taken for artefacts.
+    pub artefacts: Artefacts,
+    /// Doubts about the data, a sentence each; empty when there are none.
+    pub warnings: Vec<String>,
 }
 
 impl Training {
@@ -187,6 +197,8 @@ impl Training {
             decoder,
             ran: trained.ran,
             gram_error: trained.gram_error,
+            artefacts: trained.artefacts,
+            warnings: single_step_warning(data).into_iter().collect(),
             comparison,
         })
     }
@@ -219,9 +231,13 @@ impl Training {
             solver: self.solver,
             mask: self.mask,
             retain: self.retain,
+            keep_artefacts: self.keep_artefacts,
             ..TrainOptions::new(bank)
         };
-        options.ridge = self.ridge.unwrap_or(options.ridge);
+        options.ridge = self.ridge.unwrap_or(match self.folds {
+            0 => RidgeChoice::Generalised,
+            _ => options.ridge,
+        });
         options.delay_steps = match self.delay {
             Delay::Steps(steps) => steps,
             Delay::Estimated { within_seconds } => delay(data, &options, within_seconds)?,
@@ -285,6 +301,76 @@ mod tests {
         let caps = &trained.decoder.limits().count_caps;
         let capped: Vec<bool> = caps.iter().map(|cap| cap.is_finite()).collect();
         assert_eq!(capped, [true, true, true, true, false, true]);
+    }
+
+    #[test]
+    fn without_folds_the_ridge_follows_from_the_sums_and_decodes_better_than_by_noise() {
+        let made = |seed| {
+            let config = betz_simulate::population::PopulationConfig {
+                train_seconds: 100.0,
+                test_seconds: 10.0,
+                ..betz_simulate::population::PopulationConfig::default()
+            };
+            betz_simulate::population::simulate(&config, seed).unwrap()
+        };
+        let made = made(1);
+        let [train, test] = [&made.train, &made.test].map(|r| r.align(0.01).unwrap());
+        let score = |ridge, folds| {
+            let training = Training {
+                bank: Some(cases::bank(&[(20.0, 1), (80.0, 1), (200.0, 1)])),
+                ridge,
+                folds,
+                ..Training::default()
+            };
+            let decoder = training.run(&train, &Device::cpu(), &()).unwrap().decoder;
+            let scores = betz_gram::evaluate(&decoder, &test).unwrap().outputs;
+            (betz_gram::score::mean_r2(&scores), decoder.training().ridge)
+        };
+        let (generalised, ridge) = score(None, 0);
+        let (by_noise, _) = score(Some(TrainOptions::CUSTOMARY_RIDGE), 0);
+        let (validated, _) = score(None, 5);
+        assert!(ridge > 0.0);
+        assert!(generalised > by_noise, "{generalised} and {by_noise}");
+        assert!(
+            generalised > validated - 0.02,
+            "{generalised} and {validated}"
+        );
+        let with_folds = Training {
+            ridge: Some(RidgeChoice::Generalised),
+            ..Training::default()
+        };
+        assert!(with_folds.run(&train, &Device::cpu(), &()).is_err());
+    }
+
+    #[test]
+    fn artefacts_are_told_and_can_be_kept() {
+        let mut data = data();
+        for tick in [300, 900] {
+            let at = data.spikes.ticks.partition_point(|&t| t < tick);
+            let many = std::iter::repeat_n(tick, 60);
+            data.spikes.ticks.splice(at..at, many);
+            data.spikes.channels.splice(at..at, [2; 60]);
+        }
+        data.check().unwrap();
+        let training = |keep_artefacts| Training {
+            bank: Some(cases::bank(&[(20.0, 1)])),
+            folds: 2,
+            keep_artefacts,
+            ..Training::default()
+        };
+        let run = |keep| training(keep).run(&data, &Device::cpu(), &()).unwrap();
+        let cleaned = run(false);
+        assert_eq!(cleaned.artefacts.steps, 2);
+        assert!(cleaned.artefacts.spikes >= 120, "{:?}", cleaned.artefacts);
+        assert!(cleaned.decoder.limits().blanking.is_some());
+        let kept = run(true);
+        assert_eq!((kept.artefacts.steps, kept.artefacts.most), (0, None));
+        assert_eq!(kept.decoder.limits().blanking, None);
+        let all = data.view().spikes_in_segments() as u64;
+        assert_eq!(kept.decoder.training().spikes, all);
+        for outcome in [cleaned, kept] {
+            assert_eq!(outcome.artefacts.all_spikes, all);
+        }
     }
 
     #[test]

@@ -21,9 +21,10 @@ use std::ops::Range;
 
 use betz_base::error::{Error, Result};
 use betz_base::progress::{self, Progress};
+use betz_base::text::count;
 use betz_device::Device;
 use betz_gram::decode::decode_on;
-use betz_recording::Dataset;
+use betz_recording::{Dataset, DatasetView};
 use betz_runtime::model::Decoder;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -332,10 +333,93 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
+/// Fewest segments that count as trials.
+const LEAST_TRIALS: u64 = 5;
+
+/// Segments so many times as long, or as short, are no trials of the same kind.
+const OTHER_LENGTH: f64 = 10.0;
+
+/// A warning for data whose segments are far longer or shorter than those that `decoder` was trained on: filters start
+/// from rest with each segment, so that estimates are off where trials are missing. `None` if they are alike.
+pub fn length_warning<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Option<String> {
+    let data = &data.into();
+    let trained = decoder.training();
+    if trained.segments.max(data.segments.len() as u64) < LEAST_TRIALS
+        || trained.segments == 0
+        || data.segments.is_empty()
+    {
+        return None;
+    }
+    let there = trained.steps as f64 / trained.segments as f64;
+    let here = data.steps_in_segments() as f64 / data.segments.len() as f64;
+    if here < OTHER_LENGTH * there && there < OTHER_LENGTH * here {
+        return None;
+    }
+    Some(format!(
+        "expected trials of about {there:.0} steps each, as the decoder was trained on ({}), got {} of {here:.0} steps: \
+         filters start from rest with each trial, so give the trials here, too, or train without them",
+        count(u128::from(trained.segments), "trial"),
+        count(data.segments.len() as u128, "segment"),
+    ))
+}
+
+/// A warning for trials most of which are a single step: labels that recur, or are no numbers, cut a recording so.
+/// `None` if trials are longer.
+pub fn single_step_warning<'d>(data: impl Into<DatasetView<'d>>) -> Option<String> {
+    let segments = data.into().segments;
+    let single = segments.iter().filter(|s| s.len() == 1).count();
+    (segments.len() as u64 >= LEAST_TRIALS && 2 * single > segments.len()).then(|| {
+        format!(
+            "expected trials of several steps, got {} of one step among {}: filters start from rest with each, so \
+             nothing is left of what they remember; sort steps by trial, and give each trial one label",
+            count(single as u128, "trial"),
+            segments.len()
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::train;
+    use crate::options::TrainOptions;
+    use betz_gram::cases;
     use betz_recording::{Segment, Spikes};
+
+    #[test]
+    fn segments_of_another_length_than_those_trained_on_are_warned_of() {
+        let spikes = cases::random_spikes(5, 4, 2000, 3000);
+        let data = |bounds: &[(i64, i64)]| cases::dataset(4, bounds, spikes.clone(), 1);
+        let every = |apart: i64, long: i64| -> Vec<(i64, i64)> {
+            (0..20).map(|i| (i * apart, i * apart + long)).collect()
+        };
+        let (trials, others, whole) = (
+            data(&every(100, 20)),
+            data(&every(100, 60)),
+            data(&[(0, 2000)]),
+        );
+        let options = TrainOptions::new(cases::bank(&[(20.0, 1)]));
+        let by_trials = train(&trials, &options, &()).unwrap();
+        assert_eq!(length_warning(&by_trials, &trials), None);
+        assert_eq!(length_warning(&by_trials, &others), None);
+        let warning = length_warning(&by_trials, &whole).unwrap();
+        for words in [
+            "trials of about 20 steps",
+            "(20 trials)",
+            "1 segment of 2000 steps",
+        ] {
+            assert!(warning.contains(words), "{warning}");
+        }
+        let by_all = train(&whole, &options, &()).unwrap();
+        assert_eq!(length_warning(&by_all, &whole), None);
+        assert!(length_warning(&by_all, &trials).is_some());
+        assert_eq!(single_step_warning(&trials), None);
+        let warning = single_step_warning(&data(&every(2, 1))).unwrap();
+        assert!(
+            warning.contains("20 trials of one step among 20"),
+            "{warning}"
+        );
+    }
 
     fn pairs(noise: f64) -> TrialPairs {
         let steps = 600;

@@ -5,7 +5,7 @@
 //! computed with the history before them, which is then taken away.) Ridges are compared from these sums alone; the
 //! scores that are reported come from decoding what was held out.
 
-use super::blank::CleanData;
+use super::blank::{Artefacts, CleanData};
 use super::choice::{Paths, choose};
 use super::device::{PathSums, Trained, decoder_from_sums, normal_equations, train_at};
 use super::fit::{check, linear, ridge};
@@ -81,10 +81,13 @@ pub fn train_validated_on<'d>(
     progress: &dyn Progress,
 ) -> Result<Trained> {
     let data = &data.into();
-    let cleaned = CleanData::new(data)?;
+    let cleaned = CleanData::new(data, options)?;
     let data = &cleaned.view(data);
     let found = cross_validate_banks(device, data, options, search, progress)?;
-    finish(data, options, found, progress)
+    Ok(Trained {
+        artefacts: cleaned.artefacts,
+        ..finish(data, options, found, progress)?
+    })
 }
 
 /// The linear decoder that cross-validation found, trained on the whole of `data`, which holds no
@@ -112,6 +115,7 @@ pub(super) fn finish(
             decoder: decoder_from_sums(&placement, data, &options, total, path, progress)?,
             ran: placement.ran(path.name()),
             gram_error: bank.gram_error,
+            artefacts: Artefacts::default(),
         }
     } else {
         let paths = bank.paths.taken(bank.path);
@@ -139,7 +143,7 @@ pub fn cross_validate<'d>(
     progress: &dyn Progress,
 ) -> Result<Validation> {
     let data = &data.into();
-    let cleaned = CleanData::new(data)?;
+    let cleaned = CleanData::new(data, options)?;
     let data = &cleaned.view(data);
     Ok(cross_validate_banks(&Device::cpu(), data, options, search, progress)?.validation)
 }
@@ -161,6 +165,7 @@ impl BankChoice {
             decoder,
             ran: self.placement.ran(self.bank.path.name()),
             gram_error: self.bank.gram_error,
+            artefacts: Artefacts::default(),
         }
     }
 }

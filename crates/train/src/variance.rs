@@ -41,7 +41,7 @@ pub(crate) fn with_variance<'d>(
     progress: &dyn Progress,
 ) -> Result<Decoder> {
     let data = &data.into();
-    let cleaned = CleanData::new(data)?;
+    let cleaned = CleanData::for_decoder(data, decoder)?;
     let data = &cleaned.view(data);
     let latents = decoder.latents();
     let (radius, own, basis): (f64, &FilteredReadout, Box<dyn Basis>) = match decoder.head() {

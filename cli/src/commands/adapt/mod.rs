@@ -4,6 +4,7 @@
 pub(crate) mod args;
 
 use betz::model::Decoder;
+use betz::recording::AlignReport;
 use betz::train::online::{
     Replay, ReplayEvent, ReplayWindow, TrainerConfig, Worker, replay_windows,
 };
@@ -35,6 +36,8 @@ struct AdaptationReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     device: String,
+    /// Report on the behaviour that was left out or interpolated.
+    aligned: AlignReport,
     /// All of the command's time.
     total_seconds: f64,
     #[serde(skip)]
@@ -66,7 +69,7 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
     // Refused before the recording is read.
     let at = |e: Error| e.at(args.model.display());
     drop(Worker::open(&model, config.clone()).map_err(at)?);
-    let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
+    let (dataset, aligned) = data::dataset_for(&model, &args.recording, &args.part)?;
     let dataset = dataset.with_outputs(model.outputs())?;
     let label_of = shuffled(args, dataset.segments.len())?;
     // Channels are watched only if the model stores how many spikes are usual.
@@ -98,6 +101,7 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
         effective_steps: state.effective_steps,
         model: args.out.as_ref().map(|path| path.display().to_string()),
         device,
+        aligned,
         total_seconds: report::total_seconds(),
         outputs: model.outputs().iter().map(|o| o.name.clone()).collect(),
         failure: state.failure.as_ref().map(ToString::to_string),

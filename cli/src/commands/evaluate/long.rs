@@ -3,14 +3,16 @@
 use std::io::{BufWriter, Write};
 
 use betz::model::Decoder;
+use betz::recording::AlignReport;
 use betz::train::long::{self, Decoded, Read};
 use betz::{Error, Result, input_form};
+use serde::Serialize;
 
 use super::args::Evaluate;
 use crate::chunks;
 use crate::data;
 use crate::device;
-use crate::report::{self, Bar, Scores};
+use crate::report::{self, Bar, Outcome, Scores};
 
 /// `betz evaluate --memory`.
 pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
@@ -25,7 +27,7 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
         "with --memory: it needs all decoded outputs at once",
     )?;
     let device = device::cpu_for("evaluating in chunks", &args.common.device)?;
-    let mut file = chunks::open(&args.recording, &args.part, memory, |stretches| {
+    let (mut file, aligned) = chunks::open(&args.recording, &args.part, memory, |stretches| {
         input_form::check(model, stretches.outline().form)?;
         let stretches = stretches.with_channels(model.channel_names())?;
         Ok((stretches, model.step_seconds()))
@@ -86,5 +88,19 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
         device,
         total_seconds: report::total_seconds(),
     };
-    report::tell(&scores, args.common.json)
+    report::tell(&ChunkScores { scores, aligned }, args.common.json)
+}
+
+/// Scores, and the report on the behaviour.
+#[derive(Serialize)]
+struct ChunkScores {
+    #[serde(flatten)]
+    scores: Scores,
+    aligned: AlignReport,
+}
+
+impl Outcome for ChunkScores {
+    fn print(&self) -> Result<()> {
+        self.scores.print()
+    }
 }

@@ -7,9 +7,11 @@ mod posterior;
 
 use betz::device::Device;
 use betz::model::{self, Decoder};
-use betz::recording::Dataset;
+use betz::recording::{AlignReport, Dataset};
 use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
-use betz::train::trials::{ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance};
+use betz::train::trials::{
+    ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance, length_warning,
+};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -42,6 +44,11 @@ struct EvaluationReport {
     /// Rates of channels here and where the model was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     rates_hz: Option<Rates>,
+    /// Report on the behaviour that was left out or interpolated.
+    aligned: AlignReport,
+    /// Doubts about the scores, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(skip)]
     place: Option<PlaceError>,
 }
@@ -111,7 +118,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         }
         return long::run(args, &model, memory);
     }
-    let dataset = data::dataset_for(&model, &args.recording, &args.part)?;
+    let (dataset, aligned) = data::dataset_for(&model, &args.recording, &args.part)?;
     if dataset.outputs.is_empty() {
         return Err(Error::recording(format!(
             "{}: expected behaviour to score against, got none",
@@ -169,8 +176,13 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         posterior,
         variances: variances(&model, &dataset)?,
         rates_hz: rates,
+        aligned,
+        warnings: length_warning(&model, &dataset).into_iter().collect(),
         place,
     };
+    for warning in &evaluated.warnings {
+        eprintln!("warning: {warning}");
+    }
     if let Some(rates) = &evaluated.rates_hz {
         rates.warn();
     }

@@ -22,7 +22,7 @@ pub(crate) struct Solve {
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
     /// Ridge added to the diagonal of the centred Γ (a sum over steps, not a mean) [default:
-    /// cross-validated over the files; of a single file: as --noise 0.1]
+    /// cross-validated over the files; of a single file: by generalised cross-validation]
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
     pub(crate) ridge: Option<f64>,
     /// Neural noise: standard deviation on each feature, as a fraction of the largest response

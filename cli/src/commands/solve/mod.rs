@@ -17,9 +17,6 @@ use crate::files::{Files, Kind, first_bytes};
 use crate::report::{self, Outcome, Table, count};
 use args::Solve;
 
-/// Default neural noise for a single file of sums, as of `betz train --folds 0`.
-const NOISE: f64 = 0.1;
-
 #[derive(Serialize)]
 struct SolveReport {
     model: String,
@@ -164,9 +161,10 @@ fn validates(args: &Solve) -> bool {
 
 /// The model, how many recordings it is of, what it scores elsewhere, and seconds to solve.
 fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
-    let mut options = SolveOptions::with(match args.ridge {
-        Some(ridge) => RidgeChoice::Fixed(ridge),
-        None => RidgeChoice::RelativeNoise(args.noise.unwrap_or(NOISE)),
+    let mut options = SolveOptions::with(match (args.ridge, args.noise) {
+        (Some(ridge), _) => RidgeChoice::Fixed(ridge),
+        (None, Some(noise)) => RidgeChoice::RelativeNoise(noise),
+        (None, None) => RidgeChoice::Generalised,
     });
     if args.refuse_dead {
         options.mask = MaskPolicy::Refuse;
@@ -185,9 +183,9 @@ fn of_sums(args: &Solve) -> Result<(Decoder, usize, Vec<OutputScore>, f64)> {
         ));
     }
     if args.ridge.is_none() && args.noise.is_none() && args.hold_back.is_empty() {
-        report::note(&format!(
-            "ridge by --noise {NOISE}: a single file of sums leaves nothing to validate on; give the recordings' files apart, or --hold-back or --ridge"
-        ));
+        report::note(
+            "ridge by generalised cross-validation: a single file of sums leaves nothing to hold out, so there are no scores; give the recordings' files apart, or --hold-back",
+        );
     }
     let sums = merged(&args.inputs)?;
     let held_back = match args.hold_back[..] {

@@ -55,7 +55,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
-    let mut dataset = data::dataset_for(&model, recording, &args.part)?;
+    let (mut dataset, _) = data::dataset_for(&model, recording, &args.part)?;
     if !dataset.outputs.is_empty() {
         dataset = dataset.with_outputs(model.outputs())?;
     }

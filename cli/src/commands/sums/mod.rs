@@ -6,7 +6,7 @@ use std::path::Path;
 
 use betz::device::Device;
 use betz::psc::FilterBank;
-use betz::recording::OutputInfo;
+use betz::recording::{AlignReport, OutputInfo};
 use betz::team::Alone;
 use betz::train::TrainOptions;
 use betz::train::long::Work;
@@ -41,6 +41,9 @@ struct Facts {
     segments: u64,
     spikes: u64,
     artefacts: u64,
+    /// Report on each recording's behaviour that was left out or interpolated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    aligned: Vec<AlignReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
     /// All of the command's time.
@@ -67,6 +70,7 @@ impl Facts {
             segments: sums.segments(),
             spikes: sums.spikes(),
             artefacts: sums.artefacts(),
+            aligned: Vec::new(),
             device: None,
             total_seconds: report::total_seconds(),
         }
@@ -117,11 +121,14 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     check(args, &are_sums)?;
     let mut all: Option<Sums> = None;
     let mut ran_on = None;
+    let mut aligned = Vec::new();
     for (path, is_sums) in args.inputs.iter().zip(are_sums) {
         let sums = if is_sums {
             Sums::load(path)?
         } else {
-            of_recording(args, &device, path)?
+            let (sums, report) = of_recording(args, &device, path)?;
+            aligned.push(report);
+            sums
         };
         if let Some(ran) = sums.ran() {
             device::note_fallback(ran, "summing");
@@ -139,6 +146,7 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     let bytes = args.out.metadata().map_or(0, |m| m.len());
     let mut facts = Facts::of(&sums, &args.out, bytes);
     facts.device = ran_on;
+    facts.aligned = aligned;
     report::tell(&facts, args.common.json)
 }
 
@@ -163,7 +171,8 @@ fn check(args: &Arguments, are_sums: &[bool]) -> Result<()> {
     }))
 }
 
-fn of_recording(args: &Arguments, device: &Device, path: &Path) -> Result<Sums> {
+/// The sums over the recording at `path`, and the report on its behaviour.
+fn of_recording(args: &Arguments, device: &Device, path: &Path) -> Result<(Sums, AlignReport)> {
     let bank = bank::named(args.bank.as_deref().unwrap_or(""), &args.filters, "")?;
     if let Some(memory) = args.memory {
         return in_chunks(args, device, path, bank, memory);
@@ -171,9 +180,10 @@ fn of_recording(args: &Arguments, device: &Device, path: &Path) -> Result<Sums> 
     let recording = data::read_recording(path, &args.part.behavior)?;
     let step = args.step.unwrap_or_else(|| data::default_step(&recording));
     let at = |e: Error| e.at(path.display());
-    let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
     let options = options(args, bank, dataset.step_seconds)?;
-    Sums::over(device, &dataset, &options, &Bar::new()).map_err(at)
+    let sums = Sums::over(device, &dataset, &options, &Bar::new()).map_err(at)?;
+    Ok((sums, aligned))
 }
 
 /// The sums over the recording at `path`, read in chunks.
@@ -183,8 +193,8 @@ fn in_chunks(
     path: &Path,
     bank: FilterBank,
     memory: u64,
-) -> Result<Sums> {
-    let mut file = chunks::open(path, &args.part, memory, |stretches| {
+) -> Result<(Sums, AlignReport)> {
+    let (mut file, aligned) = chunks::open(path, &args.part, memory, |stretches| {
         let step = args
             .step
             .unwrap_or_else(|| data::default_step(stretches.outline()));
@@ -202,12 +212,13 @@ fn in_chunks(
         progress: &Bar::new(),
     };
     let sums = (work.sums(&mut file, &options)).map_err(|e| e.at(path.display()))?;
-    sums.ok_or_else(|| {
+    let sums = sums.ok_or_else(|| {
         Error::new(
             ErrorKind::Internal,
             "sums: expected those of one process, got none",
         )
-    })
+    })?;
+    Ok((sums, aligned))
 }
 
 /// Training options of the sums, on a clock of `step_seconds`.

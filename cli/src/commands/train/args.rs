@@ -35,7 +35,8 @@ pub struct Train {
     /// Model file to write
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
-    /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
+    /// Length of one step in seconds [default: the bin of a binned recording, else 0.005; with
+    /// --decoder place: 0.1, or the interval between samples of behaviour if that is longer]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) step: Option<f64>,
     /// Filter bank: auto (chosen by cross-validation), single (10 ms), slow (0.1 to 10 s), reach
@@ -51,7 +52,7 @@ pub struct Train {
     #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
     /// Ridge added to the diagonal of the centred Γ (a sum over steps, not a mean) [default: chosen
-    /// by cross-validation; with --folds 0: as --noise 0.1]
+    /// by cross-validation; with --folds 0: by generalised cross-validation]
     #[arg(long, value_name = "LAMBDA", conflicts_with = "noise")]
     pub(crate) ridge: Option<f64>,
     /// Neural noise: standard deviation on each feature, as a fraction of the largest response
@@ -117,6 +118,10 @@ pub struct Train {
     /// Refuse channels that make Γ singular (silent channels, or copies) instead of masking them
     #[arg(long)]
     pub(crate) refuse_dead: bool,
+    /// Train on steps with far more spikes than usual as they are, and decode them as they are
+    /// [default: they are artefacts, trained on and decoded as if they were usual]
+    #[arg(long)]
+    pub(crate) keep_artefacts: bool,
     /// Store the sufficient statistics in the model file, in at most SIZE such as 64MiB, for `betz
     /// drop`, `betz adapt` and `betz solve` [without SIZE: 256MiB]
     #[arg(

@@ -1,6 +1,7 @@
 //! `betz train --memory`: training on a recording that is read in chunks.
 
 use betz::device::Device;
+use betz::recording::AlignReport;
 use betz::team::Team;
 use betz::train::Training;
 use betz::train::long::File;
@@ -15,7 +16,7 @@ use crate::report::Bar;
 
 /// Trains by a team; its first process writes the model.
 pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -> Result<()> {
-    let (mut file, training) = prepare(args, memory)?;
+    let (mut file, aligned, training) = prepare(args, memory)?;
     let form = file.form();
     let bar = Bar::new();
     let trained = training
@@ -29,11 +30,20 @@ pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -
     model.save(&args.out)?;
     let seconds = bar.seconds();
     drop(bar);
-    print::print(args, &model, None, trained.ran.device, seconds, None)
+    let facts = print::Facts {
+        aligned,
+        artefacts: trained.artefacts,
+        warnings: Vec::new(),
+        comparison: None,
+        device: trained.ran.device,
+        seconds,
+        gram_error: None,
+    };
+    print::print(args, &model, facts)
 }
 
 /// The recording and the training of `betz train --memory`.
-fn prepare(args: &Train, memory: u64) -> Result<(File, Training)> {
+fn prepare(args: &Train, memory: u64) -> Result<(File, AlignReport, Training)> {
     chunks::refuse(
         &[
             ("--decoder", args.decoder != DecoderKind::Linear),
@@ -42,7 +52,7 @@ fn prepare(args: &Train, memory: u64) -> Result<(File, Training)> {
         ],
         "with --memory, which trains only linear decoders, at a given delay",
     )?;
-    let file = chunks::open(&args.recording, &args.part, memory, |stretches| {
+    let (file, aligned) = chunks::open(&args.recording, &args.part, memory, |stretches| {
         let step = args
             .step
             .unwrap_or_else(|| data::default_step(stretches.outline()));
@@ -53,5 +63,5 @@ fn prepare(args: &Train, memory: u64) -> Result<(File, Training)> {
         Ok((stretches, step))
     })?;
     let training = options::training(args, file.outline().step_seconds)?;
-    Ok((file, training))
+    Ok((file, aligned, training))
 }

@@ -6,13 +6,14 @@ mod options;
 mod print;
 
 use betz::team::Alone;
+use betz::train::place::default_step;
 use betz::{Error, Result, input_form};
 
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar};
-use args::Train;
+use args::{DecoderKind, Train};
 use options::{multi_unit, training};
 use print::GramError;
 
@@ -30,10 +31,13 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         args,
     )
     .map_err(|e| e.at(args.recording.display()))?;
-    let step = args.step.unwrap_or_else(|| data::default_step(&recording));
+    let step = args.step.unwrap_or_else(|| match args.decoder {
+        DecoderKind::Place => default_step(&recording),
+        _ => data::default_step(&recording),
+    });
     let form = recording.form;
     let at = |e: Error| e.at(args.recording.display());
-    let dataset = data::dataset(recording, step, &args.part).map_err(at)?;
+    let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
     let training = training(args, dataset.step_seconds)?;
     let bar = Bar::new();
     let trained = training.run(&dataset, &device, &bar).map_err(at)?;
@@ -65,13 +69,17 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         eprintln!("--tf32 has no effect: Γ was not computed by the dense path on a GPU");
     }
     drop(bar);
-    let device = ran.device.clone();
-    print::print(
-        args,
-        &model,
-        trained.comparison,
-        device,
+    for warning in &trained.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let facts = print::Facts {
+        aligned,
+        artefacts: trained.artefacts,
+        warnings: trained.warnings,
+        comparison: trained.comparison,
+        device: trained.ran.device,
         seconds,
         gram_error,
-    )
+    };
+    print::print(args, &model, facts)
 }

@@ -160,6 +160,7 @@ pub(super) fn training(args: &Train, step_seconds: f64) -> Result<Training> {
         kinds: kinds(args)?,
         // Silent channels cost nothing; who wants them refused has them named by the solver.
         leave_out_silent: !args.refuse_dead,
+        keep_artefacts: args.keep_artefacts,
         variance: args.variance,
     })
 }

@@ -1,7 +1,8 @@
 //! The report of `betz train`.
 
 use betz::model::{Decoder, OutputScore};
-use betz::train::{self, Comparison};
+use betz::recording::AlignReport;
+use betz::train::{self, Artefacts, Comparison};
 use betz::{Result, input_form};
 use serde::Serialize;
 
@@ -16,9 +17,16 @@ struct TrainingReport {
     /// Comparison of the kinds; empty if only the linear one was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kinds: Vec<KindRow>,
-    /// Steps whose spikes were taken for artefacts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    artefacts: Option<usize>,
+    /// Number of steps whose spikes were taken for artefacts.
+    artefacts: u64,
+    /// Spikes in these steps, and in all.
+    artefact_spikes: u64,
+    all_spikes: u64,
+    /// Report on the behaviour that was left out or interpolated.
+    aligned: AlignReport,
+    /// Doubts about the data, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     channels: usize,
     masked_channels: usize,
     features: usize,
@@ -114,29 +122,44 @@ fn kind_table(trained: &TrainingReport) -> Result<()> {
         ]);
     }
     table.print()?;
-    report::line(&format!("selected: {}", trained.decoder))?;
-    match trained.artefacts {
-        None | Some(0) => Ok(()),
-        Some(steps) => report::line(&format!(
-            "artefacts left out: {} with far more spikes than usual",
-            report::count(steps as u128, "step")
-        )),
-    }
+    report::line(&format!("selected: {}", trained.decoder))
 }
 
-pub(super) fn print(
-    args: &Train,
-    model: &Decoder,
-    comparison: Option<Comparison>,
-    device: String,
-    seconds: f64,
-    gram_error: Option<GramError>,
-) -> Result<()> {
+/// The line on artefacts.
+fn artefacts(trained: &TrainingReport) -> Result<()> {
+    if trained.artefacts == 0 {
+        return Ok(());
+    }
+    report::line(&format!(
+        "artefacts: {} with far more spikes than usual, {} of {}, trained on and decoded as if they were usual (--keep-artefacts keeps them)",
+        report::count(u128::from(trained.artefacts), "step"),
+        trained.artefact_spikes,
+        report::count(u128::from(trained.all_spikes), "spike"),
+    ))
+}
+
+/// Facts of a training that its model does not hold.
+pub(super) struct Facts {
+    pub(super) aligned: AlignReport,
+    pub(super) artefacts: Artefacts,
+    pub(super) warnings: Vec<String>,
+    pub(super) comparison: Option<Comparison>,
+    pub(super) device: String,
+    pub(super) seconds: f64,
+    pub(super) gram_error: Option<GramError>,
+}
+
+pub(super) fn print(args: &Train, model: &Decoder, facts: Facts) -> Result<()> {
+    let comparison = facts.comparison;
     let record = model.training();
     let trained = TrainingReport {
         model: args.out.display().to_string(),
         decoder: (comparison.as_ref()).map_or(model.kind(), |c| c.taken.name()),
-        artefacts: comparison.as_ref().map(|c| c.artefacts),
+        artefacts: facts.artefacts.steps,
+        artefact_spikes: facts.artefacts.spikes,
+        all_spikes: facts.artefacts.all_spikes,
+        aligned: facts.aligned,
+        warnings: facts.warnings,
         kinds: comparison.map_or_else(Vec::new, |c| c.kinds.into_iter().map(row).collect()),
         channels: model.channels(),
         masked_channels: model.channel_mask().iter().filter(|used| !**used).count(),
@@ -152,10 +175,10 @@ pub(super) fn print(
         spikes: record.spikes,
         folds: record.folds,
         outputs: record.scores.clone(),
-        seconds,
+        seconds: facts.seconds,
         total_seconds: report::total_seconds(),
-        device,
-        gram_error,
+        device: facts.device,
+        gram_error: facts.gram_error,
         model_outputs: model.outputs().len(),
         of_signal: input_form::is_of_signal(model),
     };
@@ -165,6 +188,7 @@ pub(super) fn print(
 impl Outcome for TrainingReport {
     fn print(&self) -> Result<()> {
         kind_table(self)?;
+        artefacts(self)?;
         if self.outputs.is_empty() {
             report::line("no scores: --folds 0 turns cross-validation off")?;
         } else {

@@ -20,7 +20,7 @@ pub struct PlaceError {
 }
 
 /// The median distance of `estimates` (steps, outputs; row t estimates step t − `delay_steps`) from the place
-/// that the outputs are coordinates of: those that are no velocities (their unit does not end in `/s`).
+/// that the outputs are coordinates of ([`coordinates`]).
 /// `None` where there are none of these, they differ in unit, or no step has an estimate.
 ///
 /// # Errors
@@ -70,8 +70,7 @@ pub fn place_error<'d>(
 }
 
 /// `estimates` (steps, outputs) with NaN, which scores leave out, where the speed at the step they estimate is
-/// below `least`, in the outputs' unit a second. Speed is the norm of the outputs whose unit ends in
-/// `/s`; without such, of the central differences of all outputs inside the segment.
+/// below `least`, in the outputs' unit per second. Speed is the norm of the velocities; without such, of the central differences of all outputs inside the segment.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a speed that is negative or not

@@ -12,8 +12,10 @@ use super::column::Column;
 use super::read::{self, last_tick};
 use crate::align::{Part, StepClock};
 use crate::check::MAX_TICKS;
+use crate::gaps::{Coverage, GapLimits, SampleClock};
 use crate::{
-    AlignOptions, Behavior, Dataset, Recording, Segment, SpikeForm, Spikes, check_segments,
+    AlignOptions, AlignReport, Behavior, Dataset, Recording, Segment, SpikeForm, Spikes,
+    check_segments,
 };
 use betz_base::error::{Error, Result};
 use betz_base::hash::Fnv1a;
@@ -58,6 +60,8 @@ pub struct Stretches {
     outline: Recording,
     spikes: Columns,
     behavior: Option<Samples>,
+    /// Usual interval between samples of behaviour, in seconds.
+    interval: Option<f64>,
     view: View,
     /// Names of the file's channels.
     names: Vec<String>,
@@ -198,8 +202,13 @@ impl Stretches {
             }),
             ..outline
         };
+        let interval = match &mut behavior {
+            Some(samples) => samples.interval()?,
+            None => None,
+        };
         Ok(Self {
             path: path.to_owned(),
+            interval,
             names: outline.channel_names.clone(),
             outline,
             spikes,
@@ -497,7 +506,45 @@ impl Stretches {
             steps,
             first_sample,
         };
-        Ok(part.on_clock(&clock, options.max_gap_seconds, &part_of)?.0)
+        Ok(part.on_clock(&clock, self.limits(options), &part_of)?.0)
+    }
+
+    fn limits(&self, options: &AlignOptions) -> GapLimits {
+        GapLimits::new(self.interval, options.max_gap_seconds)
+    }
+
+    /// The report of [`Recording::align_with`] but for `spikes_outside`, which stays 0. Reads the times of the samples
+    /// between two of `cuts` ([`cut_steps`](Self::cut_steps)) at a time, and no spikes.
+    ///
+    /// # Errors
+    /// As [`steps`](Self::steps), and those of reading.
+    pub fn align_report(&mut self, options: &AlignOptions, cuts: &[i64]) -> Result<AlignReport> {
+        let clock = StepClock::new(&self.outline, options.step_seconds)?;
+        let limits = self.limits(options);
+        let mut report = AlignReport {
+            max_gap_seconds: Some(limits.longest).filter(|seconds| seconds.is_finite()),
+            ..AlignReport::default()
+        };
+        let segments = &self.outline.segments;
+        let mut kept = Vec::new();
+        for ends in cuts.windows(2) {
+            let steps = ends[0]..ends[1];
+            let here = clock.segments_within(segments, &steps);
+            let Some(samples) = &mut self.behavior else {
+                kept.extend(here.map(|s| s.later(steps.start)));
+                continue;
+            };
+            let rows = (samples.around(&clock, self.outline.tick_seconds, &steps))
+                .map_err(|e| e.at(self.path.display()))?;
+            let (first, count) = (rows.start as usize, (rows.end - rows.start) as usize);
+            let times = (samples.times(rows)).map_err(|e| e.at(self.path.display()))?;
+            let samples = SampleClock::new(times.as_deref(), count, first);
+            let coverage = Coverage::new(&samples, &clock, &steps, limits);
+            let parts = here.flat_map(|s| coverage.clip(s, &mut report));
+            kept.extend(parts.map(|s| s.later(steps.start)));
+        }
+        report.segments_dropped = clock.dropped(segments, &kept);
+        Ok(report)
     }
 }
 

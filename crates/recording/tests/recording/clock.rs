@@ -158,6 +158,59 @@ fn segments_are_clipped_to_the_behavior_and_split_at_gaps() {
 }
 
 #[test]
+fn by_default_a_long_gap_ends_its_segment_and_a_short_one_is_counted() {
+    // Behaviour every 10 ms for 100 s, without the samples from 40 to 70 s, and without two at 20 s.
+    let times = (0..=10_000).map(|i| f64::from(i) * 0.01);
+    let missing = |t: &f64| (40.0..70.0).contains(t) || (20.0..20.015).contains(t);
+    let mut r = ramp(times.filter(|t| !missing(t)).collect());
+    r.ticks = 100_000;
+    r.segments = vec![Segment {
+        start: 0,
+        stop: 100_000,
+    }];
+    let options = |max_gap_seconds| AlignOptions {
+        step_seconds: 0.005,
+        max_gap_seconds,
+    };
+    let (d, report) = r.align_with(&options(None)).unwrap();
+    d.check().unwrap();
+    // The last sample before the long gap lies at 39.99 s, the first after it at 70 s.
+    let expected = [(0, 7_998), (13_999, 20_000)].map(|(start, stop)| Segment { start, stop });
+    assert_eq!(d.segments, expected);
+    assert_eq!(report.steps_in_gaps, 13_999 - 7_998);
+    // Steps that end between the samples at 19.99 and 20.02 s.
+    assert_eq!(report.steps_interpolated, 5);
+    assert_eq!(report.max_gap_seconds, Some(0.15));
+    assert_eq!(r.align(0.005).unwrap(), d);
+    let (d, report) = r.align_with(&options(Some(f64::INFINITY))).unwrap();
+    assert_eq!(d.segments.len(), 1);
+    assert_eq!((report.steps_in_gaps, report.max_gap_seconds), (0, None));
+    assert_eq!(report.steps_interpolated, 13_999 - 7_998 + 5);
+    let (d, report) = r.align_with(&options(Some(0.02))).unwrap();
+    assert_eq!((d.segments.len(), report.steps_interpolated), (3, 0));
+    // Of slow behaviour, five intervals are interpolated.
+    let slow = |last| {
+        ramp(
+            (0..30)
+                .filter(|i| *i < 3 || *i > last)
+                .map(f64::from)
+                .collect(),
+        )
+    };
+    for (last, segments) in [(6, 1), (7, 2)] {
+        let mut r = slow(last);
+        (r.ticks, r.segments) = (
+            29_000,
+            vec![Segment {
+                start: 0,
+                stop: 29_000,
+            }],
+        );
+        assert_eq!(r.align(0.005).unwrap().segments.len(), segments, "{last}");
+    }
+}
+
+#[test]
 fn a_step_that_would_fill_the_memory_is_refused() {
     let r = spikes_only(1 << 40, Spikes::default(), SpikeForm::Events);
     let e = r.align(0.001).unwrap_err();

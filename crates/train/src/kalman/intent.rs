@@ -15,7 +15,7 @@ const HOLDS: f64 = 0.1;
 /// trial holds there. Places stay as they were.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] where outputs are not as many velocities (their unit ends in `/s`) as coordinates;
+/// [`ErrorKind::InvalidArgument`] where outputs are not as many velocities as coordinates;
 /// [`ErrorKind::InsufficientData`] for fewer than two trials.
 pub(crate) fn intended(data: &DatasetView<'_>) -> Result<Vec<f32>> {
     let n = data.outputs.len();
@@ -27,7 +27,7 @@ pub(crate) fn intended(data: &DatasetView<'_>) -> Result<Vec<f32>> {
             .iter()
             .map(|o| format!("{} ({})", o.name, o.unit));
         return Err(Error::argument(format!(
-            "refit: expected outputs that are a place's coordinates and as many velocities (in …/s), in the same order, got {}",
+            "refit: expected outputs that are a place's coordinates and as many velocities (in …/s, or named as velocities), in the same order, got {}",
             named.collect::<Vec<_>>().join(", ")
         )));
     }

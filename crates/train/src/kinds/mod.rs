@@ -19,12 +19,14 @@ use super::blank::CleanData;
 use super::validate::{self, BankChoice};
 use crate::device::Trained;
 
+use crate::limits::without_blanking;
 use crate::options::TrainOptions;
 use crate::recurrent::UNITS_MULTIPLE;
 use crate::search::Search;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
+use betz_gram::movement::outputs_with_velocities;
 use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, OutputScore};
@@ -198,7 +200,8 @@ pub struct Comparison {
 ///
 /// Cross-validates bank and ridge with the linear decoder as
 /// [`train_validated_on`](super::train_validated_on) does, then the other kinds behind the same bank and
-/// ridge.
+/// ridge. Outputs of unknown unit that are derivatives of others count as velocities
+/// ([`outputs_with_velocities`]), and are marked so in the decoder.
 ///
 /// Memory: that of [`train_validated_on`](super::train_validated_on), twice the sums of its best bank, and
 /// 2 × folds × steps × latents × 4 bytes.
@@ -218,9 +221,41 @@ pub fn train_kinds_on<'d>(
 ) -> Result<(Trained, Comparison)> {
     kinds.check()?;
     let data = &data.into();
-    let cleaned = CleanData::new(data)?;
+    let cleaned = CleanData::new(data, options)?;
+    let outputs = outputs_with_velocities(data);
+    let data = &DatasetView {
+        outputs: &outputs,
+        ..cleaned.view(data)
+    };
+    let (trained, comparison) = compare(device, data, options, search, kinds, progress)?;
     let artefacts = cleaned.artefacts;
-    let data = &cleaned.view(data);
+    let comparison = Comparison {
+        artefacts: artefacts.steps as usize,
+        ..comparison
+    };
+    let decoder = match options.keep_artefacts {
+        true => without_blanking(trained.decoder)?,
+        false => trained.decoder,
+    };
+    Ok((
+        Trained {
+            decoder,
+            artefacts,
+            ..trained
+        },
+        comparison,
+    ))
+}
+
+/// [`train_kinds_on`] with `data` without artefacts, whose velocities are known.
+fn compare(
+    device: &Device,
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    search: &Search,
+    kinds: &KindOptions,
+    progress: &dyn Progress,
+) -> Result<(Trained, Comparison)> {
     let found = validate::cross_validate_banks(device, data, options, search, progress)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     let asked = |kind| kinds.kinds.contains(&kind);
@@ -228,7 +263,7 @@ pub fn train_kinds_on<'d>(
     let comparison = |scores: Vec<KindScore>| Comparison {
         taken: taken(&scores, kinds),
         kinds: scores,
-        artefacts,
+        artefacts: 0,
     };
     let mut others = Vec::new();
     for kind in [Kind::Kalman, Kind::Refit, Kind::Place, Kind::Recurrent] {

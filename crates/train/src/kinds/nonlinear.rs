@@ -198,7 +198,7 @@ impl<'a> Nonlinear<'a> {
         let parts = DecoderParts {
             low_pass: options.low_pass,
             delay_steps: options.delay_steps,
-            limits: limits(&data, &mask),
+            limits: limits(&data, &mask, self.options.keep_artefacts),
             channel_mask: mask,
             weights: rows.flat_map(|row| &row[..latents]).copied().collect(),
             intercept: stage.intercept[..latents].to_vec(),

@@ -158,7 +158,7 @@ impl OtherKind {
             weights: made.weights,
             intercept: made.intercept,
             head: made.head,
-            limits: limits(data, &vec![true; data.channels()]),
+            limits: limits(data, &vec![true; data.channels()], options.keep_artefacts),
             training: record,
             ..DecoderParts::linear(data.step_seconds, made.bank, names.0, names.1)
         })

@@ -17,8 +17,7 @@ const SPEED_LEADS: [f64; 3] = [-0.2, 0.0, 0.2];
 /// at leads of −0.2 to 0.2 s, each lead in whole steps, once.
 ///
 /// A lead k is the value k steps later, inside the segment: beyond its ends the first or the last
-/// value stands. Speed is the norm of the outputs that are velocities (their unit ends in `/s`);
-/// without such, of the central differences of all outputs inside the segment, each over its
+/// value stands. Speed is the norm of the outputs that are velocities; without such, of the central differences of all outputs inside the segment, each over its
 /// standard deviation where their units differ.
 ///
 /// Allocates targets × steps f32.

@@ -10,8 +10,10 @@ use super::job::{Groups, Job};
 use super::partial::{BestBank, Facts, Group};
 use super::words::Words;
 use crate::active::spread;
+use crate::blank::Artefacts;
 use crate::device::Trained;
 use crate::fit;
+use crate::limits::without_blanking;
 use crate::options::RidgeChoice;
 use crate::sums::{Form, RecordingFacts, SolveOptions, Sums, fixed};
 use crate::validate::{BankSums, Study, all_steps};
@@ -179,10 +181,11 @@ impl Job {
         let options = self.options_with(&found.facts);
         let view = self.view();
         let ridge = match found.ridge {
-            Some(ridge) => ridge,
+            Some(ridge) => RidgeChoice::Fixed(ridge),
+            None if options.ridge == RidgeChoice::Generalised => options.ridge,
             None => {
                 let steps = all_steps(&view, options.delay_steps);
-                fit::ridge(&view, &options.bank, &options, steps)?
+                RidgeChoice::Fixed(fit::ridge(&view, &options.bank, &options, steps)?)
             }
         };
         let scores = match &scores {
@@ -196,7 +199,7 @@ impl Job {
             .as_ref()
             .map_or(0, |split| split.folds.len() as u32);
         let solve = SolveOptions {
-            ridge: RidgeChoice::Fixed(ridge),
+            ridge,
             solver: options.solver,
             mask: options.mask,
             retain: options.retain,
@@ -208,14 +211,25 @@ impl Job {
             Some((facts, gathered)) => (facts, gathered.total.transpose()?),
             None => (found.facts, found.total),
         };
+        let artefacts = match options.keep_artefacts {
+            true => Artefacts {
+                all_spikes: self.survey.spikes.round() as u64,
+                ..Artefacts::default()
+            },
+            false => self.survey.usual.artefacts(),
+        };
         let decoder = self.sums_of(facts, total)?.solve(&solve)?;
         let training = TrainingRecord {
             folds,
             scores,
             ..decoder.training().clone()
         };
-        let decoder = decoder.with_training(training);
+        let mut decoder = decoder.with_training(training);
+        if options.keep_artefacts {
+            decoder = without_blanking(decoder)?;
+        }
         Ok(Trained {
+            artefacts,
             decoder: match active {
                 Some(channels) => spread(decoder, &names, &channels)?,
                 None => decoder,

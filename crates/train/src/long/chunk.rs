@@ -200,7 +200,7 @@ impl Job {
         let (mut artefacts, view) = (0, data.view());
         if let Some(most) = self.most {
             let found = CleanData::beyond(&view, most, (chunk.start - first)..(chunk.end - first))?;
-            artefacts = found.artefacts as u64;
+            artefacts = found.artefacts.steps;
             if let Some(spikes) = found.into_spikes() {
                 data.spikes = spikes;
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use betz_base::error::Result;
-use betz_recording::{AlignOptions, Dataset, Segment, SpikeForm, Stretches};
+use betz_recording::{AlignOptions, AlignReport, Dataset, Segment, SpikeForm, Stretches};
 
 use super::{Outline, Read};
 
@@ -55,6 +55,14 @@ impl File {
             outline,
             cuts,
         })
+    }
+
+    /// The report of [`Stretches::align_report`] on the recording's behaviour.
+    ///
+    /// # Errors
+    /// As [`Stretches::align_report`].
+    pub fn align_report(&mut self) -> Result<AlignReport> {
+        self.chunks.align_report(&self.options, &self.cuts)
     }
 
     /// Outline of the recording.

@@ -115,7 +115,7 @@ impl Job {
             outline: outline.clone(),
             names,
             active: some.then_some(firing),
-            most: survey.usual.most(),
+            most: survey.usual.most().filter(|_| !train.keep_artefacts),
             survey,
             split: None,
             found: None,

@@ -123,8 +123,7 @@ impl TrainerConfig {
 
 /// Speed is a target; where it adds outputs of several units, it depends on the recording.
 pub(super) fn check_speed(outputs: &[OutputInfo]) -> Result<()> {
-    let is_velocity = |o: &&OutputInfo| o.unit.trim_end().ends_with("/s");
-    let velocities: Vec<&OutputInfo> = outputs.iter().filter(is_velocity).collect();
+    let velocities: Vec<&OutputInfo> = outputs.iter().filter(|o| o.is_velocity()).collect();
     let used = if velocities.is_empty() {
         outputs.iter().collect()
     } else {

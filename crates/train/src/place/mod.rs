@@ -15,7 +15,7 @@ pub(crate) use enter::Entrant;
 
 use betz_base::error::{Error, Result};
 use betz_gram::movement::coordinates;
-use betz_recording::OutputInfo;
+use betz_recording::{OutputInfo, Recording, SpikeForm};
 
 /// Parameters of fields that cross-validation chooses.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +32,23 @@ pub(crate) struct Config {
     pub(crate) trust: f64,
 }
 
+/// Shortest step that pays for itself, in seconds: animals change places more slowly.
+const STEP_SECONDS: f64 = 0.1;
+
+/// Step of a decoder of place, in seconds, if none is asked for: 0.1 s, or the interval between samples of behaviour
+/// if that is longer. Bins and samples of a signal are joined whole.
+pub fn default_step(recording: &Recording) -> f64 {
+    let wanted = recording
+        .behavior_interval()
+        .unwrap_or(0.0)
+        .max(STEP_SECONDS);
+    let tick = recording.tick_seconds;
+    match recording.form {
+        SpikeForm::Events => wanted.max(tick),
+        SpikeForm::Counts | SpikeForm::Signal => tick * (wanted / tick).round().max(1.0),
+    }
+}
+
 /// [`coordinates`] that a grid can be laid over.
 ///
 /// # Errors
@@ -43,7 +60,7 @@ fn axes(outputs: &[OutputInfo]) -> Result<Vec<usize>> {
         _ => {
             let named = outputs.iter().map(|o| format!("{} ({})", o.name, o.unit));
             Err(Error::argument(format!(
-                "decoder of place: expected 1 to 3 outputs of one unit that are coordinates (not velocities, in …/s), got {}",
+                "decoder of place: expected 1 to 3 outputs of one unit that are coordinates (not velocities, in …/s or named as such), got {}",
                 named.collect::<Vec<_>>().join(", ")
             )))
         }

@@ -8,7 +8,7 @@ use betz_base::ErrorKind;
 use betz_device::Device;
 use betz_gram::decode::decode;
 use betz_gram::score::place_error;
-use betz_recording::{Dataset, Segment, Spikes};
+use betz_recording::{Behavior, Dataset, Segment, Spikes};
 use betz_runtime::model::{Decoder, Head};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 use rand::{RngExt, SeedableRng};
@@ -389,4 +389,35 @@ fn a_grid_has_no_more_cells_than_a_decoder_may() {
     }
     assert_eq!(grid.of(&[-1e30, -1e30, -1e30]), 0);
     assert_eq!(grid.of(&[1e30, 1e30, 1e30]), grid.places() - 1);
+}
+
+#[test]
+fn the_default_step_follows_the_behaviour() {
+    let recording = |form, tick_seconds, interval: Option<f64>| Recording {
+        tick_seconds,
+        ticks: 1_000,
+        spikes: Spikes::default(),
+        channel_names: vec!["a".into()],
+        behavior: interval.map(|interval| Behavior {
+            outputs: vec!["x".into()],
+            values: vec![0.0; 10],
+            times: Some((0..10).map(|i| f64::from(i) * interval).collect()),
+        }),
+        segments: vec![Segment {
+            start: 0,
+            stop: 1_000,
+        }],
+        electrode_um: None,
+        form,
+        meta: None,
+    };
+    for (form, tick, interval, expected) in [
+        (SpikeForm::Events, 1e-4, Some(1.0 / 64.0), 0.1),
+        (SpikeForm::Events, 1e-4, Some(0.25), 0.25),
+        (SpikeForm::Events, 0.5, None, 0.5),
+        (SpikeForm::Counts, 0.03125, None, 0.09375),
+        (SpikeForm::Counts, 0.25, None, 0.25),
+    ] {
+        assert_eq!(default_step(&recording(form, tick, interval)), expected);
+    }
 }

@@ -298,7 +298,7 @@ impl Trained {
         let steps = runs.iter().cloned().flatten();
         record.steps = steps.filter(|&step| samples.labels(step).is_some()).count() as u64;
         let mask: Vec<bool> = self.scaling.factors.iter().map(|&f| f > 0.0).collect();
-        let mut limits = limits(data, &mask);
+        let mut limits = limits(data, &mask, false);
         limits.count_caps.clone_from(&self.scaling.caps);
         let bank = FilterBank::new(vec![Filter {
             tau_seconds: data.step_seconds / PARTS,

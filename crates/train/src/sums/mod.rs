@@ -190,7 +190,7 @@ impl Sums {
             format_args!("sums over {features} features"),
             features.pow(2) * (8 + 8),
         )?;
-        let cleaned = CleanData::new(data)?;
+        let cleaned = CleanData::new(data, options)?;
         let data = &cleaned.view(data);
         let Choice {
             placement, paths, ..
@@ -217,7 +217,7 @@ impl Sums {
         let beside = RecordingFacts {
             segments: data.segments.len() as u64,
             spikes: data.spikes_in_segments().abs().round() as u64,
-            artefacts: cleaned.artefacts as u64,
+            artefacts: cleaned.artefacts.steps,
             largest: largest_response(data, &options.bank),
             usual: UsualCounts::new(data),
             extremes: extremes(data),

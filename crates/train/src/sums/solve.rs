@@ -2,6 +2,7 @@
 
 use super::{Form, Sums};
 use crate::fit;
+use crate::generalised;
 use crate::limits::range;
 use crate::options::RidgeChoice;
 use crate::retained::StoredStatistics;
@@ -74,8 +75,14 @@ impl Sums {
     /// not finite, [`ErrorKind::NotPositiveDefinite`], [`ErrorKind::InsufficientData`].
     pub fn solve(&self, options: &SolveOptions) -> Result<Decoder> {
         let equations = self.equations();
-        let ridge = fit::ridge_by(options.ridge, self.steps, || self.largest)?;
         let centred = CentredEquations::new(&equations)?;
+        let ridge = match options.ridge {
+            RidgeChoice::Generalised => {
+                let (bank, step_seconds) = (&self.form.bank, self.form.step_seconds);
+                generalised::ridge(&equations, &centred, bank, step_seconds)?
+            }
+            given => fit::ridge_by(given, self.steps, || self.largest)?,
+        };
         let solution = centred.solve(ridge, options.solver, options.mask, self.names())?;
         self.decoder(&equations, ridge, options, solution)
     }

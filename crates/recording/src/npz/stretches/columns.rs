@@ -8,6 +8,7 @@ use super::super::number::Element;
 use super::super::read::entries_of;
 use crate::align::StepClock;
 use crate::check::check_times;
+use crate::gaps::{median_interval, sampled_intervals};
 use crate::{Behavior, SpikeForm, Spikes};
 use betz_base::error::{Error, Result};
 
@@ -139,20 +140,35 @@ impl Samples {
                 named.outputs[column as usize].name, values[i]
             )));
         }
-        let times = match &mut self.times {
-            Some(times) => {
-                let times = times.read::<f64>(rows.clone())?;
-                check_times(&times, (rows.end - rows.start) as usize)
-                    .map_err(|e| e.at(format_args!("from sample {}", rows.start)))?;
-                Some(times)
-            }
-            None => None,
-        };
         Ok(Behavior {
             outputs: named.outputs.clone(),
             values,
-            times,
+            times: self.times(rows)?,
         })
+    }
+
+    /// The times of the samples `rows`, which are known to ascend within them; `None` if samples have none.
+    pub(super) fn times(&mut self, rows: Range<u64>) -> Result<Option<Vec<f64>>> {
+        let Some(times) = &mut self.times else {
+            return Ok(None);
+        };
+        let times = times.read::<f64>(rows.clone())?;
+        check_times(&times, (rows.end - rows.start) as usize)
+            .map_err(|e| e.at(format_args!("from sample {}", rows.start)))?;
+        Ok(Some(times))
+    }
+
+    /// The usual interval between samples, as [`typical_interval`](crate::gaps::typical_interval) finds it in memory.
+    pub(super) fn interval(&mut self) -> Result<Option<f64>> {
+        let Some(times) = &mut self.times else {
+            return Ok(None);
+        };
+        let mut intervals = Vec::new();
+        for i in sampled_intervals(self.count as usize) {
+            let pair = times.read::<f64>(i as u64..i as u64 + 2)?;
+            intervals.push(pair[1] - pair[0]);
+        }
+        Ok(median_interval(intervals.into_iter()))
     }
 }
 

@@ -172,7 +172,7 @@ fn as_the_whole(case: &Case, path: &Path) {
         (&read.spikes.ticks, &read.spikes.channels)
     );
     assert_eq!(spikes.weights, weights);
-    let Ok((whole, _)) = read.align_with(&options) else {
+    let Ok((whole, report)) = read.align_with(&options) else {
         return;
     };
     assert_eq!(stretches.steps(&options).unwrap(), whole.steps as i64);
@@ -180,6 +180,11 @@ fn as_the_whole(case: &Case, path: &Path) {
         .cut_steps(&options, case.most, case.most_steps)
         .unwrap();
     assert_eq!(*cuts.last().unwrap(), whole.steps as i64);
+    let expected = AlignReport {
+        spikes_outside: 0,
+        ..report
+    };
+    assert_eq!(stretches.align_report(&options, &cuts).unwrap(), expected);
     for ends in cuts.windows(2) {
         let mut part = stretches.dataset(&options, ends[0]..ends[1]).unwrap();
         let mut expected = cut(&whole, ends[0], ends[1]);

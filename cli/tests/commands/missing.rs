@@ -1,0 +1,151 @@
+//! Behaviour with samples missing, and the facts that training tells of its data.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use betz::recording::Recording;
+
+use crate::fixtures;
+use crate::program::{json, refused};
+
+const BANK: &str = "--step 0.02 --filter 0.02:1 --filter 0.1:1";
+
+/// `train.npz` as `gap.npz`, without the samples of behaviour from 6 to 14 s, and two at 3 s.
+fn without_samples(folder: &Path) {
+    fixtures::population(folder);
+    let mut recording = Recording::read_npz(&folder.join("train.npz")).unwrap();
+    let tick = recording.tick_seconds;
+    let behavior = recording.behavior.as_mut().unwrap();
+    let width = behavior.outputs.len();
+    let (mut values, mut times) = (Vec::new(), Vec::new());
+    // A sample every 10 ms.
+    let every = (0.01 / tick).round() as usize;
+    for (i, row) in behavior
+        .values
+        .chunks_exact(width)
+        .enumerate()
+        .step_by(every)
+    {
+        let time = (i + 1) as f64 * tick;
+        if !(6.0..14.0).contains(&time) && !(3.0..3.019).contains(&time) {
+            values.extend_from_slice(row);
+            times.push(time);
+        }
+    }
+    (behavior.values, behavior.times) = (values, Some(times));
+    recording.write_npz(&folder.join("gap.npz")).unwrap();
+}
+
+#[test]
+fn a_long_gap_of_behaviour_ends_its_segment_and_a_short_one_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    without_samples(folder);
+    let train = |options: &str| json(folder, &format!("train gap.npz {BANK} {options}"));
+    let split = train("--out split.betz");
+    assert_eq!(split["segments"], 2);
+    let aligned = &split["aligned"];
+    assert_eq!(aligned["max_gap_seconds"], 0.15);
+    let in_gaps = aligned["steps_in_gaps"].as_u64().unwrap();
+    assert!((399..=401).contains(&in_gaps), "{aligned}");
+    assert!(
+        (1..=2).contains(&aligned["steps_interpolated"].as_u64().unwrap()),
+        "{aligned}"
+    );
+    // The same in chunks, in sums and by a scored model; only spikes outside are not counted in chunks.
+    let same = |other: &serde_json::Value| {
+        for count in [
+            "segments_dropped",
+            "steps_in_gaps",
+            "steps_interpolated",
+            "max_gap_seconds",
+        ] {
+            assert_eq!(other[count], aligned[count], "{count}");
+        }
+    };
+    same(&train("--memory 100KiB --out chunks.betz")["aligned"]);
+    same(&json(folder, &format!("sums gap.npz {BANK} --out gap.sums"))["aligned"][0]);
+    same(&json(folder, "evaluate split.betz gap.npz")["aligned"]);
+    same(&json(folder, "evaluate split.betz gap.npz --memory 100KiB")["aligned"]);
+    let bridged = train("--max-gap inf --out bridged.betz");
+    assert_eq!(
+        (&bridged["segments"], &bridged["aligned"]["steps_in_gaps"]),
+        (&1.into(), &0.into())
+    );
+    assert!(bridged["aligned"]["steps_interpolated"].as_u64().unwrap() > 390);
+    let r2 = |trained: &serde_json::Value| trained["outputs"][0]["r2"].as_f64().unwrap();
+    assert!(
+        r2(&split) > r2(&bridged) + 0.1,
+        "{} and {}",
+        r2(&split),
+        r2(&bridged)
+    );
+    refused(
+        folder,
+        &format!("train gap.npz {BANK} --max-gap nan --out x"),
+        2,
+        "or inf",
+    );
+}
+
+#[test]
+fn one_file_of_sums_is_solved_by_generalised_cross_validation() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fixtures::population(folder);
+    json(folder, &format!("sums train.npz {BANK} --out all.sums"));
+    let solved = json(folder, "solve all.sums --out solved.betz");
+    let trained = json(
+        folder,
+        &format!("train train.npz {BANK} --folds 0 --out trained.betz"),
+    );
+    let ridge = |of: &serde_json::Value| of["ridge"].as_f64().unwrap();
+    assert!((ridge(&solved) / ridge(&trained) - 1.0).abs() < 1e-6);
+    let by_noise = json(folder, "solve all.sums --noise 0.1 --out noise.betz");
+    assert_ne!(ridge(&solved), ridge(&by_noise));
+    let r2 = |model: &str| {
+        let scores = json(folder, &format!("evaluate {model} test.npz"));
+        scores["outputs"][0]["r2"].as_f64().unwrap()
+    };
+    json(
+        folder,
+        &format!("train train.npz {BANK} --out validated.betz"),
+    );
+    let [generalised, validated] = ["solved.betz", "validated.betz"].map(r2);
+    assert!(
+        generalised > validated - 0.03,
+        "{generalised} and {validated}"
+    );
+}
+
+#[test]
+fn velocities_are_named_and_artefacts_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fixtures::population(folder);
+    let named = format!("train train.npz {BANK} --folds 2 --velocity y --out named.betz");
+    let trained = json(folder, &named);
+    assert!(
+        trained["outputs"][1]["unit"]
+            .as_str()
+            .unwrap()
+            .ends_with("/s"),
+        "{trained}"
+    );
+    assert_eq!(trained["artefacts"], 0);
+    assert!(trained["all_spikes"].as_u64().unwrap() > 1000);
+    json(folder, "evaluate named.betz test.npz");
+    let wrong = format!("train train.npz {BANK} --velocity speed --out x.betz");
+    refused(
+        folder,
+        &wrong,
+        2,
+        "--velocity: velocities: expected names of outputs",
+    );
+    let kept = json(
+        folder,
+        &format!("train train.npz {BANK} --keep-artefacts --out kept.betz"),
+    );
+    assert_eq!(kept["all_spikes"], trained["all_spikes"]);
+}
