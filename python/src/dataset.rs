@@ -67,6 +67,7 @@ impl Dataset {
                 ("segments_dropped", report.segments_dropped),
                 ("steps_without_behavior", report.steps_without_behavior),
                 ("steps_in_gaps", report.steps_in_gaps),
+                ("steps_interpolated", report.steps_interpolated),
                 ("spikes_outside", report.spikes_outside),
             ],
         })

@@ -409,7 +409,9 @@ impl Recording {
     }
 
     /// The recording on a clock of `step_seconds`, with behaviour at every step, for training and decoding.
-    /// `step_seconds`: None: the recording's bins, or 5 ms for spike events.
+    /// `step_seconds`: None: the recording's bins, or 5 ms for spike events. `max_gap_seconds`: the longest gap between
+    /// samples of behaviour that is interpolated; a longer one ends its segment. None: five sample intervals, at least
+    /// 0.15 s; `math.inf`: no limit. `left_out` of the dataset has the counts.
     #[pyo3(signature = (step_seconds=None, *, max_gap_seconds=None))]
     fn align(
         &self,

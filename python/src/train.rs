@@ -45,10 +45,15 @@ pub(crate) fn train<'py>(
         let trained = training.run(&inner, &options.device()?, progress)?;
         Ok((
             input_form::marked(trained.decoder, form)?,
-            (trained.ran, trained.comparison),
+            (
+                trained.ran,
+                trained.comparison,
+                trained.artefacts,
+                trained.warnings,
+            ),
         ))
     })?;
-    let (ran, comparison) = report;
+    let (ran, comparison, artefacts, warnings) = report;
     let said = PyDict::new(py);
     said.set_item("device", ran.device)?;
     said.set_item("path", ran.path)?;
@@ -65,8 +70,11 @@ pub(crate) fn train<'py>(
         });
         said.set_item("taken", comparison.taken.name())?;
         said.set_item("kinds", rows.collect::<PyResult<Vec<_>>>()?)?;
-        said.set_item("artefacts", comparison.artefacts)?;
     }
+    said.set_item("artefacts", artefacts.steps)?;
+    said.set_item("artefact_spikes", artefacts.spikes)?;
+    said.set_item("spikes", artefacts.all_spikes)?;
+    said.set_item("warnings", warnings)?;
     Ok((Model::of(decoder), said))
 }
 
