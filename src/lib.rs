@@ -177,7 +177,7 @@ pub mod train {
         calibrate, choose, cross_validate, crossover, train, train_on, train_validated,
         train_validated_on,
     };
-    pub use betz_train::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
+    pub use betz_train::{Artefacts, Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{VarianceScore, variance_scores};
     pub use betz_train::{long, online, place, retained, sums, trials};
 }

@@ -31,7 +31,8 @@ pub(crate) fn refuse(options: &[(&str, bool)], why: &str) -> Result<()> {
     }
 }
 
-/// Opens the `part` of the recording at `path`, and reports on its behaviour. `view` selects channels or groups of it and returns the step in seconds.
+/// Opens the `part` of the recording at `path`, and reports on its behaviour. `view` selects channels or groups of it
+/// and returns the step in seconds.
 pub(crate) fn open(
     path: &Path,
     part: &Part,
