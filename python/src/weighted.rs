@@ -271,6 +271,8 @@ fn ridge(data: &Dataset, bank: &FilterBank, options: &Options, part: &Part, whol
         RidgeChoice::RelativeNoise(relative) => {
             (relative * largest_response(data, bank)).powi(2) * steps
         }
+        // Not among the options here; solving refuses it.
+        RidgeChoice::Generalised => f64::NAN,
     }
 }
 
