@@ -32,10 +32,11 @@ pub(crate) fn ridge(
     let steps = sums.steps as f64 / (1.0 + 2.0 * memory / step_seconds);
     let grid = COARSE.start() * PER_POWER..=COARSE.end() * PER_POWER;
     let ridges = grid.map(|power| unit * 10_f64.powf(f64::from(power) / f64::from(PER_POWER)));
-    let scored = ridges.clone().filter_map(|ridge| {
+    let scored = ridges.filter_map(|ridge| {
         let r2 = spectrum.expected_r2(ridge, &total, steps)?;
         Some((ridge, r2))
     });
     let best = scored.reduce(|a, b| if b.1 > a.1 { b } else { a });
-    Ok(best.map_or_else(|| ridges.last().unwrap_or(unit), |(ridge, _)| ridge))
+    let largest = unit * 10_f64.powi(*COARSE.end());
+    Ok(best.map_or(largest, |(ridge, _)| ridge))
 }
