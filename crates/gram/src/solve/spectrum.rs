@@ -121,13 +121,13 @@ mod tests {
             // Column by column, (Γ_c + λ)⁻¹Γ_c, whose trace are the degrees of freedom.
             let mut degrees = 1.0;
             let mean = sums.feature_mean();
-            for column in 0..n {
+            for (column, &mean) in mean.iter().enumerate() {
                 let mut of = sums.clone();
                 of.outputs = 1;
                 of.upsilon = (0..n).map(|i| sums.gram[i * n + column]).collect();
                 of.output_sum = vec![sums.feature_sum[column]];
                 of.output_sq_sum = vec![sums.gram[column * n + column]];
-                assert_eq!(of.output_mean(), [mean[column]]);
+                assert_eq!(of.output_mean(), [mean]);
                 degrees += solve(&CentredEquations::new(&of).unwrap()).weights[column];
             }
             let free = (1.0 - degrees / steps).powi(2);
