@@ -298,7 +298,7 @@ const EXCELS: f64 = 0.3;
 /// interleaved samples are most alike is therefore the number of channels; one is named only if it excels by far.
 ///
 /// # Errors
-/// Those of the reader.
+/// The reader's errors are passed on.
 pub fn likely_channels(voltage: &mut dyn Voltage) -> Result<Option<usize>> {
     let channels = voltage.channels();
     let rows = voltage.rows().min(LOOKED_AT as u64) as usize;

@@ -17,7 +17,7 @@ const PER_POWER: i32 = 4;
 /// steps / (1 + 2τ / step).
 ///
 /// # Errors
-/// Those of [`spectrum`](CentredEquations::spectrum).
+/// Passes on the errors of [`spectrum`](CentredEquations::spectrum).
 pub(crate) fn ridge(
     sums: &NormalEquations,
     centred: &CentredEquations,

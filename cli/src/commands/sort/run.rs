@@ -151,7 +151,7 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
     report::tell(&ran, args.common.json)
 }
 
-/// Where the spikes come from, as JSON.
+/// The origin of the spikes, as JSON.
 fn meta(args: &SortRun, source: &Source) -> serde_json::Value {
     let mut meta = serde_json::json!({
         "source": "betz sort",
