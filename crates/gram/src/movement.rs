@@ -202,7 +202,11 @@ mod tests {
 
     /// Positions on an ellipse whose turns change, and their velocities as `[x, y, vx, vy]`, in steps of 0.1 s.
     fn moving(units: [&str; 4]) -> Dataset {
-        let place = |t: f64| [30.0 * (t + (0.7 * t).sin()).cos(), 20.0 * (1.3 * t).sin()];
+        // In a steady rotation each of two outputs is the other's slope: here both turn at changing speed.
+        let place = |t: f64| {
+            let turn = 1.3 * t + 1.2 * (0.6 * t).cos();
+            [30.0 * (t + (0.7 * t).sin()).cos(), 20.0 * turn.sin()]
+        };
         let rows: Vec<[f32; 4]> = (0..400)
             .map(|step| {
                 let [before, here] = [step - 1, step].map(|s| place(0.1 * f64::from(s)));

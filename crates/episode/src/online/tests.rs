@@ -287,12 +287,16 @@ fn a_search_that_needs_more_memory_than_it_may_fails_and_the_list_stays() {
     };
     let refused = open(config(Some(1000))).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    let (mut feed, handle) = open(config(Some(3 << 20))).unwrap();
+    // Half of what the window leaves is for the search: half a mebibyte.
+    let (mut feed, handle) = open(config(Some(1_700_000))).unwrap();
     assert_eq!(feed.push_events(&events), events.len());
-    handle.flush().unwrap();
-    while handle.summary().remining_failures == 0 {
+    // A search is due once the clock has gone on by `every_ticks` since the miner looked at it first.
+    let mut tick = events.len() as i64;
+    while handle.summary().remining_failures + handle.summary().remined == 0 {
         assert!(handle.is_running());
-        std::thread::yield_now();
+        tick += 100;
+        feed.push_events(&[(tick, (tick % 12) as u32)]);
+        handle.flush().unwrap();
     }
     let told = handle.snapshot();
     assert_eq!((told.summary.remined, told.watched.len()), (0, 0));
