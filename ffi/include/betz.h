@@ -103,57 +103,57 @@
 #define BETZ_ABI_VERSION 2
 
 /**
- * The data of this tick were not there.
+ * The data of this tick did not arrive.
  */
 #define BETZ_STEP_STALE 1
 
 /**
- * An output was outside its bounds and clamped.
+ * An output was outside its bounds and was clamped.
  */
 #define BETZ_STEP_CLAMPED 2
 
 /**
- * An estimate was no finite number: the last finite output stands in its place.
+ * An estimate was not finite: the last finite output replaces it.
  */
 #define BETZ_STEP_NON_FINITE 4
 
 /**
- * The spikes led outside what training saw, and were clipped.
+ * The spikes led outside the range of the training data, and were clipped.
  */
 #define BETZ_STEP_OUT_OF_RANGE 8
 
 /**
- * The spikes were an artefact: mean counts were decoded in their place.
+ * The spikes were an artefact: mean counts replaced them.
  */
 #define BETZ_STEP_BLANKED 16
 
 /**
- * Spikes of channels that the model does not have.
+ * Spikes came from channels that the model does not have.
  */
 #define BETZ_STEP_UNKNOWN 32
 
 /**
- * Spikes came after their tick, since the step before.
+ * Since the step before, spikes have arrived after their tick.
  */
 #define BETZ_STEP_LATE 64
 
 /**
- * Spikes lay too far ahead and were left out, since the step before.
+ * Since the step before, spikes have been discarded because they lay too far ahead.
  */
 #define BETZ_STEP_FUTURE 128
 
 /**
- * Spikes were lost, since the step before.
+ * Since the step before, spikes have been lost.
  */
 #define BETZ_STEP_DROPPED 256
 
 /**
- * Another model gives the estimates, from this step on.
+ * From this step on, another model gives the estimates.
  */
 #define BETZ_STEP_SWAPPED 512
 
 /**
- * Two models' estimates are being faded into each other.
+ * The estimates are a cross-fade between two models.
  */
 #define BETZ_STEP_FADING 1024
 
@@ -163,22 +163,23 @@
 #define BETZ_STEP_HELD 2048
 
 /**
- * Held outputs have come to rest.
+ * Held outputs have reached their rest values.
  */
 #define BETZ_STEP_AT_REST 4096
 
 /**
- * Channels are dead or scream (`watch_channels` of `betz_session_config` and `betz_trainer_config`).
+ * Channels are dead or screaming (`watch_channels` of `betz_session_config` and
+ * `betz_trainer_config`).
  */
 #define BETZ_STEP_CHANNELS 8192
 
 /**
- * And the model leaned on them for more than half.
+ * More than half of the model's weight lies on channels that are dead or screaming.
  */
 #define BETZ_STEP_UNTRUSTED 16384
 
 /**
- * An output would have changed by more than `betz_session_config.slew` allows, and went as far as it may.
+ * An output would have changed by more than `betz_session_config.slew` allows, and changed by that limit.
  */
 #define BETZ_STEP_SLEWED 32768
 
@@ -308,7 +309,7 @@ typedef int32_t betz_status;
 #endif
 
 /**
- * How the ridge lambda on the diagonal of the covariance of the responses is chosen. 32 bits.
+ * Method that sets lambda, the ridge on the diagonal of the covariance of the responses. 32 bits.
  */
 enum betz_ridge
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -325,7 +326,7 @@ enum betz_ridge
      */
     BETZ_RIDGE_FIXED = 1,
     /**
-     * Cross-validation chooses it; `ridge` is not looked at. Needs `folds`.
+     * Cross-validation chooses lambda; `ridge` is ignored. Needs `folds`.
      */
     BETZ_RIDGE_CROSS_VALIDATED = 2
 };
@@ -338,8 +339,7 @@ typedef uint32_t betz_ridge;
 #endif
 
 /**
- * What happens to a channel that is dead, or a copy of others, when no ridge makes up for it.
- * 32 bits.
+ * Policy for a channel that is dead or a copy of others, if the ridge does not compensate for it. 32 bits.
  */
 enum betz_bad_channels
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -347,11 +347,11 @@ enum betz_bad_channels
 #endif
  {
     /**
-     * Training fails with `BETZ_ERROR_NOT_POSITIVE_DEFINITE` and names it.
+     * Fail with `BETZ_ERROR_NOT_POSITIVE_DEFINITE`; the message names the channel.
      */
     BETZ_BAD_CHANNELS_REFUSE = 0,
     /**
-     * It is masked: its weights are zero and the model says so.
+     * Mask the channel: its weights are zero, and the model records the mask.
      */
     BETZ_BAD_CHANNELS_MASK = 1
 };
@@ -364,7 +364,7 @@ typedef uint32_t betz_bad_channels;
 #endif
 
 /**
- * What becomes of a spike whose channel the model does not have. 32 bits.
+ * Policy for spikes of channels that the model does not have. 32 bits.
  */
 enum betz_unknown_channels
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -372,11 +372,11 @@ enum betz_unknown_channels
 #endif
  {
     /**
-     * It is counted (`betz_stats.unknown_channel_spikes`) and otherwise ignored.
+     * Count the spike (`betz_stats.unknown_channel_spikes`) and ignore it.
      */
     BETZ_UNKNOWN_CHANNELS_IGNORE = 0,
     /**
-     * The step is refused with `BETZ_ERROR_MISMATCH` before anything has changed.
+     * Refuse the step with `BETZ_ERROR_MISMATCH`. Nothing changes.
      */
     BETZ_UNKNOWN_CHANNELS_REFUSE = 1
 };
@@ -389,7 +389,7 @@ typedef uint32_t betz_unknown_channels;
 #endif
 
 /**
- * Where a model swap stands. 32 bits.
+ * State of a model swap. 32 bits.
  */
 enum betz_swap_state
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -401,15 +401,15 @@ enum betz_swap_state
      */
     BETZ_SWAP_IDLE = 0,
     /**
-     * The session has not taken the last request yet: it has not stepped since.
+     * The session has not taken the last request yet, because it has not stepped since.
      */
     BETZ_SWAP_PENDING = 1,
     /**
-     * The new model runs beside the old one, which still gives the estimates.
+     * The new model runs in parallel with the old one, which still gives the estimates.
      */
     BETZ_SWAP_WARMING_UP = 2,
     /**
-     * The new model gives the estimates; the one before stands by.
+     * The new model gives the estimates; the previous one runs in parallel, ready for a rollback.
      */
     BETZ_SWAP_TAKEN_OVER = 3
 };
@@ -422,8 +422,8 @@ typedef uint32_t betz_swap_state;
 #endif
 
 /**
- * What becomes of a spike that reaches the session after its tick. It is counted either way
- * (`betz_stats.late`). 32 bits.
+ * Policy for spikes that reach the session after their tick. They are counted in both cases (`betz_stats.late`). 32
+ * bits.
  */
 enum betz_late_spikes
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -431,11 +431,11 @@ enum betz_late_spikes
 #endif
  {
     /**
-     * It is taken in the tick that is decoded now.
+     * Decode the spike with the current tick.
      */
     BETZ_LATE_SPIKES_TAKE = 0,
     /**
-     * It is left out.
+     * Discard the spike.
      */
     BETZ_LATE_SPIKES_DISCARD = 1
 };
@@ -448,7 +448,7 @@ typedef uint32_t betz_late_spikes;
 #endif
 
 /**
- * What becomes of a session whose queue goes on elsewhere. 32 bits.
+ * Policy for the session's filters when its queue continues at another tick. 32 bits.
  */
 enum betz_resync
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -456,11 +456,11 @@ enum betz_resync
 #endif
  {
     /**
-     * Its filters decay by the ticks that passed, exactly; a tick that lies back resets them.
+     * Let the filters decay exactly by the ticks that passed; reset them if the new tick is earlier.
      */
     BETZ_RESYNC_DECAY = 0,
     /**
-     * It starts from rest.
+     * Reset the filters to rest.
      */
     BETZ_RESYNC_RESET = 1
 };
@@ -473,7 +473,7 @@ typedef uint32_t betz_resync;
 #endif
 
 /**
- * Which correlations make an edge. 32 bits.
+ * Sign of the correlations that make an edge. 32 bits.
  */
 enum betz_edge_sign
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -516,25 +516,25 @@ typedef struct betz_miner betz_miner;
 typedef struct betz_model betz_model;
 
 /**
- * Which channels' spike counts go together over a window that slides: the edges of the newest whole window,
- * kept up to date on a thread of its own. They are those that `betz network compute` finds in the same
- * bins. One thread, or a session, feeds it; any thread may read it.
+ * A correlation network in real time: its edges join channels whose spike counts are correlated over a
+ * sliding window. A thread of its own keeps the edges of the newest complete window up to date. They are the
+ * same as those that `betz network compute` finds in the same bins. One thread, or a session, feeds it; any
+ * thread may read it.
  */
 typedef struct betz_network betz_network;
 
 /**
- * A bounded queue of spikes in front of a session, for one producing thread (acquisition:
- * `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). A second call on one
- * end beside the first is refused (`BETZ_ERROR_BUSY`). No call but open and close blocks, allocates or enters
- * the system.
+ * A bounded queue of spikes in front of a session, for one producing thread (acquisition: `betz_queue_push`,
+ * `betz_queue_mark`) and one consuming thread (decoding: all other calls). A second call on one end during a call is
+ * refused (`BETZ_ERROR_BUSY`). Only opening and closing block, allocate or enter the system.
  */
 typedef struct betz_queue betz_queue;
 
 /**
- * A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
- * move between threads); only what says so may be called from others while it steps: swaps of models,
- * masks and clamps, attaching a miner or a network, health, requested checkpoints. Any other call while one is
- * under way is refused with `BETZ_ERROR_BUSY`, and changes nothing.
+ * A running decoder: filter states, counters and latencies. A session belongs to one thread at a time and may move
+ * between threads. While it steps, other threads may swap models, set masks and clamps, attach a miner or a network,
+ * read health and request checkpoints. Any other call during a call is refused with `BETZ_ERROR_BUSY` and changes
+ * nothing.
  */
 typedef struct betz_session betz_session;
 
@@ -546,10 +546,10 @@ typedef struct betz_session betz_session;
 typedef struct betz_sorter betz_sorter;
 
 /**
- * Learns from the labels of a session's steps on a thread of its own, trial by trial, and offers models
- * that decode better: candidates are scored on trials that they have not seen, watched when they have
- * taken over, and taken back when they turn out worse. Channels that die or scream are left out of the
- * model, exactly as if it had been trained without them. The session's steps wait for nothing of it.
+ * An online trainer: learns from the labels of a session's steps, trial by trial, on a thread of its own, and offers
+ * models that decode better. Candidates are scored on trials that they have not seen, watched after they have taken
+ * over, and rolled back if they turn out worse. Dead or screaming channels are left out of the model, exactly as if it
+ * had been trained without them. The session's steps never wait for the trainer.
  */
 typedef struct betz_trainer betz_trainer;
 
@@ -628,29 +628,29 @@ typedef struct betz_filter {
  */
 typedef struct betz_segment {
     /**
-     * First step inside.
+     * First step of the trial.
      */
     int64_t start;
     /**
-     * First step after.
+     * First step after the trial.
      */
     int64_t stop;
 } betz_segment;
 
 /**
- * Told how far training is: `done` of `total` units of `stage` (UTF-8, valid during the call).
- * Return 0 to go on; anything else ends training with `BETZ_ERROR_INTERRUPTED`. Called at least once
- * before the work and once after it, from any of the training threads, possibly from several at once; must not unwind or longjmp.
+ * Receives the progress of training: `done` of `total` units of `stage` (UTF-8, valid during the call). Return 0 to
+ * continue; any other value ends training with `BETZ_ERROR_INTERRUPTED`. It is called at least once before the work
+ * and once after it, from any of the training threads, possibly from several at once. It must not unwind or longjmp.
  */
 typedef uint32_t (*betz_progress)(void *user, const char *stage, uint64_t done, uint64_t total);
 
 /**
- * How a model is trained. Fill it with `betz_train_config_default`, then set at least
- * `step_seconds` and `channels`. Everything is copied: nothing needs to outlive the call.
+ * Configuration of training. Fill it with `betz_train_config_default`, then set at least `step_seconds` and
+ * `channels`. Everything is copied: nothing needs to outlive the call.
  */
 typedef struct betz_train_config {
     /**
-     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     * Size of this struct in bytes in the caller's header; the default function sets it.
      */
     uint32_t struct_size;
     /**
@@ -662,8 +662,8 @@ typedef struct betz_train_config {
      */
     double step_seconds;
     /**
-     * The bank: filters applied to every channel. NULL (default): cross-validation chooses among
-     * the library's presets; needs `folds`.
+     * The bank: filters applied to every channel. NULL (default): cross-validation chooses among the library's
+     * presets; this needs `folds`.
      */
     const struct betz_filter *filters;
     /**
@@ -671,16 +671,15 @@ typedef struct betz_train_config {
      */
     size_t n_filters;
     /**
-     * Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
-     * everything.
+     * Trials, ascending and disjoint; steps outside them are not used. NULL (default): one trial with all steps.
      */
     const struct betz_segment *segments;
     /**
-     * Number of trials, 0 for NULL.
+     * Number of trials; 0 for NULL.
      */
     size_t n_segments;
     /**
-     * How the ridge is chosen. Default: by cross-validation.
+     * Method that sets the ridge. Default: cross-validation.
      */
     betz_ridge ridge_choice;
     /**
@@ -688,7 +687,7 @@ typedef struct betz_train_config {
      */
     betz_bad_channels bad_channels;
     /**
-     * sigma or lambda, see `ridge_choice`. Default: 0.
+     * sigma or lambda, depending on `ridge_choice`. Default: 0.
      */
     double ridge;
     /**
@@ -701,75 +700,76 @@ typedef struct betz_train_config {
      */
     double low_pass_hz;
     /**
-     * Its order, 1 to 8. Default: 2; of no effect without a cut-off.
+     * Order of the low-pass, 1 to 8. Default: 2. Ignored without a cut-off.
      */
     uint32_t low_pass_order;
     /**
-     * Folds of the cross-validation that chooses what was left open and scores the model
-     * (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
-     * several times as fast; bank and ridge must then be given. At most 1,000, and the steps.
+     * Number of folds of the cross-validation, which chooses what this configuration leaves open and scores the
+     * model (`betz_model_score`). At most 1,000, and at most the number of steps. Trials are kept whole if there
+     * are enough of them. Default: 5. 0: no cross-validation, which is several times as fast; bank and ridge must
+     * then be given.
      */
     uint32_t folds;
     /**
-     * Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ...,
-     * as for the command line's recordings.
+     * Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ..., the same as
+     * in the command line's recordings.
      */
     const char *const *channel_names;
     /**
-     * Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
+     * Names of the outputs, UTF-8, one per output, all different; NULL (default): "x0", "x1", ...
      */
     const char *const *output_names;
     /**
-     * Units of the outputs, UTF-8, one an output; NULL (default): unknown.
+     * Units of the outputs, UTF-8, one per output; NULL (default): unknown.
      */
     const char *const *output_units;
     /**
-     * Told how far training is; NULL (default): nobody.
+     * Function that receives the progress; NULL (default): none.
      */
     betz_progress progress;
     /**
-     * Handed to `progress` as it is.
+     * Pointer passed to `progress` unchanged.
      */
     void *progress_user;
     /**
-     * Where to train: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
-     * `BETZ_ERROR_DEVICE_UNAVAILABLE` where there is none; "auto", wherever less time is expected.
-     * NULL (default): "cpu", which gives the same bits on any number of threads; a device's differ
-     * in rounding.
+     * Device to train on: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
+     * `BETZ_ERROR_DEVICE_UNAVAILABLE` if there is no such device; "auto", the device with the least expected time.
+     * NULL (default): "cpu", which gives the same bits on any number of threads. Results of other devices differ
+     * by rounding.
      */
     const char *device;
     /**
-     * Threads that train; they end with the call. 0 (default): one for each of the processors below.
+     * Number of threads that train; they end with the call. 0 (default): one for each of `processors`.
      */
     uint32_t threads;
     /**
-     * Their priority: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the
-     * right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+     * Priority of these threads: 0 (default) for the normal policy, 1 to 99 for SCHED_FIFO, which needs the right
+     * to use it (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
      */
     uint32_t thread_priority;
     /**
-     * Processors that they may run on, by number. NULL (default): those that the process had when the
-     * library was loaded, whatever the calling thread is pinned to.
+     * Numbers of the processors that these threads may run on. NULL (default): the processors that the process had
+     * when the library was loaded, even if the calling thread is pinned.
      */
     const uint32_t *processors;
     /**
-     * Number of processors, 0 for NULL.
+     * Number of processors; 0 for NULL.
      */
     size_t n_processors;
     /**
-     * Keep the sums that the model was solved from in it, for `betz_trainer_open` and `betz drop`, if they
-     * take no more than so many bytes (features^2 / 2 * 8, and a little); else training is refused before
-     * it begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): keep none.
+     * Store the sufficient statistics of training in the model, for `betz_trainer_open` and `betz drop`, if they
+     * take at most this many bytes (about features^2 / 2 * 8). If they take more, training is refused before it
+     * begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): store none.
      */
     size_t retain_bytes;
 } betz_train_config;
 
 /**
- * One spike: when, in ticks of the model's step, and where.
+ * One spike: its tick and its channel.
  */
 typedef struct betz_spike {
     /**
-     * Tick.
+     * Time of the spike, in ticks of the model's step.
      */
     int64_t tick;
     /**
@@ -779,11 +779,11 @@ typedef struct betz_spike {
 } betz_spike;
 
 /**
- * How a session runs. Fill it with `betz_session_config_default`, then change what you need.
+ * Configuration of a session. Fill it with `betz_session_config_default`, then change what you need.
  */
 typedef struct betz_session_config {
     /**
-     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     * Size of this struct in bytes in the caller's header; the default function sets it.
      */
     uint32_t struct_size;
     /**
@@ -791,37 +791,37 @@ typedef struct betz_session_config {
      */
     betz_unknown_channels unknown_channels;
     /**
-     * Lowest value given out, in output units, one per output; NULL (default) for no bound. -INFINITY: no
-     * bound for this output. The bounds are hard: what `hold` and `slew` give out lies within them, too.
-     * Copied on opening.
+     * Lower bound of each output, in output units, one value per output; NULL (default): no bounds. -INFINITY: no
+     * bound for this output. The bounds are hard: they also hold for outputs that `hold` and `slew` change. Copied
+     * on opening.
      */
     const float *clamp_low;
     /**
-     * Highest value given out, in output units, one an output; NULL (default) for no bound.
-     * Copied on opening.
+     * Upper bound of each output, in output units, one value per output; NULL (default): no bounds. Copied on
+     * opening.
      */
     const float *clamp_high;
     /**
-     * Number of entries behind `clamp_low` and `clamp_high`: the model's outputs, or 0.
+     * Length of `clamp_low` and `clamp_high`: the model's number of outputs, or 0.
      */
     size_t clamp_len;
     /**
-     * One byte a channel, 0 for a channel that is to take no part (an electrode that has gone
-     * bad); NULL (default) for none. Copied on opening; holds for swapped-in models as well. A
-     * channel that the model masks stays masked.
+     * One byte per channel; 0 leaves the channel out, for example because its electrode is broken. NULL (default):
+     * no channel is left out. Copied on opening; also holds for models that are swapped in. A channel that the
+     * model masks stays masked.
      */
     const uint8_t *channel_mask;
     /**
-     * Number of entries behind `channel_mask`: the model's channels, or 0.
+     * Length of `channel_mask`: the model's number of channels, or 0.
      */
     size_t channel_mask_len;
     /**
-     * Longest time a step should take, in microseconds; longer ones are counted
-     * (`betz_stats.deadline_misses`). 0 (default): no deadline. Needs `statistics`.
+     * Deadline of a step, in microseconds. Longer steps are counted (`betz_stats.deadline_misses`). 0 (default):
+     * no deadline. Needs `statistics`.
      */
     double deadline_us;
     /**
-     * 1 (default): time every step, about 20 ns each. 0: count only.
+     * 1 (default): time every step, at a cost of about 20 ns per step. 0: only count.
      */
     uint32_t statistics;
     /**
@@ -829,34 +829,34 @@ typedef struct betz_session_config {
      */
     uint32_t reserved;
     /**
-     * 1: while data are missing or flagged, the last good outputs are held for `hold_seconds`, then go to
-     * `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): estimates go on by
-     * what silence means.
+     * 1: while data are missing or flagged, hold the last good outputs for `hold_seconds`, then move them to
+     * `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): decode missing data as
+     * silence.
      */
     uint32_t hold;
     /**
-     * Flagged steps in a row (blanked, out of range) that are still believed. Default: 2.
+     * Number of consecutive flagged steps (blanked, out of range) whose estimates are still used. Default: 2.
      */
     uint32_t patience_steps;
     /**
-     * Default: 0.2.
+     * Time to hold the last good outputs, in seconds. Default: 0.2.
      */
     double hold_seconds;
     /**
-     * Default: 0.5.
+     * Time to move held outputs to `rest`, in seconds. Default: 0.5.
      */
     double decay_seconds;
     /**
-     * Where held outputs come to rest, one an output; NULL (default): 0. Copied on opening.
+     * Rest values of held outputs, one per output; NULL (default): 0. Copied on opening.
      */
     const float *rest;
     /**
-     * Number of entries behind `rest`: the model's outputs, or 0.
+     * Length of `rest`: the model's number of outputs, or 0.
      */
     size_t rest_len;
     /**
-     * 1: every step publishes what `betz_session_health` reads from other threads, some 10 ns a step. 0
-     * (default): it does not.
+     * 1: every step publishes its health for other threads (`betz_session_health`), at a cost of about 10 ns per
+     * step. 0 (default): steps publish nothing.
      */
     uint32_t health;
     /**
@@ -864,20 +864,22 @@ typedef struct betz_session_config {
      */
     uint32_t reserved_2;
     /**
-     * Largest change of each output from one step to the next, in output units, one an output (INFINITY: any);
-     * NULL (default) for no limit. An output that would change more goes as far as it may
-     * (`BETZ_STEP_SLEWED`), held ones too; the first step after opening and a reset is free. Copied on opening.
+     * Largest change of each output from one step to the next, in output units, one value per output (INFINITY: no
+     * limit); NULL (default): no limits. An output that would change more changes by its limit
+     * (`BETZ_STEP_SLEWED`); this includes held outputs. The first step after opening or a reset is not limited.
+     * Copied on opening.
      */
     const float *slew;
     /**
-     * Number of entries behind `slew`: the model's outputs, or 0.
+     * Length of `slew`: the model's number of outputs, or 0.
      */
     size_t slew_len;
     /**
-     * 1: steps count each channel's spikes, look once a second for channels that are dead or scream, and say so
-     * (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`); `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not know
-     * how many are usual (trained on fewer than 200 steps, or on a signal). A trainer that watches does it in
-     * their place. About 1 ns a spike, and some a channel once a second. 0 (default): they do not.
+     * 1: count each channel's spikes, look once per second for channels that are silent or fire far too much, and
+     * flag them (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`). Costs about 1 ns per spike, and a little per
+     * channel once per second. Opening fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model does not store usual
+     * counts (trained on fewer than 200 steps, or on a signal). A trainer that watches channels takes over this
+     * work. 0 (default): do not watch.
      */
     uint32_t watch_channels;
     /**
@@ -889,41 +891,41 @@ typedef struct betz_session_config {
 /**
  * Counters and latencies of a session, since it was opened or since `betz_session_clear_stats`.
  *
- * Latencies are of the step alone, by a monotonic clock, in microseconds to 1 %; zeros when
- * `betz_session_config.statistics` is 0.
+ * Latencies cover the step alone, measured by a monotonic clock, in microseconds with an accuracy of 1 %. They are
+ * zero if `betz_session_config.statistics` is 0.
  */
 typedef struct betz_stats {
     /**
-     * Steps taken.
+     * Number of steps taken.
      */
     uint64_t ticks;
     /**
-     * Spikes taken, of all channels that the model has, masked ones included.
+     * Number of spikes taken from all channels that the model has, including masked ones.
      */
     uint64_t spikes;
     /**
-     * Spikes ignored because the model has no such channel.
+     * Number of spikes ignored because the model has no such channel.
      */
     uint64_t unknown_channel_spikes;
     /**
-     * Spikes lost before the session: the queue in front of it was full, or a queue held them for
-     * a step that was refused.
+     * Number of spikes lost before they reached the session: the queue was full, or the step that was to take them
+     * was refused.
      */
     uint64_t dropped;
     /**
-     * Spikes that came from the queue after their tick, whether they were still taken or not.
+     * Number of spikes that came from the queue after their tick, whether decoded or discarded.
      */
     uint64_t late;
     /**
-     * Steps that took longer than the deadline.
+     * Number of steps that took longer than the deadline.
      */
     uint64_t deadline_misses;
     /**
-     * Models that have taken over from another, rolling back included.
+     * Number of times that a model has taken over from another, including by rolling back.
      */
     uint64_t model_swaps;
     /**
-     * Steps timed.
+     * Number of steps timed.
      */
     uint64_t latency_steps;
     /**
@@ -931,141 +933,142 @@ typedef struct betz_stats {
      */
     double latency_p50_us;
     /**
-     * 99th percentile.
+     * 99th percentile of the latency.
      */
     double latency_p99_us;
     /**
-     * 99.9th percentile.
+     * 99.9th percentile of the latency.
      */
     double latency_p99_9_us;
     /**
-     * The slowest step; what the machine did in between is in it.
+     * Latency of the slowest step, including interruptions by the machine.
      */
     double latency_max_us;
     /**
-     * Mean.
+     * Mean latency of a step.
      */
     double latency_mean_us;
     /**
-     * Spikes from the queue that lay too far ahead and were left out.
+     * Number of spikes from the queue that were discarded because they lay too far ahead.
      */
     uint64_t future;
     /**
-     * Ticks skipped (`betz_session_skip`, `betz_queue_resync`).
+     * Number of ticks skipped (`betz_session_skip`, `betz_queue_resync`).
      */
     uint64_t skipped;
 } betz_stats;
 
 /**
- * What a session published after its last step.
+ * Health of a session as published after its last step.
  */
 typedef struct betz_health {
     /**
-     * The tick of the last step, on the session's clock (the queue's, where it steps through one).
+     * The tick of the last step, on the session's clock (the queue's clock if it steps through a queue).
      */
     int64_t tick;
     /**
-     * What the last step was worth, `BETZ_STEP_*`.
+     * Status of the last step: `BETZ_STEP_*` flags.
      */
     uint32_t status;
     /**
-     * Where a swap stands, a `betz_swap_state`.
+     * State of the model swap: a `betz_swap_state`.
      */
     uint32_t swap;
     /**
-     * Steps taken.
+     * Number of steps taken.
      */
     uint64_t ticks;
     /**
-     * Ticks skipped.
+     * Number of ticks skipped.
      */
     uint64_t skipped;
     /**
-     * Spikes taken.
+     * Number of spikes taken.
      */
     uint64_t spikes;
     /**
-     * Spikes of channels that the model does not have.
+     * Number of spikes from channels that the model does not have.
      */
     uint64_t unknown_channel_spikes;
     /**
-     * Spikes lost before the session.
+     * Number of spikes lost before they reached the session.
      */
     uint64_t dropped;
     /**
-     * Spikes that came after their tick.
+     * Number of spikes that arrived after their tick.
      */
     uint64_t late;
     /**
-     * Spikes left out because they lay too far ahead.
+     * Number of spikes discarded because they lay too far ahead.
      */
     uint64_t future;
     /**
-     * Models that have taken over from another.
+     * Number of times that a model has taken over from another.
      */
     uint64_t model_swaps;
     /**
-     * Steps that took longer than the deadline.
+     * Number of steps that took longer than the deadline.
      */
     uint64_t deadline_misses;
     /**
-     * How long the last step took, in nanoseconds; 0 when statistics are off.
+     * Duration of the last step, in nanoseconds; 0 if statistics are off.
      */
     uint64_t latency_ns;
     /**
-     * How long the slowest step took, in nanoseconds.
+     * Duration of the slowest step, in nanoseconds.
      */
     uint64_t longest_ns;
     /**
-     * Which model, with which mask, gives the estimates.
+     * Fingerprint of the model and mask that give the estimates.
      */
     uint64_t model;
 } betz_health;
 
 /**
- * How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
+ * Configuration of a model swap. Fill it with `betz_swap_config_default`, then change what you need.
  */
 typedef struct betz_swap_config {
     /**
-     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     * Size of this struct in bytes in the caller's header; the default function sets it.
      */
     uint32_t struct_size;
     /**
-     * 0 (default): channels and outputs must have the names of the running model's, in the same order.
-     * 1: channel i is channel i and output i is output i, whatever they are called; only their numbers
-     * must agree.
+     * 0 (default): channels and outputs must have the same names and order as in the running model. 1:
+     * match channels and outputs by position, whatever their names; only the numbers of channels and
+     * outputs must agree.
      */
     uint32_t by_position;
     /**
-     * The new model gives the estimates after so many ticks; 0: at the next tick, from rest. UINT64_MAX
-     * (default): once what it has not seen is forgotten.
+     * Number of ticks until the new model gives the estimates. 0: at the next tick, from rest. UINT64_MAX
+     * (default): once the spikes before its start no longer matter.
      */
     uint64_t warm_up_steps;
     /**
-     * Then the estimates go from the old model's to its own over so many ticks. Default: 0.
+     * Number of ticks of the cross-fade from the old model's estimates to the new one's, after the
+     * warm-up. Default: 0.
      */
     uint64_t cross_fade_steps;
     /**
-     * The spikes of the last ticks, ticks ascending on the session's clock, to warm the new model up with
-     * in the calling thread; NULL (default): none. Not kept.
+     * Spikes of the last ticks, which warm the new model up in the calling thread, in ascending order of
+     * their ticks on the session's clock; NULL (default): none. Not kept.
      */
     const struct betz_spike *replay;
     /**
-     * Number of spikes, 0 for NULL.
+     * Number of spikes; 0 for NULL.
      */
     size_t n_replay;
     /**
-     * The first tick that they do not cover; of no effect without spikes.
+     * The first tick after those that the spikes cover; ignored without spikes.
      */
     int64_t replay_end_tick;
 } betz_swap_config;
 
 /**
- * How far a swap is, and which model runs.
+ * Progress of a model swap, and the running model.
  */
 typedef struct betz_swap_progress {
     /**
-     * Where it stands, a `betz_swap_state`.
+     * State of the swap: a `betz_swap_state`.
      */
     uint32_t state;
     /**
@@ -1073,12 +1076,12 @@ typedef struct betz_swap_progress {
      */
     uint32_t reserved;
     /**
-     * Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
-     * the request is pending, what it asked for.
+     * Number of ticks until the new model alone gives the estimates; 0 if it does, or if there is none.
+     * While the request is pending: the number that was requested.
      */
     uint64_t ticks_left;
     /**
-     * Ticks that warm-up and cross-fade of the last swap take in all.
+     * Total number of ticks of warm-up and cross-fade of the last swap.
      */
     uint64_t ticks;
     /**
@@ -1088,31 +1091,31 @@ typedef struct betz_swap_progress {
 } betz_swap_progress;
 
 /**
- * How a queue is made. Fill it with `betz_queue_config_default`, then change what you need.
+ * Configuration of a queue. Fill it with `betz_queue_config_default`, then change what you need.
  */
 typedef struct betz_queue_config {
     /**
-     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     * Size of this struct in bytes in the caller's header; the default function sets it.
      */
     uint32_t struct_size;
     /**
-     * What becomes of late spikes. Default: they are taken.
+     * Policy for late spikes. Default: take them.
      */
     betz_late_spikes late_spikes;
     /**
-     * Spikes that it holds at most, 1 to 2^24; 20 bytes each. Default: 65,536.
+     * Capacity in spikes, 1 to 2^24; each takes 20 bytes. Default: 65,536.
      */
     size_t capacity;
     /**
-     * How far ahead of the tick that is decoded a spike's tick may lie, in seconds, above 0. What lies
-     * further is a fault of the acquisition's: it is counted (`betz_stats.future`) and left out, so that it
-     * holds up nothing. Default: 10.
+     * Largest time that a spike's tick may lie ahead of the tick that is decoded, in seconds, above 0. A spike
+     * further ahead points to a fault of the acquisition: it is counted (`betz_stats.future`) and discarded, so
+     * that it does not block the queue. Default: 10.
      */
     double ahead_seconds;
 } betz_queue_config;
 
 /**
- * How a queue stands, seen from the consuming thread.
+ * State of a queue as the consuming thread sees it.
  */
 typedef struct betz_queue_state {
     /**
@@ -1120,55 +1123,56 @@ typedef struct betz_queue_state {
      */
     int64_t tick;
     /**
-     * The newest tick that the producer has marked; INT64_MIN before the first.
+     * The newest tick that the producer has marked; INT64_MIN before the first mark.
      */
     int64_t newest_tick;
     /**
-     * Time since the producer marked a tick, in microseconds: the age of the newest data. Grows
-     * when the acquisition has stopped. INFINITY before the first mark.
+     * Age of the newest data: the time since the producer last marked a tick, in microseconds. It grows when the
+     * acquisition has stopped. INFINITY before the first mark.
      */
     double newest_age_us;
     /**
-     * Spikes that found no room, ever. Those dropped before a mark are seen with it.
+     * Total number of spikes dropped because the queue was full. Spikes dropped before a mark become visible with
+     * that mark.
      */
     uint64_t dropped;
     /**
-     * Spikes in line now.
+     * Number of spikes in the queue now.
      */
     uint64_t waiting;
     /**
-     * Ticks by which the newest mark is ahead of the last tick decoded: 0 when all that is known is
-     * decoded, negative when steps have run ahead of the data; INT64_MIN before the first mark.
+     * Number of ticks from the last decoded tick to the newest mark: 0 if all marked ticks are decoded, negative
+     * if steps have run ahead of the data; INT64_MIN before the first mark.
      */
     int64_t lag;
 } betz_queue_state;
 
 /**
- * Configuration of a trainer. Fill it with `betz_trainer_config_default`, then change what you need.
+ * Configuration of an online trainer. Fill it with `betz_trainer_config_default`, then change what you need.
  */
 typedef struct betz_trainer_config {
     /**
-     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     * Size of this struct in bytes in the caller's header; the default function sets it.
      */
     uint32_t struct_size;
     /**
-     * 1 (default): channels that die or scream are left out of the model until they are well again, where
-     * the model knows how many spikes are usual (trained on 200 steps or more). 0: none is.
+     * 1 (default): leave dead or screaming channels out of the model until they have recovered. This needs a model
+     * that stores usual counts (trained on 200 steps or more). 0: leave none out.
      */
     uint32_t watch_channels;
     /**
-     * After so many seconds with labels what was learned counts half, in one of the memories that
-     * compete: of the others one is three times as short, and one forgets nothing. INFINITY: that one
-     * alone. Default: 120.
+     * Half-life of learning, in seconds of labelled steps, above 0. Three memories compete: one with this
+     * half-life, one with a third of it, and one that forgets nothing. INFINITY: only the one that forgets
+     * nothing. Default: 120.
      */
     double half_life_seconds;
     /**
-     * Seconds of data that the sums retained by the model count for, at most. 0 (default): all of them.
+     * Largest weight of the statistics stored in the model, in seconds of data. 0 (default): full weight.
      */
     double prior_seconds;
     /**
-     * Refuse models that change the outputs by more than this, root mean square over the labels' standard
-     * deviations. 0 (default): by whatever.
+     * Refuse models that change the outputs by more than this: root mean square, relative to the labels' standard
+     * deviations. 0 (default): no limit.
      */
     double max_change;
     /**
@@ -1176,17 +1180,18 @@ typedef struct betz_trainer_config {
      */
     double longest_trial_seconds;
     /**
-     * Trials from one candidate to the next, 2 to 10,000. Default: 5.
+     * Number of trials from one candidate to the next, 2 to 10,000. Default: 5.
      */
     size_t batch;
     /**
-     * Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
-     * labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+     * Capacity of the trainer's queue, which fills up while the trainer solves: steps and spikes (8 bytes each; a
+     * step counts twice), and values of labels (16 bytes each). If the queue is full, the whole trial is left out
+     * and counted. Default: 262,144.
      */
     size_t capacity;
     /**
-     * Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
-     * process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+     * Priority of the trainer's thread: 0 (default) for the normal policy, 1 to 99 for SCHED_FIFO, which needs the
+     * right to use it (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
      */
     uint32_t thread_priority;
     /**
@@ -1194,100 +1199,100 @@ typedef struct betz_trainer_config {
      */
     uint32_t reserved;
     /**
-     * Processors that the thread may run on, by number. NULL (default): those that the process had when
-     * the library was loaded, whatever the calling thread is pinned to.
+     * Numbers of the processors that the thread may run on. NULL (default): the processors that the process had
+     * when the library was loaded, even if the calling thread is pinned.
      */
     const uint32_t *processors;
     /**
-     * Number of processors, 0 for NULL.
+     * Number of processors; 0 for NULL.
      */
     size_t n_processors;
 } betz_trainer_config;
 
 /**
- * Where a trainer stands.
+ * State of an online trainer.
  */
 typedef struct betz_trainer_state {
     /**
-     * Trials learned from.
+     * Number of trials learned from.
      */
     uint64_t trials;
     /**
-     * Seconds with labels in them.
+     * Total time of labelled steps, in seconds.
      */
     double labelled_seconds;
     /**
-     * Steps that the memory of the half-life asked for counts, after forgetting.
+     * Effective number of steps, after forgetting, in the memory with the configured half-life.
      */
     double effective_steps;
     /**
-     * Trials left out because the line was full.
+     * Number of trials left out because the trainer's queue was full.
      */
     uint64_t dropped_full;
     /**
-     * Trials left out because they were ended with `keep` 0, or a label found no room.
+     * Number of trials left out because they were ended with `keep` 0, or because a label was lost.
      */
     uint64_t dropped_unwanted;
     /**
-     * Trials left out because no step had a label.
+     * Number of trials left out because no step had a label.
      */
     uint64_t dropped_unlabelled;
     /**
-     * Trials left out because they were longer than the trainer takes.
+     * Number of trials left out because they were longer than the trainer accepts.
      */
     uint64_t dropped_long;
     /**
-     * Trials left out because the session was reset between their labels.
+     * Number of trials left out because the session was reset between their labels.
      */
     uint64_t dropped_reset;
     /**
-     * Steps that found no room in line.
+     * Number of steps lost because the trainer's queue was full.
      */
     uint64_t lost_steps;
     /**
-     * Labels that were refused, found no room, or came after their trial's end.
+     * Number of labels that were refused, were lost because the queue was full, or came after their trial's end.
      */
     uint64_t lost_labels;
     /**
-     * Candidates that took over.
+     * Number of candidates that took over.
      */
     uint64_t accepted;
     /**
-     * Candidates that did not.
+     * Number of candidates that did not take over.
      */
     uint64_t refused;
     /**
-     * Models that turned out worse than the one before, which came back.
+     * Number of models that were rolled back because they turned out worse than the one before.
      */
     uint64_t rolled_back;
     /**
-     * Channels that are dead or scream (`betz_trainer_ill_channels`).
+     * Number of channels that are dead or screaming (`betz_trainer_ill_channels`).
      */
     uint64_t ill_channels;
     /**
-     * 1 where a system could not be solved, or a trial not be learned from; else 0.
+     * 1 if a system could not be solved or a trial could not be learned from; otherwise 0.
      */
     uint64_t failed;
     /**
-     * Mean R² over outputs of the model in use on the trials that candidates were compared on last; NaN
-     * before that.
+     * R² of the model in use, averaged over outputs, on the trials of the last comparison; NaN before the first
+     * one.
      */
     double score_before;
     /**
-     * That of the best candidate.
+     * R² of the best candidate in the last comparison, averaged over outputs.
      */
     double score_after;
     /**
-     * Trials left out because there was no memory to hold them or to learn from them.
+     * Number of trials left out because there was too little memory to hold them or to learn from them.
      */
     uint64_t dropped_memory;
     /**
-     * Trials that have ended and that the trainer's thread has not come to yet. Every trial that was ended is
-     * in `trials`, in one of the `dropped_` fields, or here.
+     * Number of ended trials that still wait for the trainer's thread. Every ended trial counts in `trials`, in
+     * one of the `dropped_` fields, or here.
      */
     uint64_t waiting;
     /**
-     * Candidates that were not solved because there was no memory for it.
+     * Number of candidates that were not solved because there was too little memory.
      */
     uint64_t unsolved;
 } betz_trainer_state;
@@ -1482,7 +1487,7 @@ typedef struct betz_miner_stats {
 } betz_miner_stats;
 
 /**
- * An episode and its count, as a watch list shows it. What is pointed to belongs to the list.
+ * An episode and its count in a watch list. Its pointers belong to the list.
  */
 typedef struct betz_watched {
     /**
@@ -1502,27 +1507,27 @@ typedef struct betz_watched {
      */
     size_t size;
     /**
-     * Its non-overlapped occurrences.
+     * Number of its non-overlapped occurrences.
      */
     uint64_t count;
     /**
-     * Events at this tick and later are counted; INT64_MIN: all since the first.
+     * First tick whose events are counted; INT64_MIN: all events are counted.
      */
     int64_t since_tick;
 } betz_watched;
 
 /**
- * What a network keeps. Fill it with `betz_network_config_default`, then set at least `channels`,
+ * Configuration of a network. Fill it with `betz_network_config_default`, then set at least `channels`,
  * `tick_seconds`, `bin_seconds` and `window_bins`. Everything is copied.
  */
 typedef struct betz_network_config {
     /**
-     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     * Size of this struct in bytes in the caller's header; the default function sets it.
      */
     uint32_t struct_size;
     /**
-     * Channels are 0 to `channels` - 1, at most 16,384. No default. For a session's network: at least
-     * the model's.
+     * Number of channels, at most 16,384. No default. A session's network needs at least the model's
+     * number of channels.
      */
     uint32_t channels;
     /**
@@ -1530,7 +1535,7 @@ typedef struct betz_network_config {
      */
     double tick_seconds;
     /**
-     * Length of the bins that spikes are counted in, in seconds: a whole number of ticks. No default.
+     * Length of the bins in which spikes are counted, in seconds: a whole number of ticks. No default.
      */
     double bin_seconds;
     /**
@@ -1538,40 +1543,41 @@ typedef struct betz_network_config {
      */
     uint32_t window_bins;
     /**
-     * Bins from one window to the next, at least 1. Default: 1.
+     * Number of bins from one window to the next, at least 1. Default: 1.
      */
     uint32_t step_bins;
     /**
-     * Least correlation of an edge, 0 to 1. Default: 0.5.
+     * Smallest correlation of an edge, 0 to 1. Default: 0.5.
      */
     double threshold;
     /**
-     * Which correlations count. Default: `BETZ_EDGE_BOTH`.
+     * Sign of the correlations that make an edge. Default: `BETZ_EDGE_BOTH`.
      */
     betz_edge_sign sign;
     /**
-     * Edges of a window that are kept, the first ones by (i, j), 12 bytes each, twice; all are counted.
-     * 0 (default): as many as there are pairs, or 2^20 if those are more.
+     * Largest number of edges kept per window, the first ones by (i, j); each takes 12 bytes, twice. All
+     * edges are counted. 0 (default): the number of pairs, but at most 2^20.
      */
     uint32_t max_edges;
     /**
-     * 1: a correlation must exceed the threshold; 0 (default): or equal it.
+     * 1: the correlation of an edge must exceed the threshold. 0 (default): it may also equal the
+     * threshold.
      */
     uint32_t strict;
     /**
-     * 1: look for communities in every window (Leiden, from those of the window before); 0 (default): do
-     * not.
+     * 1: find communities in every window (Leiden, starting from those of the window before). 0
+     * (default): do not.
      */
     uint32_t communities;
     /**
-     * What waits for the network's thread, 16 bytes each, one for a step and one for each channel that
-     * fires in it: more than `channels`, at most 2^24. Steps that find no room are dropped and counted.
-     * 0 (default): 65,536, or four steps of all channels if those are more.
+     * Capacity of the network's queue, in entries of 16 bytes: one per step and one per channel that
+     * fires in it; more than `channels`, at most 2^24. Steps that do not fit are dropped and counted. 0
+     * (default): 65,536, or four steps of all channels if that is more.
      */
     size_t capacity;
     /**
-     * Priority of the network's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
-     * process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+     * Priority of the network's thread: 0 (default) for the normal policy, 1 to 99 for SCHED_FIFO, which
+     * needs the right to use it (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
      */
     uint32_t thread_priority;
     /**
@@ -1579,12 +1585,12 @@ typedef struct betz_network_config {
      */
     uint32_t reserved;
     /**
-     * Processors that this thread may run on, by number. NULL (default): those that the process had
-     * when the library was loaded, whatever the calling thread is pinned to.
+     * Numbers of the processors that this thread may run on. NULL (default): the processors that the
+     * process had when the library was loaded, even if the calling thread is pinned.
      */
     const uint32_t *processors;
     /**
-     * Number of processors, 0 for NULL.
+     * Number of processors; 0 for NULL.
      */
     size_t n_processors;
 } betz_network_config;
@@ -1598,11 +1604,11 @@ typedef struct betz_edge {
      */
     uint32_t i;
     /**
-     * The second one.
+     * The second channel.
      */
     uint32_t j;
     /**
-     * Pearson's correlation of their counts in the window's bins.
+     * Pearson's correlation of the two channels' counts in the window's bins.
      */
     float r;
 } betz_edge;
@@ -1612,7 +1618,7 @@ typedef struct betz_edge {
  */
 typedef struct betz_network_info {
     /**
-     * Windows completed before this one.
+     * Number of windows completed before this one.
      */
     uint64_t window;
     /**
@@ -1620,79 +1626,83 @@ typedef struct betz_network_info {
      */
     int64_t first_tick;
     /**
-     * The tick behind its last step.
+     * The tick after its last step.
      */
     int64_t end_tick;
     /**
-     * Its edges, also those beyond `betz_network_config.max_edges`.
+     * Number of its edges, including those beyond `betz_network_config.max_edges`.
      */
     uint64_t edges;
     /**
-     * Channels whose counts are all equal in this window: they have no correlation with any.
+     * Number of channels whose counts are all equal in this window, so that their correlations are
+     * undefined.
      */
     uint64_t undefined;
 } betz_network_info;
 
 /**
- * What a network has taken, and how long that took.
+ * Counters and update times of a network.
  */
 typedef struct betz_network_stats {
     /**
-     * Steps taken.
+     * Number of steps taken.
      */
     uint64_t steps;
     /**
-     * Steps that wait for the network's thread now.
+     * Number of steps that wait for the network's thread now.
      */
     uint64_t waiting;
     /**
-     * Steps that found no room: the network never saw them, and began anew behind them.
+     * Number of steps dropped because the network's queue was full. The network starts anew after each of
+     * them.
      */
     uint64_t dropped;
     /**
-     * Whole bins.
+     * Number of complete bins.
      */
     uint64_t bins;
     /**
-     * Windows completed.
+     * Number of windows completed.
      */
     uint64_t windows;
     /**
-     * Of these, windows whose edges were not looked for because the thread was late. The next is whole.
+     * Number of completed windows whose edges were not computed because the thread was late. The window
+     * after them is complete.
      */
     uint64_t skipped_windows;
     /**
-     * How often a step did not follow the one before (a reset, steps skipped or dropped). No window holds
-     * bins of both sides.
+     * Number of gaps: steps that did not follow the one before (a reset, skipped or dropped steps). No
+     * window holds bins from both sides of a gap.
      */
     uint64_t gaps;
     /**
-     * Steps before a gap that filled no bin.
+     * Number of steps before a gap that did not fill a bin.
      */
     uint64_t partial_steps;
     /**
-     * Spikes of channels that the network does not have.
+     * Number of spikes from channels that the network does not have.
      */
     uint64_t unknown_channel_spikes;
     /**
-     * Counts of a channel and bin that were no whole number of 0 to 65,535, and became the nearest one.
+     * Number of counts per channel and bin that were not whole numbers from 0 to 65,535, and were rounded
+     * to the nearest one.
      */
     uint64_t altered_counts;
     /**
-     * Updates timed: one a bin.
+     * Number of updates timed, one per bin.
      */
     uint64_t updates;
     /**
-     * Median time of an update, in microseconds to 1 %: a bin's sums, and the edges of a window that it
-     * completes.
+     * Median time of an update, in microseconds, with an accuracy of 1 %: adding a bin, and computing the
+     * edges of the window that it completes.
      */
     double update_p50_us;
     /**
-     * 99th percentile.
+     * 99th percentile of the time of an update.
      */
     double update_p99_us;
     /**
-     * The slowest; what the machine did in between is in it.
+     * Time of the slowest update, including interruptions by the machine.
      */
     double update_max_us;
 } betz_network_stats;
@@ -1794,8 +1804,8 @@ extern "C" {
 #endif
 
 /**
- * The ABI version of the library that is linked: compare it with `BETZ_ABI_VERSION`, the one that
- * was compiled against.
+ * ABI version of the linked library. Compare it with `BETZ_ABI_VERSION`, the version of the header that the program
+ * was compiled with.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  */
@@ -1809,9 +1819,9 @@ BETZ_API uint32_t betz_abi_version(void);
 BETZ_API const char *betz_version(void);
 
 /**
- * The library's version with all that tells builds apart, such as "betz 0.1.0 abi 2 commit 1a2b3c rustc 1.95.0
- * x86_64 train mine network sort cuda". Commit and compiler are those that `scripts/install.sh` notes; "unknown"
- * in other builds. The text is static: do not free it.
+ * The library's version with everything that distinguishes builds, such as "betz 0.1.0 abi 2 commit 1a2b3c rustc
+ * 1.95.0 x86_64 train mine network sort cuda". `scripts/install.sh` records commit and compiler; they are "unknown" in
+ * other builds. The text is static: do not free it.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  */
@@ -1819,11 +1829,12 @@ BETZ_API
 const char *betz_version_full(void);
 
 /**
- * 1 when the library has what `name` says, 0 when it has not or does not know the name; 0 for NULL.
+ * Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
  *
- * "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`),
- * "cuda" (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator" (`betz_set_allocator`). A function of
- * this header that the library lacks is none that a program can link with: ask before `dlsym`.
+ * Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "cuda"
+ * (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
+ * (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
+ * function before `dlsym`.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2063,8 +2074,8 @@ betz_status betz_model_score(const struct betz_model *model,
                              size_t size);
 
 /**
- * Fills a training configuration of `size` bytes (give `sizeof`) with the defaults. `step_seconds` and
- * `channels` are 0: set them. Nothing is written behind `size`.
+ * Fills a training configuration of `size` bytes (pass `sizeof`) with the defaults. `step_seconds` and `channels` are
+ * 0: set them. Writes nothing beyond `size` bytes.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2078,13 +2089,12 @@ betz_status betz_train_config_default(struct betz_train_config *config,
 /**
  * Trains a model from spike times. The caller frees it with `betz_model_free`.
  *
- * `spikes` holds `n_spikes` spikes in ascending order of their ticks, which lie in 0 to
- * `steps` - 1, on channels 0 to `config->channels` - 1. `behavior` is (steps, outputs) row-major:
- * what the outputs were at the end of each step, in the units the model will give; 1 to 4,096
- * outputs, finite inside the segments. Spikes and behaviour are copied. On failure `*out` is untouched
- * and the message says what was expected, what came and where.
+ * `spikes` holds `n_spikes` spikes in ascending order of their ticks, which lie in 0 to `steps` - 1, on channels 0 to
+ * `config->channels` - 1. `behavior` is (steps, outputs) row-major: the values of the outputs at the end of each step,
+ * in the units that the model will give; 1 to 4,096 outputs, finite inside the segments. Spikes and behaviour are
+ * copied. On failure `*out` is untouched, and the message says what was expected, what was found and where.
  *
- * After fork() it works in the child, on the CPU; on a device that the parent has used it is refused
+ * After fork() the child can train on the CPU. Training in the child on a device that the parent has used is refused
  * (`BETZ_ERROR_FORKED`).
  *
  * Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
@@ -2105,11 +2115,10 @@ betz_status betz_train(const struct betz_train_config *config,
 /**
  * Trains a model from binned counts. The caller frees it with `betz_model_free`.
  *
- * `counts` is (steps, config->channels) row-major: spikes of each channel in each step, in at most 2^30
- * bins that are not empty (`BETZ_ERROR_INVALID_RECORDING`). Counts stay counts: 12 bytes of host memory for
- * each such bin, 16 where one of them has several spikes, whatever their number;
- * `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory for it. All else is as in `betz_train`; the same
- * spikes give the same model, to rounding.
+ * `counts` is (steps, config->channels) row-major: the spikes of each channel in each step. At most 2^30 bins may hold
+ * spikes (`BETZ_ERROR_INVALID_RECORDING`). Each such bin takes 12 bytes of host memory, or 16 if any bin holds several
+ * spikes; the number of spikes does not matter. Fails with `BETZ_ERROR_OUT_OF_MEMORY` if the system has too little
+ * memory. Everything else is the same as in `betz_train`; the same spikes give the same model, to rounding.
  *
  * Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
  *
@@ -2127,8 +2136,8 @@ betz_status betz_train_counts(const struct betz_train_config *config,
                               struct betz_model **out);
 
 /**
- * Fills a session's configuration of `size` bytes (give `sizeof`) with the defaults: no clamp, no mask,
- * unknown channels ignored, steps timed, no deadline. Nothing is written behind `size`.
+ * Fills a session's configuration of `size` bytes (pass `sizeof`) with the defaults: no clamp, no mask, unknown
+ * channels ignored, steps timed, no deadline. Writes nothing beyond `size` bytes.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2140,8 +2149,8 @@ betz_status betz_session_config_default(struct betz_session_config *config,
                                         size_t size);
 
 /**
- * Opens a session of `model`, its filters at rest. All allocation is here. The caller frees it
- * with `betz_session_close`; the model may be freed before.
+ * Opens a session that runs `model`, with its filters at rest. This call makes all allocations of the session. The
+ * caller frees it with `betz_session_close`; the model may be freed before the session.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -2155,10 +2164,10 @@ betz_status betz_session_open(const struct betz_model *model,
                               struct betz_session **out);
 
 /**
- * Variances of the last step's estimates, in output units squared, to `out`, one an output: how far they are likely
- * to be from the truth. Infinity before the first step. They are of the estimates, whatever a clamp, a slew limit
- * or a hold has made of those. `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not tell them
- * (`betz train --variance`), `BETZ_ERROR_MISMATCH` when `n` is not the number of outputs.
+ * Writes the variances of the last step's estimates to `out`, one per output, in output units squared: the expected
+ * squared error. They are infinite before the first step. They describe the estimates before a clamp, slew limit or
+ * hold changes them. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model does not estimate variances (`betz train
+ * --variance`), and with `BETZ_ERROR_MISMATCH` if `n` is not the number of outputs.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
  *
@@ -2171,8 +2180,8 @@ betz_status betz_session_variances(const struct betz_session *session,
                                    size_t n);
 
 /**
- * One tick from binned counts: `counts` has one entry per channel, in the model's order; the
- * estimates go to `out`, one an output, in output units.
+ * Decodes one tick of binned counts. `counts` has one entry per channel, in the model's order. Writes one estimate per
+ * output to `out`, in output units.
  *
  * `channels` and `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the
  * session and `out` are as before. `counts` and `out` must not overlap.
@@ -2191,9 +2200,9 @@ betz_status betz_session_step_counts(struct betz_session *session,
                                      size_t outputs);
 
 /**
- * One tick from the channels that fired: `channels` has one entry per spike, `n` in all, in any
- * order (`n` may be 0, `channels` then NULL); the estimates go to `out`, one an output, in output
- * units. The cost grows with the spikes, not with the model's channels.
+ * Decodes one tick from the channels that fired. `channels` has one entry per spike, `n` in all, in any order; if `n`
+ * is 0, `channels` may be NULL. Writes one estimate per output to `out`, in output units. The cost grows with the
+ * number of spikes, not with the model's channels.
  *
  * `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the session and
  * `out` are as before. `channels` and `out` must not overlap.
@@ -2212,12 +2221,12 @@ betz_status betz_session_step_spikes(struct betz_session *session,
                                      size_t outputs);
 
 /**
- * As `betz_session_step_counts`, from counts of 8 bits.
+ * Decodes one tick of binned 8-bit counts, otherwise like `betz_session_step_counts`.
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
  *
  * The caller's part:
- * As `betz_session_step_counts`.
+ * The same as for `betz_session_step_counts`.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_session_step_counts_u8(struct betz_session *session,
@@ -2227,13 +2236,13 @@ betz_status betz_session_step_counts_u8(struct betz_session *session,
                                         size_t outputs);
 
 /**
- * As `betz_session_step_counts`, from counts that need not be whole (weighted, smoothed): each finite, at
- * least 0 and at most 65,535 (`BETZ_ERROR_INVALID_ARGUMENT`).
+ * Decodes one tick of counts that need not be whole (weighted, smoothed), otherwise like `betz_session_step_counts`.
+ * Each count must be finite, at least 0 and at most 65,535 (`BETZ_ERROR_INVALID_ARGUMENT`).
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
  *
  * The caller's part:
- * As `betz_session_step_counts`.
+ * The same as for `betz_session_step_counts`.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_session_step_counts_f32(struct betz_session *session,
@@ -2243,8 +2252,9 @@ betz_status betz_session_step_counts_f32(struct betz_session *session,
                                          size_t outputs);
 
 /**
- * As `betz_session_step_counts`, from features of any sign, such as the power in a band, for a model that was
- * trained on such a signal: each finite and at most 10^15 from 0 (`BETZ_ERROR_INVALID_ARGUMENT`).
+ * Decodes one tick of features of any sign, such as the power in a band, with a model that was trained on such a
+ * signal; otherwise like `betz_session_step_counts`. Each feature must be finite and at most 10^15 in magnitude
+ * (`BETZ_ERROR_INVALID_ARGUMENT`).
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
  *
@@ -2260,14 +2270,14 @@ betz_status betz_session_step_values(struct betz_session *session,
                                      size_t outputs);
 
 /**
- * One tick whose data did not come: the filters pass it in silence, and the configuration's `hold` gives
- * the outputs. Without it the estimates slide to what silence means; the step is flagged
- * (`BETZ_STEP_STALE`) either way.
+ * Steps one tick whose data did not arrive. The filters advance as in silence, and the configuration's `hold` gives
+ * the outputs. Without `hold` the estimates drift to those of silence. The step is flagged in both cases
+ * (`BETZ_STEP_STALE`).
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
  *
  * The caller's part:
- * As `betz_session_step_counts`, of `out`.
+ * The same as for `out` of `betz_session_step_counts`.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_session_step_stale(struct betz_session *session,
@@ -2275,13 +2285,13 @@ betz_status betz_session_step_stale(struct betz_session *session,
                                     size_t outputs);
 
 /**
- * So many ticks without a spike at once, after a pause: filters and low-pass decay exactly, no estimates
- * are made, and the session's clock goes on. A decoder with states of its own (place, recurrent, Kalman, lift and
- * experts with a filter) is stepped until they are where silence leads them, through at most 1,024 ticks; a pause
- * that outlasts its memory takes them there at once.
+ * Skips `ticks` silent ticks at once, after a pause. Filters and low-pass decay exactly, no estimates are made, and
+ * the session's clock advances. A decoder with further states (place, recurrent, Kalman; lift and experts with a
+ * filter) is stepped until these states have settled, through at most 1,024 ticks. If the pause is longer than the
+ * decoder's memory, they are set to the settled states at once.
  *
- * Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; with states of its own, at most
- * 1,024 steps). Allocates: no.
+ * Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; at most 1,024 steps for a decoder
+ * with further states). Allocates: no.
  *
  * The caller's part:
  * `session` is NULL or a live session that no other thread is using.
@@ -2291,12 +2301,12 @@ betz_status betz_session_skip(struct betz_session *session,
                               uint64_t ticks);
 
 /**
- * Brings the code and the data of a step into the caches. Call it when the thread has woken and the tick's spikes
- * are still on their way: the step that follows then takes a fraction of the time that it takes after other work.
+ * Brings the code and the data of a step into the caches. Call it when the thread has woken and the tick's spikes have
+ * not arrived yet: the next step is then much faster than after other work.
  *
- * Runs the step's own code on spikes of the form that came last, and puts back what it has changed: estimates,
- * counters, latencies, status and taps are as if it had not been called, to the bit. Takes a few microseconds;
- * the effect lasts until other work has used the caches.
+ * It runs the step's own code on spikes of the last form, and restores everything that this changes: estimates,
+ * counters, latencies, status and taps stay the same to the bit. It takes a few microseconds; the effect lasts until
+ * other work has used the caches.
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
  *
@@ -2307,7 +2317,7 @@ BETZ_API BETZ_CHECKED
 betz_status betz_session_warm(struct betz_session *session);
 
 /**
- * Filters back to rest, as at the start of a trial. Counters, latencies and the model stay.
+ * Returns the filters to rest, as at the start of a trial. Counters, latencies and the model stay.
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
  *
@@ -2317,7 +2327,7 @@ betz_status betz_session_warm(struct betz_session *session);
 BETZ_API BETZ_CHECKED betz_status betz_session_reset(struct betz_session *session);
 
 /**
- * Closes and frees a session; NULL is nothing to do. A poisoned session can be closed.
+ * Closes and frees a session; does nothing for NULL. A poisoned session can be closed.
  *
  * Thread-safe: no (nobody may use the session any more). Realtime-safe: no. Allocates: no.
  *
@@ -2327,9 +2337,9 @@ BETZ_API BETZ_CHECKED betz_status betz_session_reset(struct betz_session *sessio
 BETZ_API void betz_session_close(struct betz_session *session);
 
 /**
- * Copies the session's counters and latencies to `*out`, whose size in bytes is `size` (give `sizeof`):
- * an older program's smaller struct gets the fields that it has, a newer one's more is zero. Takes a few microseconds: call it once a
- * second rather than every tick.
+ * Copies the session's counters and latencies to `*out`, whose size in bytes is `size` (pass `sizeof`). If the
+ * caller's struct is older and smaller, it gets the fields that it has; if it is newer and larger, the rest is set to
+ * zero. Takes a few microseconds: call it once per second rather than every tick.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
  *
@@ -2343,7 +2353,7 @@ betz_status betz_session_stats(const struct betz_session *session,
                                size_t size);
 
 /**
- * All counters and latencies back to zero; the filters go on.
+ * Sets all counters and latencies back to zero; the filters are not changed.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
  *
@@ -2353,8 +2363,8 @@ betz_status betz_session_stats(const struct betz_session *session,
 BETZ_API BETZ_CHECKED betz_status betz_session_clear_stats(struct betz_session *session);
 
 /**
- * What the last step's estimates are worth: `BETZ_STEP_*` flags, 0 when there is nothing to say, before the
- * first step, and for NULL. A later version may set others.
+ * Returns how far the last step's estimates can be trusted: `BETZ_STEP_*` flags; 0 if all is well, before
+ * the first step, and for NULL. A later version may set further flags.
  *
  * Thread-safe: no (the thread that steps; others read `betz_session_health`). Realtime-safe: yes.
  * Allocates: no.
@@ -2366,9 +2376,9 @@ BETZ_API
 uint32_t betz_session_status(const struct betz_session *session);
 
 /**
- * How the session does, all of one step, to `*out`, whose size in bytes is `size` (give `sizeof`). The
- * thread that steps never waits for it. `BETZ_ERROR_INVALID_ARGUMENT` unless the session was opened with
- * `betz_session_config.health`.
+ * Writes the session's health to `*out`, whose size in bytes is `size` (pass `sizeof`). All values belong to
+ * the same step. The thread that steps never waits for this call. Fails with `BETZ_ERROR_INVALID_ARGUMENT`
+ * unless the session was opened with `betz_session_config.health`.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: yes. Allocates: no.
  *
@@ -2381,8 +2391,7 @@ betz_status betz_session_health(const struct betz_session *session,
                                 size_t size);
 
 /**
- * Asks the session for a checkpoint, which it makes at its next tick; `betz_session_take_checkpoint` fetches
- * it.
+ * Requests a checkpoint. The session makes it at its next tick; `betz_session_take_checkpoint` fetches it.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
  * Allocates: yes (in this thread, not in the step).
@@ -2394,9 +2403,9 @@ BETZ_API BETZ_CHECKED
 betz_status betz_session_request_checkpoint(struct betz_session *session);
 
 /**
- * The checkpoint that was asked for, as `betz_session_checkpoint` gives it: with `buf` NULL and `cap` 0 its
- * number of bytes alone, `*len`, which is 0 while the session has not made it. It can be fetched until
- * another one is there.
+ * Copies the requested checkpoint into `buf` and its number of bytes into `*len`, in the form of
+ * `betz_session_checkpoint`. With `buf` NULL and `cap` 0 it only writes `*len`, which is 0 until the session
+ * has made the checkpoint. It can be fetched until the next one is made.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no. Allocates: no.
  *
@@ -2411,19 +2420,17 @@ betz_status betz_session_take_checkpoint(struct betz_session *session,
                                          size_t *len);
 
 /**
- * Gives a session, which may be stepping in another thread, `model` to run instead of its own.
+ * Swaps `model` in for the model of a session, which may be stepping in another thread.
  *
- * All preparation is here, in the caller's thread. At the next tick's boundary the session begins
- * to run the new model beside the old one, from rest and on the same spikes; estimates still come
- * from the old one. Once what the new model has not seen is forgotten (less than 1e-7 of a
- * response is left) it gives the estimates, and the old one stands by, so that
- * `betz_session_rollback_model` is immediate and exact. Until
- * `betz_session_release_model` a step costs two models. The step itself neither allocates nor
- * frees.
+ * This call does all preparation, in the caller's thread. From the next tick on the session runs both models
+ * on the same spikes, the new one starting from rest; the old one still gives the estimates. The new model
+ * takes over once the spikes before its start no longer matter (less than 1e-7 of a response is left). The
+ * old one keeps running, so that `betz_session_rollback_model` is immediate and exact. A step costs two
+ * models until `betz_session_release_model`. The step itself neither allocates nor frees.
  *
- * The model must have the step, the channels and the outputs of the running one
- * (`BETZ_ERROR_MISMATCH`); the session's mask and clamp hold for it. `BETZ_ERROR_INVALID_ARGUMENT`
- * when the session has left several requests untaken. The model may be freed after the call.
+ * The new model must have the step, channels and outputs of the running one (`BETZ_ERROR_MISMATCH`). The
+ * session's mask and clamp also hold for it. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if several requests
+ * still wait for the session. The model may be freed after the call.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
  * Allocates: yes (in this thread, not in the step).
@@ -2436,14 +2443,14 @@ betz_status betz_session_swap_model(struct betz_session *session,
                                     const struct betz_model *model);
 
 /**
- * As `betz_session_swap_model`, with the new model taking over after `warm_up_steps` ticks instead
- * of the number that its filters need; 0: at the next tick, from rest.
+ * Swaps a model in like `betz_session_swap_model`, but it takes over after `warm_up_steps` ticks instead of
+ * the number that its filters need. 0: at the next tick, from rest.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
  * Allocates: yes (in this thread, not in the step).
  *
  * The caller's part:
- * As `betz_session_swap_model`.
+ * The same as for `betz_session_swap_model`.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_session_swap_model_after(struct betz_session *session,
@@ -2451,8 +2458,8 @@ betz_status betz_session_swap_model_after(struct betz_session *session,
                                           uint64_t warm_up_steps);
 
 /**
- * Fills a swap's configuration of `size` bytes (give `sizeof`) with the defaults: what
- * `betz_session_swap_model` does. Nothing is written behind `size`.
+ * Fills a swap's configuration of `size` bytes (pass `sizeof`) with the defaults, which do the same as
+ * `betz_session_swap_model`. Writes nothing beyond `size` bytes.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2462,13 +2469,13 @@ betz_status betz_session_swap_model_after(struct betz_session *session,
 BETZ_API BETZ_CHECKED betz_status betz_swap_config_default(struct betz_swap_config *config, size_t size);
 
 /**
- * As `betz_session_swap_model`, in the way that `config` says.
+ * Swaps a model in like `betz_session_swap_model`, with the configuration `config`.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
  * Allocates: yes (in this thread, not in the step).
  *
  * The caller's part:
- * As `betz_session_swap_model`; `config` is NULL or a configuration.
+ * The same as for `betz_session_swap_model`; `config` is NULL or a configuration.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_session_swap_model_with(struct betz_session *session,
@@ -2476,10 +2483,10 @@ betz_status betz_session_swap_model_with(struct betz_session *session,
                                          const struct betz_swap_config *config);
 
 /**
- * Back to the model before the last swap, at the next tick and as if the swap had not been: the
- * estimates go on bit for bit. During warm-up the swap is called off.
+ * Returns to the model before the last swap, at the next tick and as if the swap had not happened: the
+ * estimates continue bit for bit. During warm-up this cancels the swap.
  *
- * `BETZ_ERROR_INVALID_ARGUMENT` when no model stands by.
+ * Fails with `BETZ_ERROR_INVALID_ARGUMENT` if there is no model to return to.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
  * models). Allocates: no.
@@ -2490,8 +2497,8 @@ betz_status betz_session_swap_model_with(struct betz_session *session,
 BETZ_API BETZ_CHECKED betz_status betz_session_rollback_model(struct betz_session *session);
 
 /**
- * Retires the model that stands by: a step costs one model again, and there is no way back. A
- * model that is still warming up is left alone.
+ * Retires the model that is ready for a rollback: a step costs one model again, and a rollback is no longer
+ * possible. A model that is still warming up is not affected.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
  * models). Allocates: no.
@@ -2502,8 +2509,8 @@ BETZ_API BETZ_CHECKED betz_status betz_session_rollback_model(struct betz_sessio
 BETZ_API BETZ_CHECKED betz_status betz_session_release_model(struct betz_session *session);
 
 /**
- * Where the last swap stands, to `*out`. Also frees models that the session has retired since the
- * last request.
+ * Writes the state of the last swap to `*out`. Also frees models that the session has retired since the last
+ * request.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
  * models). Allocates: no.
@@ -2516,8 +2523,8 @@ betz_status betz_session_swap_state(const struct betz_session *session,
                                     betz_swap_state *out);
 
 /**
- * How far the last swap is and which model runs, to `*out`, whose size in bytes is `size` (give `sizeof`).
- * Also frees models that the session has retired since the last request.
+ * Writes the progress of the last swap and the running model to `*out`, whose size in bytes is `size` (pass
+ * `sizeof`). Also frees models that the session has retired since the last request.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
  * models). Allocates: no.
@@ -2531,8 +2538,8 @@ betz_status betz_session_swap_progress(const struct betz_session *session,
                                        size_t size);
 
 /**
- * Has the session take other bounds at its next tick: as `betz_session_config.clamp_low`, `clamp_high` and
- * `clamp_len`; `len` 0 takes all bounds away.
+ * Replaces the session's bounds at its next tick. The arguments have the meaning of
+ * `betz_session_config.clamp_low`, `clamp_high` and `clamp_len`; `len` 0 removes all bounds.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
  * Allocates: yes (in this thread, not in the step).
@@ -2547,10 +2554,10 @@ betz_status betz_session_set_clamp(struct betz_session *session,
                                    size_t len);
 
 /**
- * Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`; NULL
- * and 0 for no mask. `model` NULL stands for the model that the session runs, also one that
- * `betz_trainer_apply` gave it; any other model must be that one (`BETZ_ERROR_MISMATCH`). Filters go on.
- * `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
+ * Replaces the session's channel mask at its next tick. The mask has the meaning of
+ * `betz_session_config.channel_mask`; NULL and 0 remove it. `model` NULL stands for the running model, also
+ * one from `betz_trainer_apply`; any other `model` must be the running one (`BETZ_ERROR_MISMATCH`). Filters
+ * are not reset. Fails with `BETZ_ERROR_INVALID_ARGUMENT` while a second model runs in parallel.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
  * Allocates: yes (in this thread, not in the step).
@@ -2608,8 +2615,7 @@ betz_status betz_session_restore(struct betz_session *session,
                                  size_t len);
 
 /**
- * Fills a queue's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
- * behind `size`.
+ * Fills a queue's configuration of `size` bytes (pass `sizeof`) with the defaults. Writes nothing beyond `size` bytes.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2621,7 +2627,7 @@ betz_status betz_queue_config_default(struct betz_queue_config *config,
                                       size_t size);
 
 /**
- * Opens a queue as `config` says, with `tick` 0 to be decoded first. Otherwise as `betz_queue_open`.
+ * Opens a queue with the configuration `config`, otherwise like `betz_queue_open`. Tick 0 is decoded first.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -2633,9 +2639,9 @@ betz_status betz_queue_open_with(const struct betz_queue_config *config,
                                  struct betz_queue **out);
 
 /**
- * Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
- * be decoded first. All allocation is here; `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory
- * for it. The caller frees it with `betz_queue_close`.
+ * Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each). Tick 0 is decoded first. This call
+ * makes all allocations of the queue; it fails with `BETZ_ERROR_OUT_OF_MEMORY` if the system has too little memory.
+ * The caller frees the queue with `betz_queue_close`.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -2648,10 +2654,10 @@ betz_status betz_queue_open(size_t capacity,
                             struct betz_queue **out);
 
 /**
- * Puts `n` spikes in line, ticks ascending. Those that find no room, always the last ones, are
- * dropped and counted; `*pushed` becomes the number of those that did.
+ * Puts `n` spikes into the queue, in ascending order of their ticks. If the queue fills up, the remaining spikes are
+ * dropped and counted. Writes the number of spikes that entered the queue to `*pushed`.
  *
- * A tick that goes back is no error: its spike may reach the session late, and is counted then.
+ * A tick that goes back is no error: its spike may reach the session late, and is then counted as late.
  *
  * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
  *
@@ -2666,9 +2672,9 @@ betz_status betz_queue_push(struct betz_queue *queue,
                             size_t *pushed);
 
 /**
- * Says that every spike up to and including `tick` has been pushed: the data's age counts from
- * here. Call it every tick, also when nothing fired. Steps whose tick is not marked are flagged
- * (`BETZ_STEP_STALE`), also before the first mark.
+ * Declares that every spike up to and including `tick` has been pushed. The age of the data counts from this call.
+ * Call it every tick, also if nothing fired. Steps whose tick is not marked are flagged (`BETZ_STEP_STALE`), also
+ * before the first mark.
  *
  * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
  *
@@ -2678,12 +2684,11 @@ betz_status betz_queue_push(struct betz_queue *queue,
 BETZ_API BETZ_CHECKED betz_status betz_queue_mark(struct betz_queue *queue, int64_t tick);
 
 /**
- * Decodes one tick: gives `session` all spikes up to the queue's tick, then moves on to the next
- * tick. The estimates go to `out`, one an output. Never waits; spikes of later ticks stay in line.
+ * Decodes one tick: gives `session` all spikes up to the queue's tick, writes one estimate per output to `out`, and
+ * moves on to the next tick. Never waits; spikes of later ticks stay in the queue.
  *
- * Spikes that the producer dropped and spikes that came late are counted in the session's
- * statistics. Fails as `betz_session_step_spikes`; the tick is then to be decoded again, and its
- * spikes up to now are counted as dropped.
+ * Dropped spikes and late spikes are counted in the session's statistics. Fails like `betz_session_step_spikes`. After
+ * a failure the queue stays at this tick; the tick's spikes that had arrived are discarded and counted as dropped.
  *
  * Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes.
  * Allocates: no.
@@ -2699,8 +2704,8 @@ betz_status betz_queue_step(struct betz_queue *queue,
                             size_t outputs);
 
 /**
- * Brings the code and the data of `betz_queue_step` into the caches and changes nothing: as `betz_session_warm`, for
- * a session that steps through a queue.
+ * Brings the code and the data of `betz_queue_step` into the caches and changes nothing, like `betz_session_warm`. Use
+ * it for a session that steps through a queue.
  *
  * Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
  *
@@ -2713,8 +2718,8 @@ betz_status betz_queue_warm(struct betz_queue *queue,
                             struct betz_session *session);
 
 /**
- * Sets the tick to decode next: where the acquisition's clock stands at the start. INT64_MAX is refused
- * (`BETZ_ERROR_INVALID_ARGUMENT`). After a pause `betz_queue_resync` takes the session along.
+ * Sets the tick to decode next, for example the acquisition's clock at the start. INT64_MAX is refused
+ * (`BETZ_ERROR_INVALID_ARGUMENT`). After a pause use `betz_queue_resync`, which also updates the session.
  *
  * Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
  *
@@ -2726,9 +2731,9 @@ betz_status betz_queue_set_tick(struct betz_queue *queue,
                                 int64_t tick);
 
 /**
- * Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, at the cost
- * of `betz_session_skip`, or start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
- * INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
+ * Continues at `tick` after a pause and updates `session`: its filters decay by the ticks in between, at the cost of
+ * `betz_session_skip`, or are reset. Spikes in the queue stay; those before `tick` are late (`betz_queue_clear`
+ * discards them). INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
  *
  * Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
  *
@@ -2743,8 +2748,8 @@ betz_status betz_queue_resync(struct betz_queue *queue,
                               betz_resync how);
 
 /**
- * Leaves out all spikes that are in line now, and their number goes to `*cleared`; the session counts them
- * as dropped with its next step.
+ * Discards all spikes that are in the queue now and writes their number to `*cleared`. The session counts them as
+ * dropped in its next step.
  *
  * Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
  *
@@ -2756,8 +2761,8 @@ betz_status betz_queue_clear(struct betz_queue *queue,
                              size_t *cleared);
 
 /**
- * How the queue stands, to `*out`, whose size in bytes is `size` (give `sizeof`): the age of the newest
- * data, drops, what waits. The next tick's spikes are all here when `newest_tick >= tick`.
+ * Writes the state of the queue to `*out`, whose size in bytes is `size` (pass `sizeof`): the age of the newest data,
+ * dropped and waiting spikes. All spikes of the next tick have arrived if `newest_tick >= tick`.
  *
  * Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
  *
@@ -2771,7 +2776,7 @@ betz_status betz_queue_get_state(const struct betz_queue *queue,
                                  size_t size);
 
 /**
- * Closes and frees a queue; NULL is nothing to do. Neither thread may use it any more.
+ * Closes and frees a queue; does nothing for NULL. Neither thread may use it afterwards.
  *
  * Thread-safe: no. Realtime-safe: no. Allocates: no.
  *
@@ -2781,8 +2786,8 @@ betz_status betz_queue_get_state(const struct betz_queue *queue,
 BETZ_API void betz_queue_close(struct betz_queue *queue);
 
 /**
- * Fills a trainer's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
- * behind `size`.
+ * Fills a trainer's configuration of `size` bytes (pass `sizeof`) with the defaults. Writes nothing beyond `size`
+ * bytes.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2794,20 +2799,21 @@ betz_status betz_trainer_config_default(struct betz_trainer_config *config,
                                         size_t size);
 
 /**
- * Opens a trainer for `session`, which runs `model`, and starts its thread: from the session's next step
- * on it hears all that the steps are given. The model must retain its sums (`betz_train_config.retain_bytes`,
- * `betz train --retain`): `BETZ_ERROR_INSUFFICIENT_DATA`. `BETZ_ERROR_MISMATCH` for a model that is not
- * like the session's; `BETZ_ERROR_INVALID_ARGUMENT` for numbers that make no sense, a kind that does not
- * adapt, more features and spikes than one core keeps up with, and a session with eight listeners already.
+ * Opens a trainer for `session`, which runs `model`, and starts its thread. From the session's next step on the
+ * trainer receives all spikes of the steps. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` unless the model stores its
+ * sufficient statistics (`betz_train_config.retain_bytes`, `betz train --retain`). Fails with `BETZ_ERROR_MISMATCH` if
+ * the model does not match the session's. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for numbers out of range, for a
+ * kind of decoder that cannot adapt, for more features and spikes than one core can process in time, and for a session
+ * that has eight listeners already.
  *
- * `betz_trainer_apply` gives its models to the session; or take them with `betz_trainer_take` and swap them
- * in with `betz_session_swap_model`. The trainer takes for granted that the session runs them. The caller
- * frees it with `betz_trainer_close`; the session may be closed first. What the steps hand over to a trainer
- * that is closed is lost.
+ * `betz_trainer_apply` gives the trainer's models to the session. As an alternative, take them with
+ * `betz_trainer_take` and swap them in with `betz_session_swap_model`. The trainer assumes that the session runs them.
+ * The caller frees the trainer with `betz_trainer_close`; the session may be closed first. Steps that the session
+ * sends to a closed trainer are lost.
  *
- * Memory: the line and the sums are taken here. Before each trial and each candidate the trainer's thread asks
- * for what that may take; where there is none, the trial (`dropped_memory`) or the candidate (`unsolved`) is
- * dropped and counted, and the model stays.
+ * Memory: this call allocates the queue and the statistics. Before each trial and each candidate the trainer's thread
+ * checks that there is enough memory. If not, it drops the trial (`dropped_memory`) or the candidate (`unsolved`) and
+ * counts it; the model stays.
  *
  * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
  *
@@ -2822,10 +2828,10 @@ betz_status betz_trainer_open(struct betz_session *session,
                               struct betz_trainer **out);
 
 /**
- * The label of the step that the session has just taken: `target` holds `n` values, one an output (what
- * the limb did, or was meant to do). Steps without a label are decoded and not learned from. A label that
- * finds no room in line is no error: its trial is left out, and counted. `BETZ_ERROR_NON_FINITE` for NaN
- * and infinity, `BETZ_ERROR_INVALID_ARGUMENT` before the first step: the step stays without a label.
+ * Labels the step that the session has just taken: `target` holds `n` values, one per output (the actual or the
+ * intended movement). Steps without a label are decoded but not learned from. If the trainer's queue is full, the call
+ * succeeds, and the trial is left out and counted. Fails with `BETZ_ERROR_NON_FINITE` for NaN and infinity, and with
+ * `BETZ_ERROR_INVALID_ARGUMENT` before the first step; the step then stays without a label.
  *
  * Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
  *
@@ -2838,7 +2844,7 @@ betz_status betz_trainer_label(struct betz_trainer *trainer,
                                size_t n);
 
 /**
- * The trial ends with the step just taken. `keep` 0 leaves it out of what is learned (aborted, distracted).
+ * Ends the trial with the step just taken. `keep` 0 excludes the trial from learning (aborted, distracted).
  *
  * Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
  *
@@ -2850,8 +2856,9 @@ betz_status betz_trainer_end_trial(struct betz_trainer *trainer,
                                    uint32_t keep);
 
 /**
- * The newest model that took over, came back or does without channels, since the last call; `*out` becomes
- * NULL where there is none. It retains its sums. The caller frees it with `betz_model_free`.
+ * Returns the newest model since the last call: one that took over, was rolled back to, or leaves channels out. `*out`
+ * becomes NULL if there is none. The model stores its sufficient statistics. The caller frees it with
+ * `betz_model_free`.
  *
  * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
  *
@@ -2863,14 +2870,13 @@ betz_status betz_trainer_take(const struct betz_trainer *trainer,
                               struct betz_model **out);
 
 /**
- * Gives the model that `betz_trainer_take` would give to `session`, the one that the trainer was opened for,
- * and to `*applied` (NULL: to nobody) 1, or 0 where there is nothing new. A model that took over is warmed up with the
- * spikes that the trainer remembers, and runs beside the one before for a fifth of what
- * `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick. In a
- * session that has not made a step since the trainer was opened the model takes over with the first step: a
- * controller that restarts calls `betz_trainer_load`, this function, steps once, calls
- * `betz_session_release_model`, steps once more, and calls `betz_session_restore`.
- * Fails as that call does; the model is then still there.
+ * Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened. Writes 1 to
+ * `*applied` (which may be NULL) if there was one, else 0. A model that took over is warmed up with the spikes that
+ * the trainer remembers, and runs in parallel with the previous one for a fifth of the time of
+ * `betz_session_swap_model`. A rollback is exact and happens at the next tick. In a session that has not stepped since
+ * the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
+ * `betz_trainer_load`, this function, steps once, calls `betz_session_release_model`, steps once more, and calls
+ * `betz_session_restore`. Fails like `betz_session_swap_model_with`; the model then stays available.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
  * thread). Allocates: yes (in this thread, not in the step).
@@ -2884,10 +2890,10 @@ betz_status betz_trainer_apply(const struct betz_trainer *trainer,
                                uint32_t *applied);
 
 /**
- * Asks for candidates of all trials that have ended, without waiting for the end of the batch
- * (`betz_trainer_config.batch`): those that are there are decided on as far as the trials do, new ones solved.
- * The trainer's thread does it after the trials that are in line; this call does not wait and calls no system
- * function. After fork() it does nothing in the child.
+ * Requests candidates from all trials that have ended, without waiting for the end of the batch
+ * (`betz_trainer_config.batch`). The trainer decides on existing candidates as far as the trials allow, and solves new
+ * ones. Its thread does so after the trials in its queue; this call does not wait and makes no system call. After
+ * fork() it does nothing in the child.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2898,9 +2904,9 @@ BETZ_API BETZ_CHECKED
 betz_status betz_trainer_request(const struct betz_trainer *trainer);
 
 /**
- * From now on what was learned counts half after so many seconds with labels, as
- * `betz_trainer_config.half_life_seconds`. What was learned stays. `BETZ_ERROR_INVALID_ARGUMENT` for NaN and what
- * is not above 0.
+ * Changes the half-life, in seconds of labelled steps, from now on (`betz_trainer_config.half_life_seconds`). The
+ * trainer keeps what it has learned. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for NaN and for values that are not
+ * above 0.
  *
  * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
  *
@@ -2912,10 +2918,9 @@ betz_status betz_trainer_set_half_life(const struct betz_trainer *trainer,
                                        double seconds);
 
 /**
- * Writes what the trainer has learned to the file `path`, complete, or not at all: the model that it was opened
- * with, the one in use, the sums of all its memories and what it has counted; three times as much as a
- * model that retains its sums, and a little. Which trials were compared is not in there. Fails as
- * `betz_model_save`.
+ * Writes the state of the trainer to the file `path`, complete or not at all: the model that it was opened with, the
+ * model in use, the statistics of all its memories and its counters. The file is a little more than three times as
+ * large as a model that stores its statistics. The list of compared trials is not saved. Fails like `betz_model_save`.
  *
  * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, writes a file). Allocates: yes.
  *
@@ -2927,10 +2932,11 @@ betz_status betz_trainer_save(const struct betz_trainer *trainer,
                               const char *path);
 
 /**
- * Goes on with what `betz_trainer_save` wrote to the file `path`, at this trainer's pace, in the place of what it
- * has learned itself. The model in use there is on offer then (`betz_trainer_take`, `betz_trainer_apply`): the
- * session is to run it. `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL`, `BETZ_ERROR_UNSUPPORTED_VERSION`, and
- * `BETZ_ERROR_MISMATCH` for other channels, outputs, filters or another step; nothing has changed then.
+ * Replaces the trainer's state by the one that `betz_trainer_save` wrote to the file `path`; the half-life and the
+ * other settings stay those of this trainer. The saved model in use then becomes available (`betz_trainer_take`,
+ * `betz_trainer_apply`), and the session should run it. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or
+ * `BETZ_ERROR_UNSUPPORTED_VERSION`, and with `BETZ_ERROR_MISMATCH` if channels, outputs, filters or step differ;
+ * nothing changes then.
  *
  * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, reads a file). Allocates: yes.
  *
@@ -2942,7 +2948,7 @@ betz_status betz_trainer_load(const struct betz_trainer *trainer,
                               const char *path);
 
 /**
- * Where the trainer stands, to `*out`, whose size in bytes is `size` (give `sizeof`).
+ * Writes the trainer's state to `*out`, whose size in bytes is `size` (pass `sizeof`).
  *
  * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
  *
@@ -2955,9 +2961,9 @@ betz_status betz_trainer_get_state(const struct betz_trainer *trainer,
                                    size_t size);
 
 /**
- * Numbers of the channels that are dead or scream, ascending, to the first `*len` places of `channels`; with
- * `channels` NULL and `cap` 0, how many. A `cap` too small fails with `BETZ_ERROR_MISMATCH`. Where the model
- * leaned on them for more than half it stays as it is, and every step says so
+ * Writes the numbers of the dead or screaming channels to `channels`, in ascending order, and their count to `*len`.
+ * With `channels` NULL and `cap` 0 it only writes `*len`. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. If
+ * these channels give more than half of the model's input, the model is not changed, and every step is flagged
  * (`BETZ_STEP_UNTRUSTED`).
  *
  * Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
@@ -2973,9 +2979,8 @@ betz_status betz_trainer_ill_channels(const struct betz_trainer *trainer,
                                       size_t *len);
 
 /**
- * Closes and frees a trainer, after the trial that it is at; candidates that have not been solved are given up.
- * NULL is nothing to do. Its session goes on with
- * the model that it has.
+ * Closes and frees a trainer after the trial that it is working on; candidates that have not been solved are
+ * discarded. Does nothing for NULL. Its session continues with its current model.
  *
  * Thread-safe: no (nobody may use the trainer any more). Realtime-safe: no. Allocates: no.
  *
@@ -3104,7 +3109,7 @@ betz_status betz_miner_get_stats(const struct betz_miner *miner,
 BETZ_API void betz_miner_close(struct betz_miner *miner);
 
 /**
- * The list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
+ * Returns the list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
  *
  * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
  * thread). Allocates: yes.
@@ -3127,8 +3132,8 @@ betz_status betz_miner_watch_list(const struct betz_miner *miner,
 BETZ_API size_t betz_watch_list_len(const struct betz_watch_list *list);
 
 /**
- * Episode `index`, counted from 0, to `*out`, whose size in bytes is `size` (give `sizeof`). What it points to lives until the list is freed.
- * `BETZ_ERROR_INVALID_ARGUMENT` for an index past the end.
+ * Writes episode `index`, counted from 0, to `*out`, whose size in bytes is `size` (pass `sizeof`). Its pointers stay
+ * valid until the list is freed. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for an index beyond the end.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3142,8 +3147,8 @@ betz_status betz_watch_list_get(const struct betz_watch_list *list,
                                 size_t size);
 
 /**
- * Why mining the miner's window failed last; NULL when it never had, and for NULL. Lives until the
- * list is freed.
+ * Returns the message of the last failure to mine the miner's window; NULL if mining has never failed, and for NULL.
+ * The text stays valid until the list is freed.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3153,7 +3158,7 @@ betz_status betz_watch_list_get(const struct betz_watch_list *list,
 BETZ_API const char *betz_watch_list_last_failure(const struct betz_watch_list *list);
 
 /**
- * Frees a watch list; NULL is nothing to do.
+ * Frees a watch list; does nothing for NULL.
  *
  * Thread-safe: no (nobody may use the list any more). Realtime-safe: no. Allocates: no.
  *
@@ -3201,8 +3206,8 @@ betz_status betz_session_attach_miner(struct betz_session *session,
 BETZ_API BETZ_CHECKED betz_status betz_session_detach_miner(struct betz_session *session);
 
 /**
- * Fills a network's configuration of `size` bytes (give `sizeof`) with the defaults. `channels`,
- * `tick_seconds`, `bin_seconds` and `window_bins` are 0: set them. Nothing is written behind `size`.
+ * Fills a network's configuration of `size` bytes (pass `sizeof`) with the defaults. `channels`,
+ * `tick_seconds`, `bin_seconds` and `window_bins` are 0: set them. Writes nothing beyond `size` bytes.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3214,11 +3219,11 @@ betz_status betz_network_config_default(struct betz_network_config *config,
                                         size_t size);
 
 /**
- * Opens a network and starts its thread, which has the priority and the processors that the configuration
- * says, whatever the calling thread has, and blocks all signals. After fork() a network of the parent can
- * only be closed in the child (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread,
- * `BETZ_ERROR_OUT_OF_MEMORY` when it has no memory for sums, edges and what waits. The caller frees it with
- * `betz_network_close`.
+ * Opens a network and starts its thread. The thread has the configured priority and processors, not the
+ * calling thread's, and blocks all signals. After fork() the child can only close a network of the parent
+ * (`BETZ_ERROR_FORKED`). Fails with `BETZ_ERROR_IO` if the system cannot start a thread, and with
+ * `BETZ_ERROR_OUT_OF_MEMORY` if it has too little memory for statistics, edges and the queue. The caller
+ * frees the network with `betz_network_close`.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -3230,9 +3235,9 @@ betz_status betz_network_open(const struct betz_network_config *config,
                               struct betz_network **out);
 
 /**
- * Puts a step's counts in line, one per channel: for a network without a session. `tick` is the one after the
- * last step's, or a gap lies between them. A step that finds no room is dropped and counted.
- * `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the network.
+ * Puts a step's counts into the queue, one per channel, for a network without a session. `tick` should follow
+ * the last step's tick; otherwise there is a gap between them. A step that does not fit into the queue is
+ * dropped and counted. Fails with `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the network.
  *
  * Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
  *
@@ -3246,7 +3251,7 @@ betz_status betz_network_push_counts(struct betz_network *network,
                                      size_t channels);
 
 /**
- * Waits until every step put in line before this call has been taken.
+ * Waits until the network has taken every step that was queued before this call.
  *
  * Thread-safe: yes. Realtime-safe: no (sleeps). Allocates: no.
  *
@@ -3256,10 +3261,10 @@ betz_status betz_network_push_counts(struct betz_network *network,
 BETZ_API BETZ_CHECKED betz_status betz_network_flush(const struct betz_network *network);
 
 /**
- * The newest whole window: its edges, by (i, j), to the first places of `edges`, as many as there are or
- * as `cap` allows; to `*n` how many of them the network keeps (ask again with more room where that is more
- * than `cap`); and what window it is to `*info`, whose size in bytes is `size` (give `sizeof`). Before the
- * first window 0 edges, and an info of zeros. `edges` may be NULL with a `cap` of 0.
+ * Copies the newest complete window. Writes its edges, ordered by (i, j), to `edges`, at most `cap` of them.
+ * Writes the number of edges that the network keeps to `*n`; if that is more than `cap`, ask again with more
+ * room. Writes the description of the window to `*info`, whose size in bytes is `size` (pass `sizeof`).
+ * Before the first window there are 0 edges, and `*info` is all zeros. `edges` may be NULL if `cap` is 0.
  *
  * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
  * thread). Allocates: no.
@@ -3277,8 +3282,8 @@ betz_status betz_network_snapshot(const struct betz_network *network,
                                   size_t size);
 
 /**
- * The degree of each channel in the newest window, of the edges that the network keeps, to `channels` places
- * of `out`; zeros before the first window. `channels` must be the network's (`BETZ_ERROR_MISMATCH`).
+ * Writes the degree of each channel in the newest window to `out`, counting the edges that the network keeps;
+ * zeros before the first window. `channels` must be the network's number of channels (`BETZ_ERROR_MISMATCH`).
  *
  * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
  * thread). Allocates: no.
@@ -3292,10 +3297,11 @@ betz_status betz_network_degrees(const struct betz_network *network,
                                  size_t channels);
 
 /**
- * The community of each channel in the newest window, to `channels` places of `out`: a number that the
- * community keeps from window to window (of all pairs of old and new ones the most alike are the same), and
- * `UINT32_MAX` for a channel in none of at least three. `channels` must be the network's
- * (`BETZ_ERROR_MISMATCH`); `BETZ_ERROR_INVALID_ARGUMENT` unless its configuration asks for communities.
+ * Writes the community of each channel in the newest window to `out`, and `UINT32_MAX` for a channel that is
+ * in no community of at least three. A community keeps its number from window to window: old and new
+ * communities are paired by similarity, the most similar pairs first. `channels` must be the network's number
+ * of channels (`BETZ_ERROR_MISMATCH`). Fails with `BETZ_ERROR_INVALID_ARGUMENT` unless the network's
+ * configuration asks for communities.
  *
  * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
  * thread). Allocates: no.
@@ -3309,7 +3315,7 @@ betz_status betz_network_communities(const struct betz_network *network,
                                      size_t channels);
 
 /**
- * What the network has taken, to `*out`, whose size in bytes is `size` (give `sizeof`).
+ * Writes the network's counters to `*out`, whose size in bytes is `size` (pass `sizeof`).
  *
  * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
  * thread). Allocates: no.
@@ -3323,8 +3329,8 @@ betz_status betz_network_get_stats(const struct betz_network *network,
                                    size_t size);
 
 /**
- * Closes and frees a network when it has taken what is in line. NULL is nothing to do. A session that feeds
- * it goes on: what it hands over is lost.
+ * Closes and frees a network after it has taken the steps in its queue. Does nothing for NULL. A session that
+ * feeds it continues; the steps that it sends are lost.
  *
  * Thread-safe: no (nobody may use the network any more). Realtime-safe: no. Allocates: no.
  *

@@ -1,4 +1,4 @@
-//! A value for one call at a time: a second call beside it is refused, neither waits nor races.
+//! A value for one call at a time: a second call during the first is refused; it neither waits nor races.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{Failure, Result};
 
-/// A value that is used through the one guard that there is at a time.
+/// A value that is accessed through a guard, of which there is at most one at a time.
 pub(crate) struct Exclusive<T> {
     in_use: AtomicBool,
     value: UnsafeCell<T>,
@@ -23,8 +23,8 @@ impl<T> Exclusive<T> {
         }
     }
 
-    /// The value, until the guard is dropped; refused while another call uses it, in a second thread or in code that a
-    /// signal handler has interrupted. One atomic exchange.
+    /// Exclusive access to the value until the guard is dropped. Fails while another call uses it, in a second thread
+    /// or in code that a signal handler has interrupted. Costs one atomic exchange.
     #[inline]
     pub(crate) fn enter(&self, name: &'static str) -> Result<ExclusiveGuard<'_, T>> {
         if self.seize() {
@@ -33,26 +33,26 @@ impl<T> Exclusive<T> {
         Err(Failure::Busy(name))
     }
 
-    /// Takes the value for as long as the caller likes; false if somebody has it.
+    /// Takes the value for an unlimited time. Returns false if it is in use.
     #[inline]
     pub(crate) fn seize(&self) -> bool {
         !self.in_use.swap(true, Ordering::Acquire)
     }
 
-    /// Gives it back. For whoever has seized it.
+    /// Releases the value after [`seize`](Self::seize).
     #[inline]
     pub(crate) fn release(&self) {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// The place of the value, for whoever has seized it.
+    /// Pointer to the value. Only the holder may use it.
     #[inline]
     pub(crate) fn place(&self) -> *mut T {
         self.value.get()
     }
 }
 
-/// The use of a value until it is dropped.
+/// Access to the value; ends when the guard is dropped.
 pub(crate) struct ExclusiveGuard<'a, T>(&'a Exclusive<T>);
 
 impl<T> Drop for ExclusiveGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! What a step was worth, and how a session does, for the loop and for other threads.
+//! Status of a step and health of a session, for the loop and for other threads.
 
 use betz::stream::StepStatus;
 
@@ -9,37 +9,38 @@ use crate::grow::{self, grows};
 use crate::session::betz_session;
 use crate::status::betz_status;
 
-/// The data of this tick were not there.
+/// The data of this tick did not arrive.
 pub const BETZ_STEP_STALE: u32 = 0x1;
-/// An output was outside its bounds and clamped.
+/// An output was outside its bounds and was clamped.
 pub const BETZ_STEP_CLAMPED: u32 = 0x2;
-/// An estimate was no finite number: the last finite output stands in its place.
+/// An estimate was not finite: the last finite output replaces it.
 pub const BETZ_STEP_NON_FINITE: u32 = 0x4;
-/// The spikes led outside what training saw, and were clipped.
+/// The spikes led outside the range of the training data, and were clipped.
 pub const BETZ_STEP_OUT_OF_RANGE: u32 = 0x8;
-/// The spikes were an artefact: mean counts were decoded in their place.
+/// The spikes were an artefact: mean counts replaced them.
 pub const BETZ_STEP_BLANKED: u32 = 0x10;
-/// Spikes of channels that the model does not have.
+/// Spikes came from channels that the model does not have.
 pub const BETZ_STEP_UNKNOWN: u32 = 0x20;
-/// Spikes came after their tick, since the step before.
+/// Since the step before, spikes have arrived after their tick.
 pub const BETZ_STEP_LATE: u32 = 0x40;
-/// Spikes lay too far ahead and were left out, since the step before.
+/// Since the step before, spikes have been discarded because they lay too far ahead.
 pub const BETZ_STEP_FUTURE: u32 = 0x80;
-/// Spikes were lost, since the step before.
+/// Since the step before, spikes have been lost.
 pub const BETZ_STEP_DROPPED: u32 = 0x100;
-/// Another model gives the estimates, from this step on.
+/// From this step on, another model gives the estimates.
 pub const BETZ_STEP_SWAPPED: u32 = 0x200;
-/// Two models' estimates are being faded into each other.
+/// The estimates are a cross-fade between two models.
 pub const BETZ_STEP_FADING: u32 = 0x400;
 /// The outputs are held (`betz_session_config.hold`).
 pub const BETZ_STEP_HELD: u32 = 0x800;
-/// Held outputs have come to rest.
+/// Held outputs have reached their rest values.
 pub const BETZ_STEP_AT_REST: u32 = 0x1000;
-/// Channels are dead or scream (`watch_channels` of `betz_session_config` and `betz_trainer_config`).
+/// Channels are dead or screaming (`watch_channels` of `betz_session_config` and
+/// `betz_trainer_config`).
 pub const BETZ_STEP_CHANNELS: u32 = 0x2000;
-/// And the model leaned on them for more than half.
+/// More than half of the model's weight lies on channels that are dead or screaming.
 pub const BETZ_STEP_UNTRUSTED: u32 = 0x4000;
-/// An output would have changed by more than `betz_session_config.slew` allows, and went as far as it may.
+/// An output would have changed by more than `betz_session_config.slew` allows, and changed by that limit.
 pub const BETZ_STEP_SLEWED: u32 = 0x8000;
 
 const _: () = assert!(
@@ -61,8 +62,8 @@ const _: () = assert!(
         && BETZ_STEP_SLEWED == StepStatus::SLEWED.bits()
 );
 
-/// What the last step's estimates are worth: `BETZ_STEP_*` flags, 0 when there is nothing to say, before the
-/// first step, and for NULL. A later version may set others.
+/// Returns how far the last step's estimates can be trusted: `BETZ_STEP_*` flags; 0 if all is well, before
+/// the first step, and for NULL. A later version may set further flags.
 ///
 /// Thread-safe: no (the thread that steps; others read `betz_session_health`). Realtime-safe: yes.
 /// Allocates: no.
@@ -82,46 +83,46 @@ pub unsafe extern "C" fn betz_session_status(session: *const betz_session) -> u3
 }
 
 grows! {
-    /// What a session published after its last step.
+    /// Health of a session as published after its last step.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_health {
-        /// The tick of the last step, on the session's clock (the queue's, where it steps through one).
+        /// The tick of the last step, on the session's clock (the queue's clock if it steps through a queue).
         pub tick: i64,
-        /// What the last step was worth, `BETZ_STEP_*`.
+        /// Status of the last step: `BETZ_STEP_*` flags.
         pub status: u32,
-        /// Where a swap stands, a `betz_swap_state`.
+        /// State of the model swap: a `betz_swap_state`.
         pub swap: u32,
-        /// Steps taken.
+        /// Number of steps taken.
         pub ticks: u64,
-        /// Ticks skipped.
+        /// Number of ticks skipped.
         pub skipped: u64,
-        /// Spikes taken.
+        /// Number of spikes taken.
         pub spikes: u64,
-        /// Spikes of channels that the model does not have.
+        /// Number of spikes from channels that the model does not have.
         pub unknown_channel_spikes: u64,
-        /// Spikes lost before the session.
+        /// Number of spikes lost before they reached the session.
         pub dropped: u64,
-        /// Spikes that came after their tick.
+        /// Number of spikes that arrived after their tick.
         pub late: u64,
-        /// Spikes left out because they lay too far ahead.
+        /// Number of spikes discarded because they lay too far ahead.
         pub future: u64,
-        /// Models that have taken over from another.
+        /// Number of times that a model has taken over from another.
         pub model_swaps: u64,
-        /// Steps that took longer than the deadline.
+        /// Number of steps that took longer than the deadline.
         pub deadline_misses: u64,
-        /// How long the last step took, in nanoseconds; 0 when statistics are off.
+        /// Duration of the last step, in nanoseconds; 0 if statistics are off.
         pub latency_ns: u64,
-        /// How long the slowest step took, in nanoseconds.
+        /// Duration of the slowest step, in nanoseconds.
         pub longest_ns: u64,
-        /// Which model, with which mask, gives the estimates.
+        /// Fingerprint of the model and mask that give the estimates.
         pub model: u64,
     }
 }
 
-/// How the session does, all of one step, to `*out`, whose size in bytes is `size` (give `sizeof`). The
-/// thread that steps never waits for it. `BETZ_ERROR_INVALID_ARGUMENT` unless the session was opened with
-/// `betz_session_config.health`.
+/// Writes the session's health to `*out`, whose size in bytes is `size` (pass `sizeof`). All values belong to
+/// the same step. The thread that steps never waits for this call. Fails with `BETZ_ERROR_INVALID_ARGUMENT`
+/// unless the session was opened with `betz_session_config.health`.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: yes. Allocates: no.
 ///
@@ -164,8 +165,7 @@ pub unsafe extern "C" fn betz_session_health(
     }
 }
 
-/// Asks the session for a checkpoint, which it makes at its next tick; `betz_session_take_checkpoint` fetches
-/// it.
+/// Requests a checkpoint. The session makes it at its next tick; `betz_session_take_checkpoint` fetches it.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
 /// Allocates: yes (in this thread, not in the step).
@@ -184,9 +184,9 @@ pub unsafe extern "C" fn betz_session_request_checkpoint(
     }
 }
 
-/// The checkpoint that was asked for, as `betz_session_checkpoint` gives it: with `buf` NULL and `cap` 0 its
-/// number of bytes alone, `*len`, which is 0 while the session has not made it. It can be fetched until
-/// another one is there.
+/// Copies the requested checkpoint into `buf` and its number of bytes into `*len`, in the form of
+/// `betz_session_checkpoint`. With `buf` NULL and `cap` 0 it only writes `*len`, which is 0 until the session
+/// has made the checkpoint. It can be fetched until the next one is made.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! The network of channels as their spikes come: opened, fed, read, closed.
+//! The correlation network of the channels in real time: opened, fed, read, closed.
 
 use betz::network::live::{LiveFeed, LiveHandle, open};
 
@@ -20,9 +20,10 @@ impl Thread for LiveHandle {
     }
 }
 
-/// Which channels' spike counts go together over a window that slides: the edges of the newest whole window,
-/// kept up to date on a thread of its own. They are those that `betz network compute` finds in the same
-/// bins. One thread, or a session, feeds it; any thread may read it.
+/// A correlation network in real time: its edges join channels whose spike counts are correlated over a
+/// sliding window. A thread of its own keeps the edges of the newest complete window up to date. They are the
+/// same as those that `betz network compute` finds in the same bins. One thread, or a session, feeds it; any
+/// thread may read it.
 pub struct betz_network {
     live: Threaded<LiveFeed, LiveHandle>,
     channels: usize,
@@ -48,17 +49,17 @@ impl betz_network {
         self.tick_seconds
     }
 
-    /// The feed for a session, which keeps it until it is dropped.
+    /// Lends the feed to a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<Held<LiveFeed>> {
         self.live.lend()
     }
 
-    /// Fails in a process that does not have the thread, and when it has died of a panic.
+    /// Fails in a process that does not have the network's thread, and if the thread has died of a panic.
     fn here(&self) -> Result<()> {
         self.live.here()
     }
 
-    /// Refuses a number of values that is not the channels'.
+    /// Refuses a number of values that differs from the number of channels.
     fn one_per_channel(&self, given: usize) -> Result<()> {
         if given == self.channels {
             return Ok(());
@@ -77,9 +78,9 @@ impl betz_network {
 pub struct betz_edge {
     /// The first channel.
     pub i: u32,
-    /// The second one.
+    /// The second channel.
     pub j: u32,
-    /// Pearson's correlation of their counts in the window's bins.
+    /// Pearson's correlation of the two channels' counts in the window's bins.
     pub r: f32,
 }
 
@@ -88,62 +89,66 @@ grows! {
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_network_info {
-        /// Windows completed before this one.
+        /// Number of windows completed before this one.
         pub window: u64,
         /// The tick of its first step.
         pub first_tick: i64,
-        /// The tick behind its last step.
+        /// The tick after its last step.
         pub end_tick: i64,
-        /// Its edges, also those beyond `betz_network_config.max_edges`.
+        /// Number of its edges, including those beyond `betz_network_config.max_edges`.
         pub edges: u64,
-        /// Channels whose counts are all equal in this window: they have no correlation with any.
+        /// Number of channels whose counts are all equal in this window, so that their correlations are
+        /// undefined.
         pub undefined: u64,
     }
 }
 
 grows! {
-    /// What a network has taken, and how long that took.
+    /// Counters and update times of a network.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_network_stats {
-        /// Steps taken.
+        /// Number of steps taken.
         pub steps: u64,
-        /// Steps that wait for the network's thread now.
+        /// Number of steps that wait for the network's thread now.
         pub waiting: u64,
-        /// Steps that found no room: the network never saw them, and began anew behind them.
+        /// Number of steps dropped because the network's queue was full. The network starts anew after each of
+        /// them.
         pub dropped: u64,
-        /// Whole bins.
+        /// Number of complete bins.
         pub bins: u64,
-        /// Windows completed.
+        /// Number of windows completed.
         pub windows: u64,
-        /// Of these, windows whose edges were not looked for because the thread was late. The next is whole.
+        /// Number of completed windows whose edges were not computed because the thread was late. The window
+        /// after them is complete.
         pub skipped_windows: u64,
-        /// How often a step did not follow the one before (a reset, steps skipped or dropped). No window holds
-        /// bins of both sides.
+        /// Number of gaps: steps that did not follow the one before (a reset, skipped or dropped steps). No
+        /// window holds bins from both sides of a gap.
         pub gaps: u64,
-        /// Steps before a gap that filled no bin.
+        /// Number of steps before a gap that did not fill a bin.
         pub partial_steps: u64,
-        /// Spikes of channels that the network does not have.
+        /// Number of spikes from channels that the network does not have.
         pub unknown_channel_spikes: u64,
-        /// Counts of a channel and bin that were no whole number of 0 to 65,535, and became the nearest one.
+        /// Number of counts per channel and bin that were not whole numbers from 0 to 65,535, and were rounded
+        /// to the nearest one.
         pub altered_counts: u64,
-        /// Updates timed: one a bin.
+        /// Number of updates timed, one per bin.
         pub updates: u64,
-        /// Median time of an update, in microseconds to 1 %: a bin's sums, and the edges of a window that it
-        /// completes.
+        /// Median time of an update, in microseconds, with an accuracy of 1 %: adding a bin, and computing the
+        /// edges of the window that it completes.
         pub update_p50_us: f64,
-        /// 99th percentile.
+        /// 99th percentile of the time of an update.
         pub update_p99_us: f64,
-        /// The slowest; what the machine did in between is in it.
+        /// Time of the slowest update, including interruptions by the machine.
         pub update_max_us: f64,
     }
 }
 
-/// Opens a network and starts its thread, which has the priority and the processors that the configuration
-/// says, whatever the calling thread has, and blocks all signals. After fork() a network of the parent can
-/// only be closed in the child (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread,
-/// `BETZ_ERROR_OUT_OF_MEMORY` when it has no memory for sums, edges and what waits. The caller frees it with
-/// `betz_network_close`.
+/// Opens a network and starts its thread. The thread has the configured priority and processors, not the
+/// calling thread's, and blocks all signals. After fork() the child can only close a network of the parent
+/// (`BETZ_ERROR_FORKED`). Fails with `BETZ_ERROR_IO` if the system cannot start a thread, and with
+/// `BETZ_ERROR_OUT_OF_MEMORY` if it has too little memory for statistics, edges and the queue. The caller
+/// frees the network with `betz_network_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -180,9 +185,9 @@ pub unsafe extern "C" fn betz_network_open(
     })
 }
 
-/// Puts a step's counts in line, one per channel: for a network without a session. `tick` is the one after the
-/// last step's, or a gap lies between them. A step that finds no room is dropped and counted.
-/// `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the network.
+/// Puts a step's counts into the queue, one per channel, for a network without a session. `tick` should follow
+/// the last step's tick; otherwise there is a gap between them. A step that does not fit into the queue is
+/// dropped and counted. Fails with `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the network.
 ///
 /// Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
 ///
@@ -206,7 +211,7 @@ pub unsafe extern "C" fn betz_network_push_counts(
     }
 }
 
-/// Waits until every step put in line before this call has been taken.
+/// Waits until the network has taken every step that was queued before this call.
 ///
 /// Thread-safe: yes. Realtime-safe: no (sleeps). Allocates: no.
 ///
@@ -223,10 +228,10 @@ pub unsafe extern "C" fn betz_network_flush(network: *const betz_network) -> bet
     }
 }
 
-/// The newest whole window: its edges, by (i, j), to the first places of `edges`, as many as there are or
-/// as `cap` allows; to `*n` how many of them the network keeps (ask again with more room where that is more
-/// than `cap`); and what window it is to `*info`, whose size in bytes is `size` (give `sizeof`). Before the
-/// first window 0 edges, and an info of zeros. `edges` may be NULL with a `cap` of 0.
+/// Copies the newest complete window. Writes its edges, ordered by (i, j), to `edges`, at most `cap` of them.
+/// Writes the number of edges that the network keeps to `*n`; if that is more than `cap`, ask again with more
+/// room. Writes the description of the window to `*info`, whose size in bytes is `size` (pass `sizeof`).
+/// Before the first window there are 0 edges, and `*info` is all zeros. `edges` may be NULL if `cap` is 0.
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
 /// thread). Allocates: no.
@@ -282,8 +287,8 @@ pub unsafe extern "C" fn betz_network_snapshot(
     }
 }
 
-/// The degree of each channel in the newest window, of the edges that the network keeps, to `channels` places
-/// of `out`; zeros before the first window. `channels` must be the network's (`BETZ_ERROR_MISMATCH`).
+/// Writes the degree of each channel in the newest window to `out`, counting the edges that the network keeps;
+/// zeros before the first window. `channels` must be the network's number of channels (`BETZ_ERROR_MISMATCH`).
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
 /// thread). Allocates: no.
@@ -314,10 +319,11 @@ pub unsafe extern "C" fn betz_network_degrees(
     }
 }
 
-/// The community of each channel in the newest window, to `channels` places of `out`: a number that the
-/// community keeps from window to window (of all pairs of old and new ones the most alike are the same), and
-/// `UINT32_MAX` for a channel in none of at least three. `channels` must be the network's
-/// (`BETZ_ERROR_MISMATCH`); `BETZ_ERROR_INVALID_ARGUMENT` unless its configuration asks for communities.
+/// Writes the community of each channel in the newest window to `out`, and `UINT32_MAX` for a channel that is
+/// in no community of at least three. A community keeps its number from window to window: old and new
+/// communities are paired by similarity, the most similar pairs first. `channels` must be the network's number
+/// of channels (`BETZ_ERROR_MISMATCH`). Fails with `BETZ_ERROR_INVALID_ARGUMENT` unless the network's
+/// configuration asks for communities.
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
 /// thread). Allocates: no.
@@ -351,7 +357,7 @@ pub unsafe extern "C" fn betz_network_communities(
     }
 }
 
-/// What the network has taken, to `*out`, whose size in bytes is `size` (give `sizeof`).
+/// Writes the network's counters to `*out`, whose size in bytes is `size` (pass `sizeof`).
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (may wait for the network's
 /// thread). Allocates: no.
@@ -391,8 +397,8 @@ pub unsafe extern "C" fn betz_network_get_stats(
     }
 }
 
-/// Closes and frees a network when it has taken what is in line. NULL is nothing to do. A session that feeds
-/// it goes on: what it hands over is lost.
+/// Closes and frees a network after it has taken the steps in its queue. Does nothing for NULL. A session that
+/// feeds it continues; the steps that it sends are lost.
 ///
 /// Thread-safe: no (nobody may use the network any more). Realtime-safe: no. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! What a live network keeps: its configuration.
+//! Configuration of a real-time correlation network.
 
 use std::mem::MaybeUninit;
 
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::status::betz_status;
 
-/// Which correlations make an edge. 32 bits.
+/// Sign of the correlations that make an edge. 32 bits.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types)]
@@ -26,48 +26,49 @@ pub enum betz_edge_sign {
 }
 
 grows! {
-    /// What a network keeps. Fill it with `betz_network_config_default`, then set at least `channels`,
+    /// Configuration of a network. Fill it with `betz_network_config_default`, then set at least `channels`,
     /// `tick_seconds`, `bin_seconds` and `window_bins`. Everything is copied.
     #[repr(C)]
     pub struct betz_network_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        /// Size of this struct in bytes in the caller's header; the default function sets it.
         pub struct_size: u32,
-        /// Channels are 0 to `channels` - 1, at most 16,384. No default. For a session's network: at least
-        /// the model's.
+        /// Number of channels, at most 16,384. No default. A session's network needs at least the model's
+        /// number of channels.
         pub channels: u32,
         /// Length of a tick in seconds. No default. For a session's network: the model's step.
         pub tick_seconds: f64,
-        /// Length of the bins that spikes are counted in, in seconds: a whole number of ticks. No default.
+        /// Length of the bins in which spikes are counted, in seconds: a whole number of ticks. No default.
         pub bin_seconds: f64,
         /// Length of a window in bins, 2 to 32,768. No default.
         pub window_bins: u32,
-        /// Bins from one window to the next, at least 1. Default: 1.
+        /// Number of bins from one window to the next, at least 1. Default: 1.
         pub step_bins: u32,
-        /// Least correlation of an edge, 0 to 1. Default: 0.5.
+        /// Smallest correlation of an edge, 0 to 1. Default: 0.5.
         pub threshold: f64,
-        /// Which correlations count. Default: `BETZ_EDGE_BOTH`.
+        /// Sign of the correlations that make an edge. Default: `BETZ_EDGE_BOTH`.
         pub sign: MaybeUninit<betz_edge_sign>,
-        /// Edges of a window that are kept, the first ones by (i, j), 12 bytes each, twice; all are counted.
-        /// 0 (default): as many as there are pairs, or 2^20 if those are more.
+        /// Largest number of edges kept per window, the first ones by (i, j); each takes 12 bytes, twice. All
+        /// edges are counted. 0 (default): the number of pairs, but at most 2^20.
         pub max_edges: u32,
-        /// 1: a correlation must exceed the threshold; 0 (default): or equal it.
+        /// 1: the correlation of an edge must exceed the threshold. 0 (default): it may also equal the
+        /// threshold.
         pub strict: u32,
-        /// 1: look for communities in every window (Leiden, from those of the window before); 0 (default): do
-        /// not.
+        /// 1: find communities in every window (Leiden, starting from those of the window before). 0
+        /// (default): do not.
         pub communities: u32,
-        /// What waits for the network's thread, 16 bytes each, one for a step and one for each channel that
-        /// fires in it: more than `channels`, at most 2^24. Steps that find no room are dropped and counted.
-        /// 0 (default): 65,536, or four steps of all channels if those are more.
+        /// Capacity of the network's queue, in entries of 16 bytes: one per step and one per channel that
+        /// fires in it; more than `channels`, at most 2^24. Steps that do not fit are dropped and counted. 0
+        /// (default): 65,536, or four steps of all channels if that is more.
         pub capacity: usize,
-        /// Priority of the network's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
-        /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        /// Priority of the network's thread: 0 (default) for the normal policy, 1 to 99 for SCHED_FIFO, which
+        /// needs the right to use it (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
         pub thread_priority: u32,
         /// Zero.
         pub reserved: u32,
-        /// Processors that this thread may run on, by number. NULL (default): those that the process had
-        /// when the library was loaded, whatever the calling thread is pinned to.
+        /// Numbers of the processors that this thread may run on. NULL (default): the processors that the
+        /// process had when the library was loaded, even if the calling thread is pinned.
         pub processors: *const u32,
-        /// Number of processors, 0 for NULL.
+        /// Number of processors; 0 for NULL.
         pub n_processors: usize,
     }
 }
@@ -84,7 +85,7 @@ impl Config for betz_network_config {
     }
 }
 
-/// Edges kept where the configuration does not say.
+/// Default of `max_edges`.
 const MANY_EDGES: usize = 1 << 20;
 
 impl betz_network_config {
@@ -127,7 +128,7 @@ impl betz_network_config {
         Ok(config)
     }
 
-    /// Ticks of a bin.
+    /// Number of ticks per bin.
     fn bin_steps(&self) -> Result<u32> {
         let positive = |seconds: f64| seconds.is_finite() && seconds > 0.0;
         if !positive(self.tick_seconds) {
@@ -138,7 +139,7 @@ impl betz_network_config {
         }
         let ticks = self.bin_seconds / self.tick_seconds;
         let whole = ticks.round();
-        // 1e-6: as much as a session's step may differ from the tick.
+        // 1e-6: the tolerance between a session's step and the tick.
         let fits = (1.0..=f64::from(u32::MAX)).contains(&whole);
         if !positive(self.bin_seconds) || !fits || (ticks - whole).abs() > 1e-6 * whole {
             return Err(Failure::Argument {
@@ -150,8 +151,8 @@ impl betz_network_config {
     }
 }
 
-/// Fills a network's configuration of `size` bytes (give `sizeof`) with the defaults. `channels`,
-/// `tick_seconds`, `bin_seconds` and `window_bins` are 0: set them. Nothing is written behind `size`.
+/// Fills a network's configuration of `size` bytes (pass `sizeof`) with the defaults. `channels`,
+/// `tick_seconds`, `bin_seconds` and `window_bins` are 0: set them. Writes nothing beyond `size` bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///

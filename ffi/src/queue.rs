@@ -1,4 +1,4 @@
-//! Spikes from an acquisition thread to the thread that steps: bounded, never blocking.
+//! A bounded queue that carries spikes from an acquisition thread to the thread that steps, without blocking.
 
 use std::mem::{MaybeUninit, offset_of};
 
@@ -15,11 +15,11 @@ use crate::grow::{self, Config, grows};
 use crate::session::{betz_session, warm_code};
 use crate::status::betz_status;
 
-/// One spike: when, in ticks of the model's step, and where.
+/// One spike: its tick and its channel.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct betz_spike {
-    /// Tick.
+    /// Time of the spike, in ticks of the model's step.
     pub tick: i64,
     /// Channel of the model.
     pub channel: u32,
@@ -32,14 +32,13 @@ const _: () = assert!(
         && offset_of!(betz_spike, channel) == offset_of!(Spike, channel)
 );
 
-/// A bounded queue of spikes in front of a session, for one producing thread (acquisition:
-/// `betz_queue_push`, `betz_queue_mark`) and one consuming thread (decoding: all else). A second call on one
-/// end beside the first is refused (`BETZ_ERROR_BUSY`). No call but open and close blocks, allocates or enters
-/// the system.
+/// A bounded queue of spikes in front of a session, for one producing thread (acquisition: `betz_queue_push`,
+/// `betz_queue_mark`) and one consuming thread (decoding: all other calls). A second call on one end during a call is
+/// refused (`BETZ_ERROR_BUSY`). Only opening and closing block, allocate or enter the system.
 pub struct betz_queue {
-    /// Used by the producing thread; a second one is refused.
+    /// Used by the producing thread; a call from a second thread is refused.
     producer: Exclusive<SpikeProducer>,
-    /// Used by the consuming thread; a second one is refused.
+    /// Used by the consuming thread; a call from a second thread is refused.
     consumer: Exclusive<SpikeConsumer>,
     poison: Poison,
 }
@@ -53,77 +52,78 @@ impl Handle for betz_queue {
 }
 
 impl betz_queue {
-    /// The producing end, until the guard is dropped; refused while another call uses it.
+    /// Exclusive access to the producing end until the guard is dropped. Fails while another call uses it.
     #[inline]
     fn producer(&self) -> Result<ExclusiveGuard<'_, SpikeProducer>, Failure> {
         self.producer.enter("queue's producing end")
     }
 
-    /// The consuming end, until the guard is dropped; refused while another call uses it.
+    /// Exclusive access to the consuming end until the guard is dropped. Fails while another call uses it.
     #[inline]
     fn consumer(&self) -> Result<ExclusiveGuard<'_, SpikeConsumer>, Failure> {
         self.consumer.enter("queue's consuming end")
     }
 }
 
-/// What becomes of a spike that reaches the session after its tick. It is counted either way
-/// (`betz_stats.late`). 32 bits.
+/// Policy for spikes that reach the session after their tick. They are counted in both cases (`betz_stats.late`). 32
+/// bits.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types)]
 pub enum betz_late_spikes {
-    /// It is taken in the tick that is decoded now.
+    /// Decode the spike with the current tick.
     BETZ_LATE_SPIKES_TAKE = 0,
-    /// It is left out.
+    /// Discard the spike.
     BETZ_LATE_SPIKES_DISCARD = 1,
 }
 
 grows! {
-    /// How a queue stands, seen from the consuming thread.
+    /// State of a queue as the consuming thread sees it.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_queue_state {
         /// The tick that `betz_queue_step` decodes next.
         pub tick: i64,
-        /// The newest tick that the producer has marked; INT64_MIN before the first.
+        /// The newest tick that the producer has marked; INT64_MIN before the first mark.
         pub newest_tick: i64,
-        /// Time since the producer marked a tick, in microseconds: the age of the newest data. Grows
-        /// when the acquisition has stopped. INFINITY before the first mark.
+        /// Age of the newest data: the time since the producer last marked a tick, in microseconds. It grows when the
+        /// acquisition has stopped. INFINITY before the first mark.
         pub newest_age_us: f64,
-        /// Spikes that found no room, ever. Those dropped before a mark are seen with it.
+        /// Total number of spikes dropped because the queue was full. Spikes dropped before a mark become visible with
+        /// that mark.
         pub dropped: u64,
-        /// Spikes in line now.
+        /// Number of spikes in the queue now.
         pub waiting: u64,
-        /// Ticks by which the newest mark is ahead of the last tick decoded: 0 when all that is known is
-        /// decoded, negative when steps have run ahead of the data; INT64_MIN before the first mark.
+        /// Number of ticks from the last decoded tick to the newest mark: 0 if all marked ticks are decoded, negative
+        /// if steps have run ahead of the data; INT64_MIN before the first mark.
         pub lag: i64,
     }
 }
 
-/// What becomes of a session whose queue goes on elsewhere. 32 bits.
+/// Policy for the session's filters when its queue continues at another tick. 32 bits.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types)]
 pub enum betz_resync {
-    /// Its filters decay by the ticks that passed, exactly; a tick that lies back resets them.
+    /// Let the filters decay exactly by the ticks that passed; reset them if the new tick is earlier.
     BETZ_RESYNC_DECAY = 0,
-    /// It starts from rest.
+    /// Reset the filters to rest.
     BETZ_RESYNC_RESET = 1,
 }
 
 grows! {
-    /// How a queue is made. Fill it with `betz_queue_config_default`, then change what you need.
+    /// Configuration of a queue. Fill it with `betz_queue_config_default`, then change what you need.
     #[repr(C)]
     pub struct betz_queue_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        /// Size of this struct in bytes in the caller's header; the default function sets it.
         pub struct_size: u32,
-        /// What becomes of late spikes. Default: they are taken.
+        /// Policy for late spikes. Default: take them.
         pub late_spikes: MaybeUninit<betz_late_spikes>,
-        /// Spikes that it holds at most, 1 to 2^24; 20 bytes each. Default: 65,536.
+        /// Capacity in spikes, 1 to 2^24; each takes 20 bytes. Default: 65,536.
         pub capacity: usize,
-        /// How far ahead of the tick that is decoded a spike's tick may lie, in seconds, above 0. What lies
-        /// further is a fault of the acquisition's: it is counted (`betz_stats.future`) and left out, so that it
-        /// holds up nothing. Default: 10.
+        /// Largest time that a spike's tick may lie ahead of the tick that is decoded, in seconds, above 0. A spike
+        /// further ahead points to a fault of the acquisition: it is counted (`betz_stats.future`) and discarded, so
+        /// that it does not block the queue. Default: 10.
         pub ahead_seconds: f64,
     }
 }
@@ -140,8 +140,7 @@ impl Config for betz_queue_config {
     }
 }
 
-/// Fills a queue's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
-/// behind `size`.
+/// Fills a queue's configuration of `size` bytes (pass `sizeof`) with the defaults. Writes nothing beyond `size` bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -156,7 +155,7 @@ pub unsafe extern "C" fn betz_queue_config_default(
     barrier::run(|| unsafe { grow::write_defaults(config, size) })
 }
 
-/// Opens a queue as `config` says, with `tick` 0 to be decoded first. Otherwise as `betz_queue_open`.
+/// Opens a queue with the configuration `config`, otherwise like `betz_queue_open`. Tick 0 is decoded first.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -202,9 +201,9 @@ fn open(config: QueueConfig) -> Result<*mut betz_queue, Failure> {
     })
 }
 
-/// Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each), with `tick` 0 to
-/// be decoded first. All allocation is here; `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory
-/// for it. The caller frees it with `betz_queue_close`.
+/// Opens a queue that holds at most `capacity` spikes (1 to 2^24; 20 bytes each). Tick 0 is decoded first. This call
+/// makes all allocations of the queue; it fails with `BETZ_ERROR_OUT_OF_MEMORY` if the system has too little memory.
+/// The caller frees the queue with `betz_queue_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -228,10 +227,10 @@ pub unsafe extern "C" fn betz_queue_open(
     })
 }
 
-/// Puts `n` spikes in line, ticks ascending. Those that find no room, always the last ones, are
-/// dropped and counted; `*pushed` becomes the number of those that did.
+/// Puts `n` spikes into the queue, in ascending order of their ticks. If the queue fills up, the remaining spikes are
+/// dropped and counted. Writes the number of spikes that entered the queue to `*pushed`.
 ///
-/// A tick that goes back is no error: its spike may reach the session late, and is counted then.
+/// A tick that goes back is no error: its spike may reach the session late, and is then counted as late.
 ///
 /// Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -245,7 +244,7 @@ pub unsafe extern "C" fn betz_queue_push(
     n: usize,
     pushed: *mut usize,
 ) -> betz_status {
-    // SAFETY: the caller's promise; `betz_spike` and `Spike` are one layout, as asserted above.
+    // SAFETY: the caller's promise; `betz_spike` and `Spike` have one layout, as asserted above.
     unsafe {
         barrier::run_on(queue, |queue| {
             let spikes = cast::slice(spikes.cast::<Spike>(), n, "spikes")?;
@@ -256,9 +255,9 @@ pub unsafe extern "C" fn betz_queue_push(
     }
 }
 
-/// Says that every spike up to and including `tick` has been pushed: the data's age counts from
-/// here. Call it every tick, also when nothing fired. Steps whose tick is not marked are flagged
-/// (`BETZ_STEP_STALE`), also before the first mark.
+/// Declares that every spike up to and including `tick` has been pushed. The age of the data counts from this call.
+/// Call it every tick, also if nothing fired. Steps whose tick is not marked are flagged (`BETZ_STEP_STALE`), also
+/// before the first mark.
 ///
 /// Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -275,12 +274,11 @@ pub unsafe extern "C" fn betz_queue_mark(queue: *mut betz_queue, tick: i64) -> b
     }
 }
 
-/// Decodes one tick: gives `session` all spikes up to the queue's tick, then moves on to the next
-/// tick. The estimates go to `out`, one an output. Never waits; spikes of later ticks stay in line.
+/// Decodes one tick: gives `session` all spikes up to the queue's tick, writes one estimate per output to `out`, and
+/// moves on to the next tick. Never waits; spikes of later ticks stay in the queue.
 ///
-/// Spikes that the producer dropped and spikes that came late are counted in the session's
-/// statistics. Fails as `betz_session_step_spikes`; the tick is then to be decoded again, and its
-/// spikes up to now are counted as dropped.
+/// Dropped spikes and late spikes are counted in the session's statistics. Fails like `betz_session_step_spikes`. After
+/// a failure the queue stays at this tick; the tick's spikes that had arrived are discarded and counted as dropped.
 ///
 /// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes.
 /// Allocates: no.
@@ -305,8 +303,8 @@ pub unsafe extern "C" fn betz_queue_step(
     }
 }
 
-/// Brings the code and the data of `betz_queue_step` into the caches and changes nothing: as `betz_session_warm`, for
-/// a session that steps through a queue.
+/// Brings the code and the data of `betz_queue_step` into the caches and changes nothing, like `betz_session_warm`. Use
+/// it for a session that steps through a queue.
 ///
 /// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
 ///
@@ -329,8 +327,8 @@ pub unsafe extern "C" fn betz_queue_warm(
     }
 }
 
-/// Sets the tick to decode next: where the acquisition's clock stands at the start. INT64_MAX is refused
-/// (`BETZ_ERROR_INVALID_ARGUMENT`). After a pause `betz_queue_resync` takes the session along.
+/// Sets the tick to decode next, for example the acquisition's clock at the start. INT64_MAX is refused
+/// (`BETZ_ERROR_INVALID_ARGUMENT`). After a pause use `betz_queue_resync`, which also updates the session.
 ///
 /// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -342,9 +340,9 @@ pub unsafe extern "C" fn betz_queue_set_tick(queue: *mut betz_queue, tick: i64) 
     unsafe { barrier::run_on(queue, |queue| Ok(queue.consumer()?.set_tick(tick)?)) }
 }
 
-/// Goes on at `tick` after a pause and takes `session` along: its filters decay by the ticks between, at the cost
-/// of `betz_session_skip`, or start from rest. Spikes in line stay; those before `tick` are late (`betz_queue_clear` leaves them out).
-/// INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
+/// Continues at `tick` after a pause and updates `session`: its filters decay by the ticks in between, at the cost of
+/// `betz_session_skip`, or are reset. Spikes in the queue stay; those before `tick` are late (`betz_queue_clear`
+/// discards them). INT64_MAX is refused (`BETZ_ERROR_INVALID_ARGUMENT`).
 ///
 /// Thread-safe: the one consuming thread, which owns the session. Realtime-safe: yes. Allocates: no.
 ///
@@ -379,8 +377,8 @@ pub unsafe extern "C" fn betz_queue_resync(
     }
 }
 
-/// Leaves out all spikes that are in line now, and their number goes to `*cleared`; the session counts them
-/// as dropped with its next step.
+/// Discards all spikes that are in the queue now and writes their number to `*cleared`. The session counts them as
+/// dropped in its next step.
 ///
 /// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -401,8 +399,8 @@ pub unsafe extern "C" fn betz_queue_clear(
     }
 }
 
-/// How the queue stands, to `*out`, whose size in bytes is `size` (give `sizeof`): the age of the newest
-/// data, drops, what waits. The next tick's spikes are all here when `newest_tick >= tick`.
+/// Writes the state of the queue to `*out`, whose size in bytes is `size` (pass `sizeof`): the age of the newest data,
+/// dropped and waiting spikes. All spikes of the next tick have arrived if `newest_tick >= tick`.
 ///
 /// Thread-safe: the one consuming thread. Realtime-safe: yes. Allocates: no.
 ///
@@ -434,7 +432,7 @@ pub unsafe extern "C" fn betz_queue_get_state(
     }
 }
 
-/// Closes and frees a queue; NULL is nothing to do. Neither thread may use it any more.
+/// Closes and frees a queue; does nothing for NULL. Neither thread may use it afterwards.
 ///
 /// Thread-safe: no. Realtime-safe: no. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! A decoder at work: opened, stepped, reset, closed.
+//! Sessions: opening, stepping, resetting and closing a running decoder.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
@@ -23,27 +23,27 @@ use crate::model::betz_model;
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 
-/// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time (it may
-/// move between threads); only what says so may be called from others while it steps: swaps of models,
-/// masks and clamps, attaching a miner or a network, health, requested checkpoints. Any other call while one is
-/// under way is refused with `BETZ_ERROR_BUSY`, and changes nothing.
+/// A running decoder: filter states, counters and latencies. A session belongs to one thread at a time and may move
+/// between threads. While it steps, other threads may swap models, set masks and clamps, attach a miner or a network,
+/// read health and request checkpoints. Any other call during a call is refused with `BETZ_ERROR_BUSY` and changes
+/// nothing.
 pub struct betz_session {
-    /// Used by the thread that steps; a second one is refused.
+    /// Used by the thread that steps; a call from a second thread is refused.
     session: Exclusive<Session>,
-    /// How other threads reach the session while it steps.
+    /// Sends requests of other threads to the session while it steps.
     swapper: Mutex<Swapper>,
-    /// What other threads read, when the configuration asks for it.
+    /// Published status for other threads, if the configuration asks for it.
     health: Option<HealthReader>,
-    /// A checkpoint that was asked for and has not been fetched yet.
+    /// A requested checkpoint that has not been fetched yet.
     checkpoint: Mutex<Option<Vec<u8>>>,
-    /// Decoders that it may be running.
+    /// Decoders that the session may be running.
     known: Mutex<KnownDecoders>,
     channels: usize,
     outputs: usize,
     step_seconds: f64,
-    /// Whether a miner is attached, or on its way.
+    /// True if a miner is attached or about to be.
     has_miner: AtomicBool,
-    /// Whether a network is attached, or on its way.
+    /// True if a network is attached or about to be.
     has_network: AtomicBool,
     poison: Poison,
 }
@@ -57,7 +57,7 @@ impl Handle for betz_session {
 }
 
 impl betz_session {
-    /// The session, until the guard is dropped; refused while another call uses it.
+    /// Exclusive access to the session until the guard is dropped. Fails while another call uses it.
     #[inline]
     pub(crate) fn session(&self) -> Result<ExclusiveGuard<'_, Session>> {
         self.session.enter(Self::NAME)
@@ -75,13 +75,13 @@ impl betz_session {
         &self.checkpoint
     }
 
-    /// Notes a decoder that the session was given through its swapper.
+    /// Records a decoder that the session received through its swapper.
     pub(crate) fn remember(&self, decoder: KnownDecoder, swapper: &Swapper) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.add(decoder, swapper.progress().running);
     }
 
-    /// The decoder of that fingerprint, if the session was given it of late.
+    /// The decoder with that fingerprint, if the session received it recently.
     pub(crate) fn known_decoder(&self, fingerprint: u64) -> Option<Arc<Decoder>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.find(fingerprint)
@@ -108,76 +108,78 @@ impl betz_session {
     }
 }
 
-/// What becomes of a spike whose channel the model does not have. 32 bits.
+/// Policy for spikes of channels that the model does not have. 32 bits.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types)]
 pub enum betz_unknown_channels {
-    /// It is counted (`betz_stats.unknown_channel_spikes`) and otherwise ignored.
+    /// Count the spike (`betz_stats.unknown_channel_spikes`) and ignore it.
     BETZ_UNKNOWN_CHANNELS_IGNORE = 0,
-    /// The step is refused with `BETZ_ERROR_MISMATCH` before anything has changed.
+    /// Refuse the step with `BETZ_ERROR_MISMATCH`. Nothing changes.
     BETZ_UNKNOWN_CHANNELS_REFUSE = 1,
 }
 
 grows! {
-    /// How a session runs. Fill it with `betz_session_config_default`, then change what you need.
+    /// Configuration of a session. Fill it with `betz_session_config_default`, then change what you need.
     #[repr(C)]
     pub struct betz_session_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        /// Size of this struct in bytes in the caller's header; the default function sets it.
         pub struct_size: u32,
         /// Policy for spikes of channels that the model does not have. Default: ignore.
         pub unknown_channels: MaybeUninit<betz_unknown_channels>,
-        /// Lowest value given out, in output units, one per output; NULL (default) for no bound. -INFINITY: no
-        /// bound for this output. The bounds are hard: what `hold` and `slew` give out lies within them, too.
-        /// Copied on opening.
+        /// Lower bound of each output, in output units, one value per output; NULL (default): no bounds. -INFINITY: no
+        /// bound for this output. The bounds are hard: they also hold for outputs that `hold` and `slew` change. Copied
+        /// on opening.
         pub clamp_low: *const f32,
-        /// Highest value given out, in output units, one an output; NULL (default) for no bound.
-        /// Copied on opening.
+        /// Upper bound of each output, in output units, one value per output; NULL (default): no bounds. Copied on
+        /// opening.
         pub clamp_high: *const f32,
-        /// Number of entries behind `clamp_low` and `clamp_high`: the model's outputs, or 0.
+        /// Length of `clamp_low` and `clamp_high`: the model's number of outputs, or 0.
         pub clamp_len: usize,
-        /// One byte a channel, 0 for a channel that is to take no part (an electrode that has gone
-        /// bad); NULL (default) for none. Copied on opening; holds for swapped-in models as well. A
-        /// channel that the model masks stays masked.
+        /// One byte per channel; 0 leaves the channel out, for example because its electrode is broken. NULL (default):
+        /// no channel is left out. Copied on opening; also holds for models that are swapped in. A channel that the
+        /// model masks stays masked.
         pub channel_mask: *const u8,
-        /// Number of entries behind `channel_mask`: the model's channels, or 0.
+        /// Length of `channel_mask`: the model's number of channels, or 0.
         pub channel_mask_len: usize,
-        /// Longest time a step should take, in microseconds; longer ones are counted
-        /// (`betz_stats.deadline_misses`). 0 (default): no deadline. Needs `statistics`.
+        /// Deadline of a step, in microseconds. Longer steps are counted (`betz_stats.deadline_misses`). 0 (default):
+        /// no deadline. Needs `statistics`.
         pub deadline_us: f64,
-        /// 1 (default): time every step, about 20 ns each. 0: count only.
+        /// 1 (default): time every step, at a cost of about 20 ns per step. 0: only count.
         pub statistics: u32,
         /// Zero.
         pub reserved: u32,
-        /// 1: while data are missing or flagged, the last good outputs are held for `hold_seconds`, then go to
-        /// `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): estimates go on by
-        /// what silence means.
+        /// 1: while data are missing or flagged, hold the last good outputs for `hold_seconds`, then move them to
+        /// `rest` in a straight line over `decay_seconds` (`BETZ_STEP_HELD`). 0 (default): decode missing data as
+        /// silence.
         pub hold: u32,
-        /// Flagged steps in a row (blanked, out of range) that are still believed. Default: 2.
+        /// Number of consecutive flagged steps (blanked, out of range) whose estimates are still used. Default: 2.
         pub patience_steps: u32,
-        /// Default: 0.2.
+        /// Time to hold the last good outputs, in seconds. Default: 0.2.
         pub hold_seconds: f64,
-        /// Default: 0.5.
+        /// Time to move held outputs to `rest`, in seconds. Default: 0.5.
         pub decay_seconds: f64,
-        /// Where held outputs come to rest, one an output; NULL (default): 0. Copied on opening.
+        /// Rest values of held outputs, one per output; NULL (default): 0. Copied on opening.
         pub rest: *const f32,
-        /// Number of entries behind `rest`: the model's outputs, or 0.
+        /// Length of `rest`: the model's number of outputs, or 0.
         pub rest_len: usize,
-        /// 1: every step publishes what `betz_session_health` reads from other threads, some 10 ns a step. 0
-        /// (default): it does not.
+        /// 1: every step publishes its health for other threads (`betz_session_health`), at a cost of about 10 ns per
+        /// step. 0 (default): steps publish nothing.
         pub health: u32,
         /// Zero.
         pub reserved_2: u32,
-        /// Largest change of each output from one step to the next, in output units, one an output (INFINITY: any);
-        /// NULL (default) for no limit. An output that would change more goes as far as it may
-        /// (`BETZ_STEP_SLEWED`), held ones too; the first step after opening and a reset is free. Copied on opening.
+        /// Largest change of each output from one step to the next, in output units, one value per output (INFINITY: no
+        /// limit); NULL (default): no limits. An output that would change more changes by its limit
+        /// (`BETZ_STEP_SLEWED`); this includes held outputs. The first step after opening or a reset is not limited.
+        /// Copied on opening.
         pub slew: *const f32,
-        /// Number of entries behind `slew`: the model's outputs, or 0.
+        /// Length of `slew`: the model's number of outputs, or 0.
         pub slew_len: usize,
-        /// 1: steps count each channel's spikes, look once a second for channels that are dead or scream, and say so
-        /// (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`); `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not know
-        /// how many are usual (trained on fewer than 200 steps, or on a signal). A trainer that watches does it in
-        /// their place. About 1 ns a spike, and some a channel once a second. 0 (default): they do not.
+        /// 1: count each channel's spikes, look once per second for channels that are silent or fire far too much, and
+        /// flag them (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`). Costs about 1 ns per spike, and a little per
+        /// channel once per second. Opening fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model does not store usual
+        /// counts (trained on fewer than 200 steps, or on a signal). A trainer that watches channels takes over this
+        /// work. 0 (default): do not watch.
         pub watch_channels: u32,
         /// Zero.
         pub reserved_3: u32,
@@ -200,12 +202,12 @@ impl Config for betz_session_config {
 
 impl betz_session_config {
     /// # Safety
-    /// The arrays are as their fields say.
+    /// The arrays are as the documentation of their fields says.
     unsafe fn read(&self, channels: usize, outputs: usize) -> Result<SessionConfig> {
         grow::zero(self.reserved, "config->reserved")?;
         grow::zero(self.reserved_2, "config->reserved_2")?;
         grow::zero(self.reserved_3, "config->reserved_3")?;
-        // Nothing is read from a list of another length than the model's.
+        // A list with the wrong length is refused before it is read.
         for (name, expected, got) in [
             ("config->clamp_len", outputs, self.clamp_len),
             ("config->channel_mask_len", channels, self.channel_mask_len),
@@ -286,8 +288,8 @@ fn deadline(microseconds: f64) -> Result<Option<Duration>> {
         })
 }
 
-/// Fills a session's configuration of `size` bytes (give `sizeof`) with the defaults: no clamp, no mask,
-/// unknown channels ignored, steps timed, no deadline. Nothing is written behind `size`.
+/// Fills a session's configuration of `size` bytes (pass `sizeof`) with the defaults: no clamp, no mask, unknown
+/// channels ignored, steps timed, no deadline. Writes nothing beyond `size` bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -302,8 +304,8 @@ pub unsafe extern "C" fn betz_session_config_default(
     barrier::run(|| unsafe { grow::write_defaults(config, size) })
 }
 
-/// Opens a session of `model`, its filters at rest. All allocation is here. The caller frees it
-/// with `betz_session_close`; the model may be freed before.
+/// Opens a session that runs `model`, with its filters at rest. This call makes all allocations of the session. The
+/// caller frees it with `betz_session_close`; the model may be freed before the session.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -356,10 +358,10 @@ pub unsafe extern "C" fn betz_session_open(
     }
 }
 
-/// Variances of the last step's estimates, in output units squared, to `out`, one an output: how far they are likely
-/// to be from the truth. Infinity before the first step. They are of the estimates, whatever a clamp, a slew limit
-/// or a hold has made of those. `BETZ_ERROR_INSUFFICIENT_DATA` for a model that does not tell them
-/// (`betz train --variance`), `BETZ_ERROR_MISMATCH` when `n` is not the number of outputs.
+/// Writes the variances of the last step's estimates to `out`, one per output, in output units squared: the expected
+/// squared error. They are infinite before the first step. They describe the estimates before a clamp, slew limit or
+/// hold changes them. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model does not estimate variances (`betz train
+/// --variance`), and with `BETZ_ERROR_MISMATCH` if `n` is not the number of outputs.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
 ///
@@ -380,8 +382,8 @@ pub unsafe extern "C" fn betz_session_variances(
     }
 }
 
-/// One tick from binned counts: `counts` has one entry per channel, in the model's order; the
-/// estimates go to `out`, one an output, in output units.
+/// Decodes one tick of binned counts. `counts` has one entry per channel, in the model's order. Writes one estimate per
+/// output to `out`, in output units.
 ///
 /// `channels` and `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the
 /// session and `out` are as before. `counts` and `out` must not overlap.
@@ -409,9 +411,9 @@ pub unsafe extern "C" fn betz_session_step_counts(
     }
 }
 
-/// One tick from the channels that fired: `channels` has one entry per spike, `n` in all, in any
-/// order (`n` may be 0, `channels` then NULL); the estimates go to `out`, one an output, in output
-/// units. The cost grows with the spikes, not with the model's channels.
+/// Decodes one tick from the channels that fired. `channels` has one entry per spike, `n` in all, in any order; if `n`
+/// is 0, `channels` may be NULL. Writes one estimate per output to `out`, in output units. The cost grows with the
+/// number of spikes, not with the model's channels.
 ///
 /// `outputs` must be the model's (`BETZ_ERROR_MISMATCH` otherwise). On failure the session and
 /// `out` are as before. `channels` and `out` must not overlap.
@@ -439,12 +441,12 @@ pub unsafe extern "C" fn betz_session_step_spikes(
     }
 }
 
-/// As `betz_session_step_counts`, from counts of 8 bits.
+/// Decodes one tick of binned 8-bit counts, otherwise like `betz_session_step_counts`.
 ///
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// As `betz_session_step_counts`.
+/// The same as for `betz_session_step_counts`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_step_counts_u8(
     session: *mut betz_session,
@@ -463,13 +465,13 @@ pub unsafe extern "C" fn betz_session_step_counts_u8(
     }
 }
 
-/// As `betz_session_step_counts`, from counts that need not be whole (weighted, smoothed): each finite, at
-/// least 0 and at most 65,535 (`BETZ_ERROR_INVALID_ARGUMENT`).
+/// Decodes one tick of counts that need not be whole (weighted, smoothed), otherwise like `betz_session_step_counts`.
+/// Each count must be finite, at least 0 and at most 65,535 (`BETZ_ERROR_INVALID_ARGUMENT`).
 ///
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// As `betz_session_step_counts`.
+/// The same as for `betz_session_step_counts`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_step_counts_f32(
     session: *mut betz_session,
@@ -488,8 +490,9 @@ pub unsafe extern "C" fn betz_session_step_counts_f32(
     }
 }
 
-/// As `betz_session_step_counts`, from features of any sign, such as the power in a band, for a model that was
-/// trained on such a signal: each finite and at most 10^15 from 0 (`BETZ_ERROR_INVALID_ARGUMENT`).
+/// Decodes one tick of features of any sign, such as the power in a band, with a model that was trained on such a
+/// signal; otherwise like `betz_session_step_counts`. Each feature must be finite and at most 10^15 in magnitude
+/// (`BETZ_ERROR_INVALID_ARGUMENT`).
 ///
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
@@ -515,14 +518,14 @@ pub unsafe extern "C" fn betz_session_step_values(
     }
 }
 
-/// One tick whose data did not come: the filters pass it in silence, and the configuration's `hold` gives
-/// the outputs. Without it the estimates slide to what silence means; the step is flagged
-/// (`BETZ_STEP_STALE`) either way.
+/// Steps one tick whose data did not arrive. The filters advance as in silence, and the configuration's `hold` gives
+/// the outputs. Without `hold` the estimates drift to those of silence. The step is flagged in both cases
+/// (`BETZ_STEP_STALE`).
 ///
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// As `betz_session_step_counts`, of `out`.
+/// The same as for `out` of `betz_session_step_counts`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_step_stale(
     session: *mut betz_session,
@@ -538,13 +541,13 @@ pub unsafe extern "C" fn betz_session_step_stale(
     }
 }
 
-/// So many ticks without a spike at once, after a pause: filters and low-pass decay exactly, no estimates
-/// are made, and the session's clock goes on. A decoder with states of its own (place, recurrent, Kalman, lift and
-/// experts with a filter) is stepped until they are where silence leads them, through at most 1,024 ticks; a pause
-/// that outlasts its memory takes them there at once.
+/// Skips `ticks` silent ticks at once, after a pause. Filters and low-pass decay exactly, no estimates are made, and
+/// the session's clock advances. A decoder with further states (place, recurrent, Kalman; lift and experts with a
+/// filter) is stepped until these states have settled, through at most 1,024 ticks. If the pause is longer than the
+/// decoder's memory, they are set to the settled states at once.
 ///
-/// Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; with states of its own, at most
-/// 1,024 steps). Allocates: no.
+/// Thread-safe: no (one thread at a time). Realtime-safe: yes (a few microseconds; at most 1,024 steps for a decoder
+/// with further states). Allocates: no.
 ///
 /// # Safety
 /// `session` is NULL or a live session that no other thread is using.
@@ -559,12 +562,12 @@ pub unsafe extern "C" fn betz_session_skip(session: *mut betz_session, ticks: u6
     }
 }
 
-/// Brings the code and the data of a step into the caches. Call it when the thread has woken and the tick's spikes
-/// are still on their way: the step that follows then takes a fraction of the time that it takes after other work.
+/// Brings the code and the data of a step into the caches. Call it when the thread has woken and the tick's spikes have
+/// not arrived yet: the next step is then much faster than after other work.
 ///
-/// Runs the step's own code on spikes of the form that came last, and puts back what it has changed: estimates,
-/// counters, latencies, status and taps are as if it had not been called, to the bit. Takes a few microseconds;
-/// the effect lasts until other work has used the caches.
+/// It runs the step's own code on spikes of the last form, and restores everything that this changes: estimates,
+/// counters, latencies, status and taps stay the same to the bit. It takes a few microseconds; the effect lasts until
+/// other work has used the caches.
 ///
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
@@ -587,7 +590,7 @@ pub unsafe extern "C" fn betz_session_warm(session: *mut betz_session) -> betz_s
     }
 }
 
-/// Brings the first lines of exported functions, which a warm call does not run itself, into the caches.
+/// Brings the first lines of exported functions into the caches: a warm call does not run these functions.
 pub(crate) fn warm_code<const N: usize>(functions: [*const u8; N]) {
     #[cfg(target_arch = "x86_64")]
     for function in functions {
@@ -603,11 +606,11 @@ pub(crate) fn warm_code<const N: usize>(functions: [*const u8; N]) {
     let _ = functions;
 }
 
-/// Length of an exported step in cache lines.
+/// Length of an exported step function in cache lines.
 #[cfg(target_arch = "x86_64")]
 const CODE_LINES: usize = 8;
 
-/// Filters back to rest, as at the start of a trial. Counters, latencies and the model stay.
+/// Returns the filters to rest, as at the start of a trial. Counters, latencies and the model stay.
 ///
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
 ///
@@ -624,7 +627,7 @@ pub unsafe extern "C" fn betz_session_reset(session: *mut betz_session) -> betz_
     }
 }
 
-/// Closes and frees a session; NULL is nothing to do. A poisoned session can be closed.
+/// Closes and frees a session; does nothing for NULL. A poisoned session can be closed.
 ///
 /// Thread-safe: no (nobody may use the session any more). Realtime-safe: no. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! What a session has seen and how long it took.
+//! Counters and latencies of a session.
 
 use betz::stream::Stats;
 
@@ -10,41 +10,41 @@ use crate::status::betz_status;
 grows! {
     /// Counters and latencies of a session, since it was opened or since `betz_session_clear_stats`.
     ///
-    /// Latencies are of the step alone, by a monotonic clock, in microseconds to 1 %; zeros when
-    /// `betz_session_config.statistics` is 0.
+    /// Latencies cover the step alone, measured by a monotonic clock, in microseconds with an accuracy of 1 %. They are
+    /// zero if `betz_session_config.statistics` is 0.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_stats {
-        /// Steps taken.
+        /// Number of steps taken.
         pub ticks: u64,
-        /// Spikes taken, of all channels that the model has, masked ones included.
+        /// Number of spikes taken from all channels that the model has, including masked ones.
         pub spikes: u64,
-        /// Spikes ignored because the model has no such channel.
+        /// Number of spikes ignored because the model has no such channel.
         pub unknown_channel_spikes: u64,
-        /// Spikes lost before the session: the queue in front of it was full, or a queue held them for
-        /// a step that was refused.
+        /// Number of spikes lost before they reached the session: the queue was full, or the step that was to take them
+        /// was refused.
         pub dropped: u64,
-        /// Spikes that came from the queue after their tick, whether they were still taken or not.
+        /// Number of spikes that came from the queue after their tick, whether decoded or discarded.
         pub late: u64,
-        /// Steps that took longer than the deadline.
+        /// Number of steps that took longer than the deadline.
         pub deadline_misses: u64,
-        /// Models that have taken over from another, rolling back included.
+        /// Number of times that a model has taken over from another, including by rolling back.
         pub model_swaps: u64,
-        /// Steps timed.
+        /// Number of steps timed.
         pub latency_steps: u64,
         /// Median latency of a step.
         pub latency_p50_us: f64,
-        /// 99th percentile.
+        /// 99th percentile of the latency.
         pub latency_p99_us: f64,
-        /// 99.9th percentile.
+        /// 99.9th percentile of the latency.
         pub latency_p99_9_us: f64,
-        /// The slowest step; what the machine did in between is in it.
+        /// Latency of the slowest step, including interruptions by the machine.
         pub latency_max_us: f64,
-        /// Mean.
+        /// Mean latency of a step.
         pub latency_mean_us: f64,
-        /// Spikes from the queue that lay too far ahead and were left out.
+        /// Number of spikes from the queue that were discarded because they lay too far ahead.
         pub future: u64,
-        /// Ticks skipped (`betz_session_skip`, `betz_queue_resync`).
+        /// Number of ticks skipped (`betz_session_skip`, `betz_queue_resync`).
         pub skipped: u64,
     }
 }
@@ -71,9 +71,9 @@ impl From<Stats> for betz_stats {
     }
 }
 
-/// Copies the session's counters and latencies to `*out`, whose size in bytes is `size` (give `sizeof`):
-/// an older program's smaller struct gets the fields that it has, a newer one's more is zero. Takes a few microseconds: call it once a
-/// second rather than every tick.
+/// Copies the session's counters and latencies to `*out`, whose size in bytes is `size` (pass `sizeof`). If the
+/// caller's struct is older and smaller, it gets the fields that it has; if it is newer and larger, the rest is set to
+/// zero. Takes a few microseconds: call it once per second rather than every tick.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
 ///
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn betz_session_stats(
     }
 }
 
-/// All counters and latencies back to zero; the filters go on.
+/// Sets all counters and latencies back to zero; the filters are not changed.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
 ///

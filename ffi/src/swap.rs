@@ -1,4 +1,4 @@
-//! Another model for a running session: made ready off the loop, taken at a tick's boundary.
+//! Swapping the model of a running session: prepared outside the loop, taken between two ticks.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -17,18 +17,18 @@ use crate::session::betz_session;
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 
-/// Where a model swap stands. 32 bits.
+/// State of a model swap. 32 bits.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types)]
 pub enum betz_swap_state {
     /// One model runs; there is none to roll back to.
     BETZ_SWAP_IDLE = 0,
-    /// The session has not taken the last request yet: it has not stepped since.
+    /// The session has not taken the last request yet, because it has not stepped since.
     BETZ_SWAP_PENDING = 1,
-    /// The new model runs beside the old one, which still gives the estimates.
+    /// The new model runs in parallel with the old one, which still gives the estimates.
     BETZ_SWAP_WARMING_UP = 2,
-    /// The new model gives the estimates; the one before stands by.
+    /// The new model gives the estimates; the previous one runs in parallel, ready for a rollback.
     BETZ_SWAP_TAKEN_OVER = 3,
 }
 
@@ -43,25 +43,23 @@ impl From<SwapState> for betz_swap_state {
     }
 }
 
-/// The swapper of a session. The step never takes this lock: it only serialises control threads.
+/// The swapper of a session. The step never takes this lock: it only keeps control threads apart.
 pub(crate) fn swapper(session: &betz_session) -> MutexGuard<'_, Swapper> {
-    // A panic under the lock poisons the handle, and nobody gets here any more.
+    // A panic under the lock poisons the handle; later calls do not reach this line.
     (session.swapper().lock()).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives a session, which may be stepping in another thread, `model` to run instead of its own.
+/// Swaps `model` in for the model of a session, which may be stepping in another thread.
 ///
-/// All preparation is here, in the caller's thread. At the next tick's boundary the session begins
-/// to run the new model beside the old one, from rest and on the same spikes; estimates still come
-/// from the old one. Once what the new model has not seen is forgotten (less than 1e-7 of a
-/// response is left) it gives the estimates, and the old one stands by, so that
-/// `betz_session_rollback_model` is immediate and exact. Until
-/// `betz_session_release_model` a step costs two models. The step itself neither allocates nor
-/// frees.
+/// This call does all preparation, in the caller's thread. From the next tick on the session runs both models
+/// on the same spikes, the new one starting from rest; the old one still gives the estimates. The new model
+/// takes over once the spikes before its start no longer matter (less than 1e-7 of a response is left). The
+/// old one keeps running, so that `betz_session_rollback_model` is immediate and exact. A step costs two
+/// models until `betz_session_release_model`. The step itself neither allocates nor frees.
 ///
-/// The model must have the step, the channels and the outputs of the running one
-/// (`BETZ_ERROR_MISMATCH`); the session's mask and clamp hold for it. `BETZ_ERROR_INVALID_ARGUMENT`
-/// when the session has left several requests untaken. The model may be freed after the call.
+/// The new model must have the step, channels and outputs of the running one (`BETZ_ERROR_MISMATCH`). The
+/// session's mask and clamp also hold for it. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if several requests
+/// still wait for the session. The model may be freed after the call.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
 /// Allocates: yes (in this thread, not in the step).
@@ -82,14 +80,14 @@ pub unsafe extern "C" fn betz_session_swap_model(
     }
 }
 
-/// As `betz_session_swap_model`, with the new model taking over after `warm_up_steps` ticks instead
-/// of the number that its filters need; 0: at the next tick, from rest.
+/// Swaps a model in like `betz_session_swap_model`, but it takes over after `warm_up_steps` ticks instead of
+/// the number that its filters need. 0: at the next tick, from rest.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
 /// Allocates: yes (in this thread, not in the step).
 ///
 /// # Safety
-/// As `betz_session_swap_model`.
+/// The same as for `betz_session_swap_model`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_swap_model_after(
     session: *mut betz_session,
@@ -109,7 +107,7 @@ pub unsafe extern "C" fn betz_session_swap_model_after(
     }
 }
 
-/// Prepares `decoder` and sends it.
+/// Prepares `decoder` and sends it to the session.
 fn send(
     session: &betz_session,
     decoder: &Arc<Decoder>,
@@ -117,7 +115,7 @@ fn send(
 ) -> Result<(), Failure> {
     Shortage::begin();
     expect_room(4 * decoder.weights().len() * size_of::<f64>(), "model")?;
-    // What memory there is shows in a first preparation, before anything is sent.
+    // A trial preparation shows that memory suffices, before anything is sent.
     let fingerprint = PreparedModel::new(decoder, None)?.decoder_fingerprint();
     let known = KnownDecoder::new(fingerprint, Arc::clone(decoder))?;
     Shortage::check()?;
@@ -128,26 +126,27 @@ fn send(
 }
 
 grows! {
-    /// How a model is swapped in. Fill it with `betz_swap_config_default`, then change what you need.
+    /// Configuration of a model swap. Fill it with `betz_swap_config_default`, then change what you need.
     #[repr(C)]
     pub struct betz_swap_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        /// Size of this struct in bytes in the caller's header; the default function sets it.
         pub struct_size: u32,
-        /// 0 (default): channels and outputs must have the names of the running model's, in the same order.
-        /// 1: channel i is channel i and output i is output i, whatever they are called; only their numbers
-        /// must agree.
+        /// 0 (default): channels and outputs must have the same names and order as in the running model. 1:
+        /// match channels and outputs by position, whatever their names; only the numbers of channels and
+        /// outputs must agree.
         pub by_position: u32,
-        /// The new model gives the estimates after so many ticks; 0: at the next tick, from rest. UINT64_MAX
-        /// (default): once what it has not seen is forgotten.
+        /// Number of ticks until the new model gives the estimates. 0: at the next tick, from rest. UINT64_MAX
+        /// (default): once the spikes before its start no longer matter.
         pub warm_up_steps: u64,
-        /// Then the estimates go from the old model's to its own over so many ticks. Default: 0.
+        /// Number of ticks of the cross-fade from the old model's estimates to the new one's, after the
+        /// warm-up. Default: 0.
         pub cross_fade_steps: u64,
-        /// The spikes of the last ticks, ticks ascending on the session's clock, to warm the new model up with
-        /// in the calling thread; NULL (default): none. Not kept.
+        /// Spikes of the last ticks, which warm the new model up in the calling thread, in ascending order of
+        /// their ticks on the session's clock; NULL (default): none. Not kept.
         pub replay: *const betz_spike,
-        /// Number of spikes, 0 for NULL.
+        /// Number of spikes; 0 for NULL.
         pub n_replay: usize,
-        /// The first tick that they do not cover; of no effect without spikes.
+        /// The first tick after those that the spikes cover; ignored without spikes.
         pub replay_end_tick: i64,
     }
 }
@@ -162,8 +161,8 @@ impl Config for betz_swap_config {
     }
 }
 
-/// Fills a swap's configuration of `size` bytes (give `sizeof`) with the defaults: what
-/// `betz_session_swap_model` does. Nothing is written behind `size`.
+/// Fills a swap's configuration of `size` bytes (pass `sizeof`) with the defaults, which do the same as
+/// `betz_session_swap_model`. Writes nothing beyond `size` bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -178,13 +177,13 @@ pub unsafe extern "C" fn betz_swap_config_default(
     barrier::run(|| unsafe { grow::write_defaults(config, size) })
 }
 
-/// As `betz_session_swap_model`, in the way that `config` says.
+/// Swaps a model in like `betz_session_swap_model`, with the configuration `config`.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
 /// Allocates: yes (in this thread, not in the step).
 ///
 /// # Safety
-/// As `betz_session_swap_model`; `config` is NULL or a configuration.
+/// The same as for `betz_session_swap_model`; `config` is NULL or a configuration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_session_swap_model_with(
     session: *mut betz_session,
@@ -196,7 +195,7 @@ pub unsafe extern "C" fn betz_session_swap_model_with(
         barrier::run_on(session, |session| {
             let (model, _guard) = barrier::second(model)?;
             let config = grow::read(config, "config")?;
-            // `betz_spike` and `Spike` are one layout, as asserted there.
+            // `betz_spike` and `Spike` have one layout, as asserted in `queue`.
             let spikes = config.replay.cast::<Spike>();
             let spikes = cast::slice(spikes, config.n_replay, "config->replay")?;
             let steps = config.warm_up_steps;
@@ -217,10 +216,10 @@ pub unsafe extern "C" fn betz_session_swap_model_with(
     }
 }
 
-/// Back to the model before the last swap, at the next tick and as if the swap had not been: the
-/// estimates go on bit for bit. During warm-up the swap is called off.
+/// Returns to the model before the last swap, at the next tick and as if the swap had not happened: the
+/// estimates continue bit for bit. During warm-up this cancels the swap.
 ///
-/// `BETZ_ERROR_INVALID_ARGUMENT` when no model stands by.
+/// Fails with `BETZ_ERROR_INVALID_ARGUMENT` if there is no model to return to.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
 /// models). Allocates: no.
@@ -233,8 +232,8 @@ pub unsafe extern "C" fn betz_session_rollback_model(session: *mut betz_session)
     unsafe { barrier::run_on(session, |session| Ok(swapper(session).roll_back()?)) }
 }
 
-/// Retires the model that stands by: a step costs one model again, and there is no way back. A
-/// model that is still warming up is left alone.
+/// Retires the model that is ready for a rollback: a step costs one model again, and a rollback is no longer
+/// possible. A model that is still warming up is not affected.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
 /// models). Allocates: no.
@@ -247,8 +246,8 @@ pub unsafe extern "C" fn betz_session_release_model(session: *mut betz_session) 
     unsafe { barrier::run_on(session, |session| Ok(swapper(session).release()?)) }
 }
 
-/// Where the last swap stands, to `*out`. Also frees models that the session has retired since the
-/// last request.
+/// Writes the state of the last swap to `*out`. Also frees models that the session has retired since the last
+/// request.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
 /// models). Allocates: no.
@@ -273,26 +272,26 @@ pub unsafe extern "C" fn betz_session_swap_state(
 }
 
 grows! {
-    /// How far a swap is, and which model runs.
+    /// Progress of a model swap, and the running model.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_swap_progress {
-        /// Where it stands, a `betz_swap_state`.
+        /// State of the swap: a `betz_swap_state`.
         pub state: u32,
         /// Zero.
         pub reserved: u32,
-        /// Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
-        /// the request is pending, what it asked for.
+        /// Number of ticks until the new model alone gives the estimates; 0 if it does, or if there is none.
+        /// While the request is pending: the number that was requested.
         pub ticks_left: u64,
-        /// Ticks that warm-up and cross-fade of the last swap take in all.
+        /// Total number of ticks of warm-up and cross-fade of the last swap.
         pub ticks: u64,
         /// `betz_model_fingerprint` of the model that gives the estimates.
         pub running: u64,
     }
 }
 
-/// How far the last swap is and which model runs, to `*out`, whose size in bytes is `size` (give `sizeof`).
-/// Also frees models that the session has retired since the last request.
+/// Writes the progress of the last swap and the running model to `*out`, whose size in bytes is `size` (pass
+/// `sizeof`). Also frees models that the session has retired since the last request.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (frees retired
 /// models). Allocates: no.
@@ -324,8 +323,8 @@ pub unsafe extern "C" fn betz_session_swap_progress(
     }
 }
 
-/// Has the session take other bounds at its next tick: as `betz_session_config.clamp_low`, `clamp_high` and
-/// `clamp_len`; `len` 0 takes all bounds away.
+/// Replaces the session's bounds at its next tick. The arguments have the meaning of
+/// `betz_session_config.clamp_low`, `clamp_high` and `clamp_len`; `len` 0 removes all bounds.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
 /// Allocates: yes (in this thread, not in the step).
@@ -359,10 +358,10 @@ pub unsafe extern "C" fn betz_session_set_clamp(
     }
 }
 
-/// Has the session leave out other channels from its next tick on: as `betz_session_config.channel_mask`; NULL
-/// and 0 for no mask. `model` NULL stands for the model that the session runs, also one that
-/// `betz_trainer_apply` gave it; any other model must be that one (`BETZ_ERROR_MISMATCH`). Filters go on.
-/// `BETZ_ERROR_INVALID_ARGUMENT` while a second model is beside it.
+/// Replaces the session's channel mask at its next tick. The mask has the meaning of
+/// `betz_session_config.channel_mask`; NULL and 0 remove it. `model` NULL stands for the running model, also
+/// one from `betz_trainer_apply`; any other `model` must be the running one (`BETZ_ERROR_MISMATCH`). Filters
+/// are not reset. Fails with `BETZ_ERROR_INVALID_ARGUMENT` while a second model runs in parallel.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no.
 /// Allocates: yes (in this thread, not in the step).

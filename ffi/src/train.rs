@@ -23,7 +23,7 @@ use crate::queue::betz_spike;
 use crate::status::betz_status;
 use crate::workers::{Process, Workers};
 
-/// Folds of a cross-validation at most: each takes a solution of its own.
+/// Largest number of folds of a cross-validation: each fold is solved separately.
 const MAX_FOLDS: usize = 1000;
 
 /// One post-synaptic filter of the bank, h(t) = t^order e^(-t / tau_seconds) for t >= 0.
@@ -40,13 +40,13 @@ pub struct betz_filter {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct betz_segment {
-    /// First step inside.
+    /// First step of the trial.
     pub start: i64,
-    /// First step after.
+    /// First step after the trial.
     pub stop: i64,
 }
 
-/// How the ridge lambda on the diagonal of the covariance of the responses is chosen. 32 bits.
+/// Method that sets lambda, the ridge on the diagonal of the covariance of the responses. 32 bits.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types)]
@@ -56,95 +56,94 @@ pub enum betz_ridge {
     BETZ_RIDGE_NOISE = 0,
     /// `ridge` is lambda itself.
     BETZ_RIDGE_FIXED = 1,
-    /// Cross-validation chooses it; `ridge` is not looked at. Needs `folds`.
+    /// Cross-validation chooses lambda; `ridge` is ignored. Needs `folds`.
     BETZ_RIDGE_CROSS_VALIDATED = 2,
 }
 
-/// What happens to a channel that is dead, or a copy of others, when no ridge makes up for it.
-/// 32 bits.
+/// Policy for a channel that is dead or a copy of others, if the ridge does not compensate for it. 32 bits.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types)]
 pub enum betz_bad_channels {
-    /// Training fails with `BETZ_ERROR_NOT_POSITIVE_DEFINITE` and names it.
+    /// Fail with `BETZ_ERROR_NOT_POSITIVE_DEFINITE`; the message names the channel.
     BETZ_BAD_CHANNELS_REFUSE = 0,
-    /// It is masked: its weights are zero and the model says so.
+    /// Mask the channel: its weights are zero, and the model records the mask.
     BETZ_BAD_CHANNELS_MASK = 1,
 }
 
-/// Told how far training is: `done` of `total` units of `stage` (UTF-8, valid during the call).
-/// Return 0 to go on; anything else ends training with `BETZ_ERROR_INTERRUPTED`. Called at least once
-/// before the work and once after it, from any of the training threads, possibly from several at once; must not unwind or longjmp.
+/// Receives the progress of training: `done` of `total` units of `stage` (UTF-8, valid during the call). Return 0 to
+/// continue; any other value ends training with `BETZ_ERROR_INTERRUPTED`. It is called at least once before the work
+/// and once after it, from any of the training threads, possibly from several at once. It must not unwind or longjmp.
 pub type betz_progress =
     Option<extern "C" fn(user: *mut c_void, stage: *const c_char, done: u64, total: u64) -> u32>;
 
 grows! {
-    /// How a model is trained. Fill it with `betz_train_config_default`, then set at least
-    /// `step_seconds` and `channels`. Everything is copied: nothing needs to outlive the call.
+    /// Configuration of training. Fill it with `betz_train_config_default`, then set at least `step_seconds` and
+    /// `channels`. Everything is copied: nothing needs to outlive the call.
     #[repr(C)]
     pub struct betz_train_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        /// Size of this struct in bytes in the caller's header; the default function sets it.
         pub struct_size: u32,
         /// Number of channels, 1 to 1,048,576. No default.
         pub channels: u32,
         /// Length of one step (tick) in seconds. No default.
         pub step_seconds: f64,
-        /// The bank: filters applied to every channel. NULL (default): cross-validation chooses among
-        /// the library's presets; needs `folds`.
+        /// The bank: filters applied to every channel. NULL (default): cross-validation chooses among the library's
+        /// presets; this needs `folds`.
         pub filters: *const betz_filter,
         /// Number of filters, at most 256; 0 for NULL.
         pub n_filters: usize,
-        /// Trials, ascending and disjoint; steps outside them are not used. NULL (default): one over
-        /// everything.
+        /// Trials, ascending and disjoint; steps outside them are not used. NULL (default): one trial with all steps.
         pub segments: *const betz_segment,
-        /// Number of trials, 0 for NULL.
+        /// Number of trials; 0 for NULL.
         pub n_segments: usize,
-        /// How the ridge is chosen. Default: by cross-validation.
+        /// Method that sets the ridge. Default: cross-validation.
         pub ridge_choice: MaybeUninit<betz_ridge>,
         /// Policy for dead and duplicated channels. Default: refuse.
         pub bad_channels: MaybeUninit<betz_bad_channels>,
-        /// sigma or lambda, see `ridge_choice`. Default: 0.
+        /// sigma or lambda, depending on `ridge_choice`. Default: 0.
         pub ridge: f64,
         /// The output at step t estimates the behaviour at step t - delay_steps; a negative delay looks
         /// ahead. Default: 0.
         pub delay_steps: i64,
         /// Cut-off (-3 dB) in Hz of a Butterworth low-pass behind the filters. Default: 0, none.
         pub low_pass_hz: f64,
-        /// Its order, 1 to 8. Default: 2; of no effect without a cut-off.
+        /// Order of the low-pass, 1 to 8. Default: 2. Ignored without a cut-off.
         pub low_pass_order: u32,
-        /// Folds of the cross-validation that chooses what was left open and scores the model
-        /// (`betz_model_score`); trials are kept whole where there are enough. Default: 5. 0: none,
-        /// several times as fast; bank and ridge must then be given. At most 1,000, and the steps.
+        /// Number of folds of the cross-validation, which chooses what this configuration leaves open and scores the
+        /// model (`betz_model_score`). At most 1,000, and at most the number of steps. Trials are kept whole if there
+        /// are enough of them. Default: 5. 0: no cross-validation, which is several times as fast; bank and ridge must
+        /// then be given.
         pub folds: u32,
-        /// Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ...,
-        /// as for the command line's recordings.
+        /// Names of the channels, UTF-8, one per channel, all different; NULL (default): "ch0", "ch1", ..., the same as
+        /// in the command line's recordings.
         pub channel_names: *const *const c_char,
-        /// Names of the outputs, UTF-8, one an output, all different; NULL (default): "x0", "x1", ...
+        /// Names of the outputs, UTF-8, one per output, all different; NULL (default): "x0", "x1", ...
         pub output_names: *const *const c_char,
-        /// Units of the outputs, UTF-8, one an output; NULL (default): unknown.
+        /// Units of the outputs, UTF-8, one per output; NULL (default): unknown.
         pub output_units: *const *const c_char,
-        /// Told how far training is; NULL (default): nobody.
+        /// Function that receives the progress; NULL (default): none.
         pub progress: betz_progress,
-        /// Handed to `progress` as it is.
+        /// Pointer passed to `progress` unchanged.
         pub progress_user: *mut c_void,
-        /// Where to train: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
-        /// `BETZ_ERROR_DEVICE_UNAVAILABLE` where there is none; "auto", wherever less time is expected.
-        /// NULL (default): "cpu", which gives the same bits on any number of threads; a device's differ
-        /// in rounding.
+        /// Device to train on: "cpu"; "cuda" (the first device), "cuda:N" or "cuda:all", which fail with
+        /// `BETZ_ERROR_DEVICE_UNAVAILABLE` if there is no such device; "auto", the device with the least expected time.
+        /// NULL (default): "cpu", which gives the same bits on any number of threads. Results of other devices differ
+        /// by rounding.
         pub device: *const c_char,
-        /// Threads that train; they end with the call. 0 (default): one for each of the processors below.
+        /// Number of threads that train; they end with the call. 0 (default): one for each of `processors`.
         pub threads: u32,
-        /// Their priority: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the
-        /// right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        /// Priority of these threads: 0 (default) for the normal policy, 1 to 99 for SCHED_FIFO, which needs the right
+        /// to use it (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
         pub thread_priority: u32,
-        /// Processors that they may run on, by number. NULL (default): those that the process had when the
-        /// library was loaded, whatever the calling thread is pinned to.
+        /// Numbers of the processors that these threads may run on. NULL (default): the processors that the process had
+        /// when the library was loaded, even if the calling thread is pinned.
         pub processors: *const u32,
-        /// Number of processors, 0 for NULL.
+        /// Number of processors; 0 for NULL.
         pub n_processors: usize,
-        /// Keep the sums that the model was solved from in it, for `betz_trainer_open` and `betz drop`, if they
-        /// take no more than so many bytes (features^2 / 2 * 8, and a little); else training is refused before
-        /// it begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): keep none.
+        /// Store the sufficient statistics of training in the model, for `betz_trainer_open` and `betz drop`, if they
+        /// take at most this many bytes (about features^2 / 2 * 8). If they take more, training is refused before it
+        /// begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): store none.
         pub retain_bytes: usize,
     }
 }
@@ -164,8 +163,8 @@ impl Config for betz_train_config {
     }
 }
 
-/// Fills a training configuration of `size` bytes (give `sizeof`) with the defaults. `step_seconds` and
-/// `channels` are 0: set them. Nothing is written behind `size`.
+/// Fills a training configuration of `size` bytes (pass `sizeof`) with the defaults. `step_seconds` and `channels` are
+/// 0: set them. Writes nothing beyond `size` bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -182,13 +181,12 @@ pub unsafe extern "C" fn betz_train_config_default(
 
 /// Trains a model from spike times. The caller frees it with `betz_model_free`.
 ///
-/// `spikes` holds `n_spikes` spikes in ascending order of their ticks, which lie in 0 to
-/// `steps` - 1, on channels 0 to `config->channels` - 1. `behavior` is (steps, outputs) row-major:
-/// what the outputs were at the end of each step, in the units the model will give; 1 to 4,096
-/// outputs, finite inside the segments. Spikes and behaviour are copied. On failure `*out` is untouched
-/// and the message says what was expected, what came and where.
+/// `spikes` holds `n_spikes` spikes in ascending order of their ticks, which lie in 0 to `steps` - 1, on channels 0 to
+/// `config->channels` - 1. `behavior` is (steps, outputs) row-major: the values of the outputs at the end of each step,
+/// in the units that the model will give; 1 to 4,096 outputs, finite inside the segments. Spikes and behaviour are
+/// copied. On failure `*out` is untouched, and the message says what was expected, what was found and where.
 ///
-/// After fork() it works in the child, on the CPU; on a device that the parent has used it is refused
+/// After fork() the child can train on the CPU. Training in the child on a device that the parent has used is refused
 /// (`BETZ_ERROR_FORKED`).
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
@@ -231,11 +229,10 @@ pub unsafe extern "C" fn betz_train(
 
 /// Trains a model from binned counts. The caller frees it with `betz_model_free`.
 ///
-/// `counts` is (steps, config->channels) row-major: spikes of each channel in each step, in at most 2^30
-/// bins that are not empty (`BETZ_ERROR_INVALID_RECORDING`). Counts stay counts: 12 bytes of host memory for
-/// each such bin, 16 where one of them has several spikes, whatever their number;
-/// `BETZ_ERROR_OUT_OF_MEMORY` when the system has no memory for it. All else is as in `betz_train`; the same
-/// spikes give the same model, to rounding.
+/// `counts` is (steps, config->channels) row-major: the spikes of each channel in each step. At most 2^30 bins may hold
+/// spikes (`BETZ_ERROR_INVALID_RECORDING`). Each such bin takes 12 bytes of host memory, or 16 if any bin holds several
+/// spikes; the number of spikes does not matter. Fails with `BETZ_ERROR_OUT_OF_MEMORY` if the system has too little
+/// memory. Everything else is the same as in `betz_train`; the same spikes give the same model, to rounding.
 ///
 /// Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
 ///
@@ -274,8 +271,8 @@ pub unsafe extern "C" fn betz_train_counts(
     })
 }
 
-/// Refuses sizes that no model has before anything is made in proportion to them. What training
-/// itself refuses is left to it.
+/// Refuses sizes that no model can have, before anything in proportion to them is allocated. Training itself checks the
+/// rest.
 fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Result<()> {
     let sizes = [
         ("config->folds", config.folds as usize, steps.min(MAX_FOLDS)),
@@ -300,7 +297,7 @@ fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {
 }
 
 /// # Safety
-/// The configuration's arrays are as its fields say.
+/// The configuration's arrays are as the documentation of their fields says.
 unsafe fn fit(
     config: &betz_train_config,
     spikes: Spikes,
@@ -331,7 +328,7 @@ unsafe fn fit(
             user: config.progress_user,
             stopped: AtomicBool::new(false),
         };
-        // However small the work is, the function is asked before it and after it.
+        // The callback is called before and after the work, however small the work is.
         progress.ask("begun", 0)?;
         let trained = training.run_linear(&data, &device, &progress)?;
         progress.ask("done", 1)?;
@@ -340,7 +337,7 @@ unsafe fn fit(
     Ok(betz_model::new(decoder))
 }
 
-/// A configuration of the caller's, for a thread that works while the caller's waits.
+/// The caller's configuration, shared with a thread that works while the caller waits.
 struct Shared<'a>(&'a betz_train_config);
 
 impl Shared<'_> {
@@ -349,11 +346,11 @@ impl Shared<'_> {
     }
 }
 
-// SAFETY: what it points to is the caller's for the whole call, and only read.
+// SAFETY: the data behind its pointers belongs to the caller for the whole call, and is only read.
 unsafe impl Sync for Shared<'_> {}
 
 /// # Safety
-/// The configuration's arrays are as its fields say.
+/// The configuration's arrays are as the documentation of their fields says.
 unsafe fn read_dataset(
     config: &betz_train_config,
     spikes: Spikes,
@@ -404,7 +401,7 @@ unsafe fn read_dataset(
 }
 
 /// # Safety
-/// The configuration's arrays are as its fields say.
+/// The configuration's arrays are as the documentation of their fields says.
 unsafe fn read_training(config: &betz_train_config) -> Result<Training> {
     // SAFETY: the caller's promise.
     let filters = unsafe { cast::slice(config.filters, config.n_filters, "config->filters")? };
@@ -472,25 +469,25 @@ unsafe fn open_device(config: &betz_train_config) -> Result<Device> {
     // SAFETY: the caller's promise.
     let spec: DeviceSpec = unsafe { cast::text(config.device, "config->device")? }.parse()?;
     if spec != DeviceSpec::Cpu {
-        // What a driver has opened does not survive a fork.
+        // The state of an opened device driver does not survive a fork.
         static OPENED_IN: OnceLock<Process> = OnceLock::new();
         (OPENED_IN.get_or_init(Process::current)).check("config->device")?;
     }
     Ok(Device::open(spec)?)
 }
 
-/// C's progress function, which may be called from any thread.
+/// The caller's progress function. Any thread may call it.
 struct Callback {
     function: betz_progress,
     user: *mut c_void,
     stopped: AtomicBool,
 }
 
-// SAFETY: the function is documented to be called from several threads; `user` is only handed on.
+// SAFETY: the function is documented to be called from several threads; `user` is only passed on.
 unsafe impl Sync for Callback {}
 
 impl Callback {
-    /// Says how far the whole is, and fails when it is to stop.
+    /// Reports the overall progress. Fails if the callback asks to stop.
     fn ask(&self, stage: &str, done: u64) -> betz::Result<()> {
         self.update(stage, done, 1);
         betz::progress::check(self, "training")

@@ -1,4 +1,4 @@
-//! A trainer beside a session: labels in, better models out.
+//! Online training during a session: labels in, better models out.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_char;
@@ -24,18 +24,18 @@ use crate::swap;
 use crate::trainer_config::betz_trainer_config;
 use crate::workers::{Process, Workers};
 
-/// Learns from the labels of a session's steps on a thread of its own, trial by trial, and offers models
-/// that decode better: candidates are scored on trials that they have not seen, watched when they have
-/// taken over, and taken back when they turn out worse. Channels that die or scream are left out of the
-/// model, exactly as if it had been trained without them. The session's steps wait for nothing of it.
+/// An online trainer: learns from the labels of a session's steps, trial by trial, on a thread of its own, and offers
+/// models that decode better. Candidates are scored on trials that they have not seen, watched after they have taken
+/// over, and rolled back if they turn out worse. Dead or screaming channels are left out of the model, exactly as if it
+/// had been trained without them. The session's steps never wait for the trainer.
 pub struct betz_trainer {
-    /// Used by the one call that holds `labelling`.
+    /// Used only by the call that holds `labelling`.
     labels: UnsafeCell<Labels>,
     labelling: AtomicBool,
     trainer: ManuallyDrop<Trainer>,
     outputs: usize,
     features: usize,
-    /// Where its thread is.
+    /// The process that has the trainer's thread.
     process: Process,
     poison: Poison,
 }
@@ -45,7 +45,7 @@ unsafe impl Sync for betz_trainer {}
 
 impl Drop for betz_trainer {
     fn drop(&mut self) {
-        // In a forked child there is nothing to wait for: the thread is the parent's.
+        // A forked child must not wait: the thread exists only in the parent.
         if self.process == Process::current() {
             // SAFETY: dropped here and never touched again.
             unsafe { ManuallyDrop::drop(&mut self.trainer) }
@@ -62,7 +62,7 @@ impl Handle for betz_trainer {
 }
 
 impl betz_trainer {
-    /// Runs `call` with the labels' end; refuses a second thread's call meanwhile. Does not wait.
+    /// Runs `call` with exclusive access to the labels. Refuses a second thread's call during this one. Does not wait.
     fn label<T>(&self, call: impl FnOnce(&mut Labels) -> Result<T>) -> Result<T> {
         struct Held<'a>(&'a AtomicBool);
         impl Drop for Held<'_> {
@@ -83,10 +83,10 @@ impl betz_trainer {
         done
     }
 
-    /// One value an output.
+    /// Checks a label: one value per output.
     ///
     /// # Safety
-    /// As [`cast::slice`].
+    /// The same as for [`cast::slice`].
     unsafe fn target<'a>(&self, target: *const f32, n: usize) -> Result<&'a [f32]> {
         if n != self.outputs {
             return Err(Failure::Length {
@@ -99,7 +99,7 @@ impl betz_trainer {
         unsafe { cast::slice(target, n, "target") }
     }
 
-    /// Fails in a process that does not have the trainer's thread, and when it has died of a panic.
+    /// Fails in a process that does not have the trainer's thread, and if the thread has died of a panic.
     fn here(&self) -> Result<&Trainer> {
         self.process.check("trainer")?;
         if self.trainer.is_running() {
@@ -110,51 +110,51 @@ impl betz_trainer {
 }
 
 grows! {
-    /// Where a trainer stands.
+    /// State of an online trainer.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_trainer_state {
-        /// Trials learned from.
+        /// Number of trials learned from.
         pub trials: u64,
-        /// Seconds with labels in them.
+        /// Total time of labelled steps, in seconds.
         pub labelled_seconds: f64,
-        /// Steps that the memory of the half-life asked for counts, after forgetting.
+        /// Effective number of steps, after forgetting, in the memory with the configured half-life.
         pub effective_steps: f64,
-        /// Trials left out because the line was full.
+        /// Number of trials left out because the trainer's queue was full.
         pub dropped_full: u64,
-        /// Trials left out because they were ended with `keep` 0, or a label found no room.
+        /// Number of trials left out because they were ended with `keep` 0, or because a label was lost.
         pub dropped_unwanted: u64,
-        /// Trials left out because no step had a label.
+        /// Number of trials left out because no step had a label.
         pub dropped_unlabelled: u64,
-        /// Trials left out because they were longer than the trainer takes.
+        /// Number of trials left out because they were longer than the trainer accepts.
         pub dropped_long: u64,
-        /// Trials left out because the session was reset between their labels.
+        /// Number of trials left out because the session was reset between their labels.
         pub dropped_reset: u64,
-        /// Steps that found no room in line.
+        /// Number of steps lost because the trainer's queue was full.
         pub lost_steps: u64,
-        /// Labels that were refused, found no room, or came after their trial's end.
+        /// Number of labels that were refused, were lost because the queue was full, or came after their trial's end.
         pub lost_labels: u64,
-        /// Candidates that took over.
+        /// Number of candidates that took over.
         pub accepted: u64,
-        /// Candidates that did not.
+        /// Number of candidates that did not take over.
         pub refused: u64,
-        /// Models that turned out worse than the one before, which came back.
+        /// Number of models that were rolled back because they turned out worse than the one before.
         pub rolled_back: u64,
-        /// Channels that are dead or scream (`betz_trainer_ill_channels`).
+        /// Number of channels that are dead or screaming (`betz_trainer_ill_channels`).
         pub ill_channels: u64,
-        /// 1 where a system could not be solved, or a trial not be learned from; else 0.
+        /// 1 if a system could not be solved or a trial could not be learned from; otherwise 0.
         pub failed: u64,
-        /// Mean R² over outputs of the model in use on the trials that candidates were compared on last; NaN
-        /// before that.
+        /// R² of the model in use, averaged over outputs, on the trials of the last comparison; NaN before the first
+        /// one.
         pub score_before: f64,
-        /// That of the best candidate.
+        /// R² of the best candidate in the last comparison, averaged over outputs.
         pub score_after: f64,
-        /// Trials left out because there was no memory to hold them or to learn from them.
+        /// Number of trials left out because there was too little memory to hold them or to learn from them.
         pub dropped_memory: u64,
-        /// Trials that have ended and that the trainer's thread has not come to yet. Every trial that was ended is
-        /// in `trials`, in one of the `dropped_` fields, or here.
+        /// Number of ended trials that still wait for the trainer's thread. Every ended trial counts in `trials`, in
+        /// one of the `dropped_` fields, or here.
         pub waiting: u64,
-        /// Candidates that were not solved because there was no memory for it.
+        /// Number of candidates that were not solved because there was too little memory.
         pub unsolved: u64,
     }
 }
@@ -187,20 +187,21 @@ impl From<TrainerState> for betz_trainer_state {
     }
 }
 
-/// Opens a trainer for `session`, which runs `model`, and starts its thread: from the session's next step
-/// on it hears all that the steps are given. The model must retain its sums (`betz_train_config.retain_bytes`,
-/// `betz train --retain`): `BETZ_ERROR_INSUFFICIENT_DATA`. `BETZ_ERROR_MISMATCH` for a model that is not
-/// like the session's; `BETZ_ERROR_INVALID_ARGUMENT` for numbers that make no sense, a kind that does not
-/// adapt, more features and spikes than one core keeps up with, and a session with eight listeners already.
+/// Opens a trainer for `session`, which runs `model`, and starts its thread. From the session's next step on the
+/// trainer receives all spikes of the steps. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` unless the model stores its
+/// sufficient statistics (`betz_train_config.retain_bytes`, `betz train --retain`). Fails with `BETZ_ERROR_MISMATCH` if
+/// the model does not match the session's. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for numbers out of range, for a
+/// kind of decoder that cannot adapt, for more features and spikes than one core can process in time, and for a session
+/// that has eight listeners already.
 ///
-/// `betz_trainer_apply` gives its models to the session; or take them with `betz_trainer_take` and swap them
-/// in with `betz_session_swap_model`. The trainer takes for granted that the session runs them. The caller
-/// frees it with `betz_trainer_close`; the session may be closed first. What the steps hand over to a trainer
-/// that is closed is lost.
+/// `betz_trainer_apply` gives the trainer's models to the session. As an alternative, take them with
+/// `betz_trainer_take` and swap them in with `betz_session_swap_model`. The trainer assumes that the session runs them.
+/// The caller frees the trainer with `betz_trainer_close`; the session may be closed first. Steps that the session
+/// sends to a closed trainer are lost.
 ///
-/// Memory: the line and the sums are taken here. Before each trial and each candidate the trainer's thread asks
-/// for what that may take; where there is none, the trial (`dropped_memory`) or the candidate (`unsolved`) is
-/// dropped and counted, and the model stays.
+/// Memory: this call allocates the queue and the statistics. Before each trial and each candidate the trainer's thread
+/// checks that there is enough memory. If not, it drops the trial (`dropped_memory`) or the candidate (`unsolved`) and
+/// counts it; the model stays.
 ///
 /// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
 ///
@@ -228,7 +229,7 @@ pub unsafe extern "C" fn betz_trainer_open(
             let (config, out) = (given.read()?, cast::out(out, "out")?);
             let (mut session, decoder) = (handle.session()?, model.decoder());
             like(&session, decoder)?;
-            // Γ of each memory, and what solving takes beside it.
+            // Γ of each memory, and the working memory of the solver.
             let features = decoder.features().saturating_mul(decoder.features());
             expect_room(features.saturating_mul(8 * size_of::<f64>()), "trainer")?;
             let (tap, labels, mut worker) = Worker::open(decoder, config)?;
@@ -257,7 +258,7 @@ pub unsafe extern "C" fn betz_trainer_open(
     }
 }
 
-/// Refuses a model whose steps are not those of the session's.
+/// Refuses a model whose steps differ from the session's.
 fn like(session: &betz::stream::Session, decoder: &betz::model::Decoder) -> Result<()> {
     let of_session = (session.channels(), session.outputs());
     let of_model = (decoder.channels(), decoder.outputs().len());
@@ -271,10 +272,10 @@ fn like(session: &betz::stream::Session, decoder: &betz::model::Decoder) -> Resu
     Err(Error::new(ErrorKind::Mismatch, text).into())
 }
 
-/// The label of the step that the session has just taken: `target` holds `n` values, one an output (what
-/// the limb did, or was meant to do). Steps without a label are decoded and not learned from. A label that
-/// finds no room in line is no error: its trial is left out, and counted. `BETZ_ERROR_NON_FINITE` for NaN
-/// and infinity, `BETZ_ERROR_INVALID_ARGUMENT` before the first step: the step stays without a label.
+/// Labels the step that the session has just taken: `target` holds `n` values, one per output (the actual or the
+/// intended movement). Steps without a label are decoded but not learned from. If the trainer's queue is full, the call
+/// succeeds, and the trial is left out and counted. Fails with `BETZ_ERROR_NON_FINITE` for NaN and infinity, and with
+/// `BETZ_ERROR_INVALID_ARGUMENT` before the first step; the step then stays without a label.
 ///
 /// Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
 ///
@@ -295,7 +296,7 @@ pub unsafe extern "C" fn betz_trainer_label(
     }
 }
 
-/// The trial ends with the step just taken. `keep` 0 leaves it out of what is learned (aborted, distracted).
+/// Ends the trial with the step just taken. `keep` 0 excludes the trial from learning (aborted, distracted).
 ///
 /// Thread-safe: no (the thread that steps; two at once are refused). Realtime-safe: yes. Allocates: no.
 ///
@@ -317,8 +318,9 @@ pub unsafe extern "C" fn betz_trainer_end_trial(
     }
 }
 
-/// The newest model that took over, came back or does without channels, since the last call; `*out` becomes
-/// NULL where there is none. It retains its sums. The caller frees it with `betz_model_free`.
+/// Returns the newest model since the last call: one that took over, was rolled back to, or leaves channels out. `*out`
+/// becomes NULL if there is none. The model stores its sufficient statistics. The caller frees it with
+/// `betz_model_free`.
 ///
 /// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
 ///
@@ -342,14 +344,13 @@ pub unsafe extern "C" fn betz_trainer_take(
     }
 }
 
-/// Gives the model that `betz_trainer_take` would give to `session`, the one that the trainer was opened for,
-/// and to `*applied` (NULL: to nobody) 1, or 0 where there is nothing new. A model that took over is warmed up with the
-/// spikes that the trainer remembers, and runs beside the one before for a fifth of what
-/// `betz_session_swap_model` takes; one that came back is rolled back to, exactly and at the next tick. In a
-/// session that has not made a step since the trainer was opened the model takes over with the first step: a
-/// controller that restarts calls `betz_trainer_load`, this function, steps once, calls
-/// `betz_session_release_model`, steps once more, and calls `betz_session_restore`.
-/// Fails as that call does; the model is then still there.
+/// Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened. Writes 1 to
+/// `*applied` (which may be NULL) if there was one, else 0. A model that took over is warmed up with the spikes that
+/// the trainer remembers, and runs in parallel with the previous one for a fifth of the time of
+/// `betz_session_swap_model`. A rollback is exact and happens at the next tick. In a session that has not stepped since
+/// the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
+/// `betz_trainer_load`, this function, steps once, calls `betz_session_release_model`, steps once more, and calls
+/// `betz_session_restore`. Fails like `betz_session_swap_model_with`; the model then stays available.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
 /// thread). Allocates: yes (in this thread, not in the step).
@@ -367,7 +368,7 @@ pub unsafe extern "C" fn betz_trainer_apply(
         barrier::wait_on(trainer, |trainer| {
             let (session, _guard) = barrier::second(session.cast_const())?;
             Shortage::begin();
-            // The model and its states, twice: for its fingerprint, and to run.
+            // The model and its states, twice: once for its fingerprint and once to run.
             let rows = trainer.features.saturating_mul(trainer.outputs);
             expect_room(rows.saturating_mul(8 * size_of::<f64>()), "model")?;
             Shortage::check()?;
@@ -386,10 +387,10 @@ pub unsafe extern "C" fn betz_trainer_apply(
     }
 }
 
-/// Asks for candidates of all trials that have ended, without waiting for the end of the batch
-/// (`betz_trainer_config.batch`): those that are there are decided on as far as the trials do, new ones solved.
-/// The trainer's thread does it after the trials that are in line; this call does not wait and calls no system
-/// function. After fork() it does nothing in the child.
+/// Requests candidates from all trials that have ended, without waiting for the end of the batch
+/// (`betz_trainer_config.batch`). The trainer decides on existing candidates as far as the trials allow, and solves new
+/// ones. Its thread does so after the trials in its queue; this call does not wait and makes no system call. After
+/// fork() it does nothing in the child.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -406,9 +407,9 @@ pub unsafe extern "C" fn betz_trainer_request(trainer: *const betz_trainer) -> b
     }
 }
 
-/// From now on what was learned counts half after so many seconds with labels, as
-/// `betz_trainer_config.half_life_seconds`. What was learned stays. `BETZ_ERROR_INVALID_ARGUMENT` for NaN and what
-/// is not above 0.
+/// Changes the half-life, in seconds of labelled steps, from now on (`betz_trainer_config.half_life_seconds`). The
+/// trainer keeps what it has learned. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for NaN and for values that are not
+/// above 0.
 ///
 /// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
 ///
@@ -427,10 +428,9 @@ pub unsafe extern "C" fn betz_trainer_set_half_life(
     }
 }
 
-/// Writes what the trainer has learned to the file `path`, complete, or not at all: the model that it was opened
-/// with, the one in use, the sums of all its memories and what it has counted; three times as much as a
-/// model that retains its sums, and a little. Which trials were compared is not in there. Fails as
-/// `betz_model_save`.
+/// Writes the state of the trainer to the file `path`, complete or not at all: the model that it was opened with, the
+/// model in use, the statistics of all its memories and its counters. The file is a little more than three times as
+/// large as a model that stores its statistics. The list of compared trials is not saved. Fails like `betz_model_save`.
 ///
 /// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, writes a file). Allocates: yes.
 ///
@@ -446,7 +446,7 @@ pub unsafe extern "C" fn betz_trainer_save(
         barrier::wait_on(trainer, |trainer| {
             let path = cast::path(path, "path")?;
             only_regular(path)?;
-            // The sums of every memory as they are written, and those of the model in use.
+            // The statistics of every memory as they are written, and those of the model in use.
             let sums = trainer.features.saturating_mul(trainer.features);
             expect_room(sums.saturating_mul(6 * size_of::<f64>()), "trainer's state")?;
             Ok(trainer.here()?.save(path)?)
@@ -454,10 +454,11 @@ pub unsafe extern "C" fn betz_trainer_save(
     }
 }
 
-/// Goes on with what `betz_trainer_save` wrote to the file `path`, at this trainer's pace, in the place of what it
-/// has learned itself. The model in use there is on offer then (`betz_trainer_take`, `betz_trainer_apply`): the
-/// session is to run it. `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL`, `BETZ_ERROR_UNSUPPORTED_VERSION`, and
-/// `BETZ_ERROR_MISMATCH` for other channels, outputs, filters or another step; nothing has changed then.
+/// Replaces the trainer's state by the one that `betz_trainer_save` wrote to the file `path`; the half-life and the
+/// other settings stay those of this trainer. The saved model in use then becomes available (`betz_trainer_take`,
+/// `betz_trainer_apply`), and the session should run it. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or
+/// `BETZ_ERROR_UNSUPPORTED_VERSION`, and with `BETZ_ERROR_MISMATCH` if channels, outputs, filters or step differ;
+/// nothing changes then.
 ///
 /// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread, reads a file). Allocates: yes.
 ///
@@ -478,7 +479,7 @@ pub unsafe extern "C" fn betz_trainer_load(
     }
 }
 
-/// Where the trainer stands, to `*out`, whose size in bytes is `size` (give `sizeof`).
+/// Writes the trainer's state to `*out`, whose size in bytes is `size` (pass `sizeof`).
 ///
 /// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
 ///
@@ -500,9 +501,9 @@ pub unsafe extern "C" fn betz_trainer_get_state(
     }
 }
 
-/// Numbers of the channels that are dead or scream, ascending, to the first `*len` places of `channels`; with
-/// `channels` NULL and `cap` 0, how many. A `cap` too small fails with `BETZ_ERROR_MISMATCH`. Where the model
-/// leaned on them for more than half it stays as it is, and every step says so
+/// Writes the numbers of the dead or screaming channels to `channels`, in ascending order, and their count to `*len`.
+/// With `channels` NULL and `cap` 0 it only writes `*len`. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. If
+/// these channels give more than half of the model's input, the model is not changed, and every step is flagged
 /// (`BETZ_STEP_UNTRUSTED`).
 ///
 /// Thread-safe: yes. Realtime-safe: no (waits for the trainer's thread). Allocates: yes.
@@ -531,9 +532,8 @@ pub unsafe extern "C" fn betz_trainer_ill_channels(
     }
 }
 
-/// Closes and frees a trainer, after the trial that it is at; candidates that have not been solved are given up.
-/// NULL is nothing to do. Its session goes on with
-/// the model that it has.
+/// Closes and frees a trainer after the trial that it is working on; candidates that have not been solved are
+/// discarded. Does nothing for NULL. Its session continues with its current model.
 ///
 /// Thread-safe: no (nobody may use the trainer any more). Realtime-safe: no. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! Configuration of a trainer.
+//! Configuration of an online trainer.
 
 use betz::train::online::TrainerConfig;
 
@@ -8,39 +8,40 @@ use crate::grow::{self, Config, grows};
 use crate::status::betz_status;
 
 grows! {
-    /// Configuration of a trainer. Fill it with `betz_trainer_config_default`, then change what you need.
+    /// Configuration of an online trainer. Fill it with `betz_trainer_config_default`, then change what you need.
     #[repr(C)]
     pub struct betz_trainer_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        /// Size of this struct in bytes in the caller's header; the default function sets it.
         pub struct_size: u32,
-        /// 1 (default): channels that die or scream are left out of the model until they are well again, where
-        /// the model knows how many spikes are usual (trained on 200 steps or more). 0: none is.
+        /// 1 (default): leave dead or screaming channels out of the model until they have recovered. This needs a model
+        /// that stores usual counts (trained on 200 steps or more). 0: leave none out.
         pub watch_channels: u32,
-        /// After so many seconds with labels what was learned counts half, in one of the memories that
-        /// compete: of the others one is three times as short, and one forgets nothing. INFINITY: that one
-        /// alone. Default: 120.
+        /// Half-life of learning, in seconds of labelled steps, above 0. Three memories compete: one with this
+        /// half-life, one with a third of it, and one that forgets nothing. INFINITY: only the one that forgets
+        /// nothing. Default: 120.
         pub half_life_seconds: f64,
-        /// Seconds of data that the sums retained by the model count for, at most. 0 (default): all of them.
+        /// Largest weight of the statistics stored in the model, in seconds of data. 0 (default): full weight.
         pub prior_seconds: f64,
-        /// Refuse models that change the outputs by more than this, root mean square over the labels' standard
-        /// deviations. 0 (default): by whatever.
+        /// Refuse models that change the outputs by more than this: root mean square, relative to the labels' standard
+        /// deviations. 0 (default): no limit.
         pub max_change: f64,
         /// Longest trial that is learned from, in seconds. Default: 60.
         pub longest_trial_seconds: f64,
-        /// Trials from one candidate to the next, 2 to 10,000. Default: 5.
+        /// Number of trials from one candidate to the next, 2 to 10,000. Default: 5.
         pub batch: usize,
-        /// Steps and spikes in line for the trainer's thread (8 bytes each; a step counts twice), and values of
-        /// labels (16 bytes each): what may come while it solves. A trial that finds no room is left out whole, and counted. Default: 262,144.
+        /// Capacity of the trainer's queue, which fills up while the trainer solves: steps and spikes (8 bytes each; a
+        /// step counts twice), and values of labels (16 bytes each). If the queue is full, the whole trial is left out
+        /// and counted. Default: 262,144.
         pub capacity: usize,
-        /// Priority of the trainer's thread: 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the
-        /// process needs the right (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        /// Priority of the trainer's thread: 0 (default) for the normal policy, 1 to 99 for SCHED_FIFO, which needs the
+        /// right to use it (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
         pub thread_priority: u32,
         /// Zero.
         pub reserved: u32,
-        /// Processors that the thread may run on, by number. NULL (default): those that the process had when
-        /// the library was loaded, whatever the calling thread is pinned to.
+        /// Numbers of the processors that the thread may run on. NULL (default): the processors that the process had
+        /// when the library was loaded, even if the calling thread is pinned.
         pub processors: *const u32,
-        /// Number of processors, 0 for NULL.
+        /// Number of processors; 0 for NULL.
         pub n_processors: usize,
     }
 }
@@ -77,8 +78,8 @@ impl betz_trainer_config {
     }
 }
 
-/// Fills a trainer's configuration of `size` bytes (give `sizeof`) with the defaults. Nothing is written
-/// behind `size`.
+/// Fills a trainer's configuration of `size` bytes (pass `sizeof`) with the defaults. Writes nothing beyond `size`
+/// bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///

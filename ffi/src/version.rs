@@ -1,4 +1,4 @@
-//! Which library this is.
+//! Versions and features of the library.
 
 use std::ffi::{CStr, c_char};
 
@@ -43,14 +43,14 @@ const PARTS: [&str; 13] = [
     if cfg!(feature = "cuda") { " cuda" } else { "" },
 ];
 
-/// The parts behind each other, and NUL.
+/// The parts joined, and NUL.
 const FULL: [u8; 256] = {
     let mut all = [0; 256];
     let (mut part, mut at) = (0, 0);
     while part < PARTS.len() {
         let text = PARTS[part].as_bytes();
         let mut i = 0;
-        // One place is left for NUL.
+        // One byte is left for NUL.
         while i < text.len() && at < all.len() - 1 {
             all[at] = text[i];
             at += 1;
@@ -66,8 +66,8 @@ const VERSION_FULL: &CStr = match CStr::from_bytes_until_nul(&FULL) {
     Err(_) => c"unknown",
 };
 
-/// The ABI version of the library that is linked: compare it with `BETZ_ABI_VERSION`, the one that
-/// was compiled against.
+/// ABI version of the linked library. Compare it with `BETZ_ABI_VERSION`, the version of the header that the program
+/// was compiled with.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 #[unsafe(no_mangle)]
@@ -83,9 +83,9 @@ pub extern "C" fn betz_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// The library's version with all that tells builds apart, such as "betz 0.1.0 abi 2 commit 1a2b3c rustc 1.95.0
-/// x86_64 train mine network sort cuda". Commit and compiler are those that `scripts/install.sh` notes; "unknown"
-/// in other builds. The text is static: do not free it.
+/// The library's version with everything that distinguishes builds, such as "betz 0.1.0 abi 2 commit 1a2b3c rustc
+/// 1.95.0 x86_64 train mine network sort cuda". `scripts/install.sh` records commit and compiler; they are "unknown" in
+/// other builds. The text is static: do not free it.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 #[unsafe(no_mangle)]
@@ -93,11 +93,12 @@ pub extern "C" fn betz_version_full() -> *const c_char {
     VERSION_FULL.as_ptr()
 }
 
-/// 1 when the library has what `name` says, 0 when it has not or does not know the name; 0 for NULL.
+/// Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
 ///
-/// "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`),
-/// "cuda" (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator" (`betz_set_allocator`). A function of
-/// this header that the library lacks is none that a program can link with: ask before `dlsym`.
+/// Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "cuda"
+/// (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
+/// (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
+/// function before `dlsym`.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///

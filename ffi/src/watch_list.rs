@@ -1,4 +1,4 @@
-//! What a miner watches and has counted, at one moment.
+//! Episodes that a miner watches, and their counts, at one moment.
 
 use std::ffi::{CString, c_char};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn text(text: String) -> CString {
 }
 
 grows! {
-    /// An episode and its count, as a watch list shows it. What is pointed to belongs to the list.
+    /// An episode and its count in a watch list. Its pointers belong to the list.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_watched {
@@ -77,14 +77,14 @@ grows! {
         pub intervals: *const betz_interval,
         /// Number of symbols.
         pub size: usize,
-        /// Its non-overlapped occurrences.
+        /// Number of its non-overlapped occurrences.
         pub count: u64,
-        /// Events at this tick and later are counted; INT64_MIN: all since the first.
+        /// First tick whose events are counted; INT64_MIN: all events are counted.
         pub since_tick: i64,
     }
 }
 
-/// The list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
+/// Returns the list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
 /// thread). Allocates: yes.
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn betz_watch_list_len(list: *const betz_watch_list) -> us
     unsafe { barrier::query(list, 0, |list| list.entries.len()) }
 }
 
-/// Episode `index`, counted from 0, to `*out`, whose size in bytes is `size` (give `sizeof`). What it points to lives until the list is freed.
-/// `BETZ_ERROR_INVALID_ARGUMENT` for an index past the end.
+/// Writes episode `index`, counted from 0, to `*out`, whose size in bytes is `size` (pass `sizeof`). Its pointers stay
+/// valid until the list is freed. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for an index beyond the end.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -162,8 +162,8 @@ pub unsafe extern "C" fn betz_watch_list_get(
     }
 }
 
-/// Why mining the miner's window failed last; NULL when it never had, and for NULL. Lives until the
-/// list is freed.
+/// Returns the message of the last failure to mine the miner's window; NULL if mining has never failed, and for NULL.
+/// The text stays valid until the list is freed.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn betz_watch_list_last_failure(
     }
 }
 
-/// Frees a watch list; NULL is nothing to do.
+/// Frees a watch list; does nothing for NULL.
 ///
 /// Thread-safe: no (nobody may use the list any more). Realtime-safe: no. Allocates: no.
 ///
