@@ -174,7 +174,7 @@
 #define BETZ_STEP_CHANNELS 8192
 
 /**
- * More than half of the model's weight lies on channels that are dead or screaming.
+ * Channels that are dead or screaming give more than half of the model's input.
  */
 #define BETZ_STEP_UNTRUSTED 16384
 
@@ -184,16 +184,16 @@
 #define BETZ_STEP_SLEWED 32768
 
 /**
- * The unit of a spike that none has: noise, an overlap, or a unit that training did not see.
+ * Unit of a spike that belongs to no unit: noise, an overlap, or a unit that training did not see.
  */
 #define BETZ_UNIT_NONE UINT32_MAX
 
 /**
- * What every fallible call returns. 32 bits; zero is success.
+ * Result of every fallible call. 32 bits; zero is success.
  *
- * Codes come in bands of one hundred and are never given a new meaning: 1xx arguments, 2xx data,
- * 3xx files and the system, 4xx numerics, 5xx devices, 9xx Betz itself. A later version may
- * return codes that are not listed here; treat any non-zero value as failure.
+ * Codes come in bands of one hundred and never change their meaning: 1xx arguments, 2xx data, 3xx files and the
+ * system, 4xx numerics, 5xx devices, 9xx Betz itself. A later version may return codes that are not listed here;
+ * treat any non-zero value as failure.
  */
 enum betz_status
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
@@ -209,38 +209,37 @@ enum betz_status
      */
     BETZ_ERROR_INVALID_ARGUMENT = 100,
     /**
-     * Two things that must agree in shape, count, names or clock do not.
+     * Two things that must agree in shape, count, names or clock differ.
      */
     BETZ_ERROR_MISMATCH = 101,
     /**
-     * A pointer that must not be NULL is.
+     * A pointer is NULL that must not be.
      */
     BETZ_ERROR_NULL = 110,
     /**
-     * The size given for a struct is that of no version of it, or a newer version's struct asks for
-     * what this library does not have.
+     * No version of the struct has the given size, or a newer version's struct asks for a feature that this
+     * library does not have.
      */
     BETZ_ERROR_STRUCT_SIZE = 111,
     /**
-     * The handle has threads, and they are in the process that this one was forked from: open another
-     * here.
+     * The handle's threads exist only in the parent process, before fork(): open another handle here.
      */
     BETZ_ERROR_FORKED = 112,
     /**
-     * Another call, in a second thread or interrupted by a signal, is using the handle, which is for one call at
+     * The handle is in use by another call, in a second thread or interrupted by a signal; it allows one call at
      * a time. Nothing has changed.
      */
     BETZ_ERROR_BUSY = 113,
     /**
-     * Training data breaks its documented form.
+     * Training data breaks its documented format.
      */
     BETZ_ERROR_INVALID_RECORDING = 200,
     /**
-     * The data is well-formed but too small or too empty for what was asked.
+     * The data is well-formed but too small or too empty for the request.
      */
     BETZ_ERROR_INSUFFICIENT_DATA = 201,
     /**
-     * A model file is damaged, or is none.
+     * The file is damaged, or is not a model file.
      */
     BETZ_ERROR_INVALID_MODEL = 202,
     /**
@@ -248,7 +247,7 @@ enum betz_status
      */
     BETZ_ERROR_UNSUPPORTED_VERSION = 203,
     /**
-     * A session's checkpoint is damaged, or is none.
+     * The checkpoint is damaged, or is not a session's checkpoint.
      */
     BETZ_ERROR_INVALID_CHECKPOINT = 204,
     /**
@@ -260,11 +259,11 @@ enum betz_status
      */
     BETZ_ERROR_INTERRUPTED = 301,
     /**
-     * The operating system has not the memory that was asked for.
+     * The operating system has too little memory.
      */
     BETZ_ERROR_OUT_OF_MEMORY = 302,
     /**
-     * A matrix that must be positive definite is not (a dead or duplicated channel, no ridge).
+     * A matrix is not positive definite, although it must be (a dead or duplicated channel, no ridge).
      */
     BETZ_ERROR_NOT_POSITIVE_DEFINITE = 400,
     /**
@@ -272,11 +271,11 @@ enum betz_status
      */
     BETZ_ERROR_NON_FINITE = 401,
     /**
-     * The requested device cannot be had.
+     * The requested device is not available.
      */
     BETZ_ERROR_DEVICE_UNAVAILABLE = 500,
     /**
-     * The device has too little memory, or the work is more than its kernels take.
+     * The device has too little memory, or the work exceeds the limits of its kernels.
      */
     BETZ_ERROR_DEVICE_MEMORY = 501,
     /**
@@ -502,10 +501,9 @@ typedef uint32_t betz_edge_sign;
 #endif
 
 /**
- * Counts serial episodes of spikes (which unit fires after which, at which delay) while they come, on
- * a thread of its own; a second thread may mine the recent past and renew the list of what is watched.
- * At any moment the counts are those that counting the same events offline gives. One thread feeds
- * it; any thread may read it.
+ * Counts serial episodes of spikes (units that fire after each other, with given delays) in real time, on a
+ * thread of its own. A second thread may mine the recent past and renew the list of watched episodes. The counts
+ * are always those that counting the same events offline gives. One thread feeds it; any thread may read it.
  */
 typedef struct betz_miner betz_miner;
 
@@ -539,9 +537,9 @@ typedef struct betz_queue betz_queue;
 typedef struct betz_session betz_session;
 
 /**
- * A sorter at work, from a file that `betz sort train` made: voltage in, spikes with their units out. A spike's unit
- * is its channel for `betz_session_step_spikes`, in the order of the recording that `betz sort run` makes. One
- * thread at a time.
+ * A running spike sorter, loaded from a file of `betz sort train`: voltage in, spikes with their units out. A spike's
+ * unit is its channel for `betz_session_step_spikes`, in the same order as in the recording that `betz sort run`
+ * makes. One thread at a time may use it.
  */
 typedef struct betz_sorter betz_sorter;
 
@@ -588,7 +586,7 @@ typedef struct betz_allocator {
 } betz_allocator;
 
 /**
- * How well a model decodes one output what it was not trained on, by cross-validation.
+ * Cross-validated scores of a model for one output: how well it decodes data that it was not trained on.
  */
 typedef struct betz_score {
     /**
@@ -875,11 +873,11 @@ typedef struct betz_session_config {
      */
     size_t slew_len;
     /**
-     * 1: count each channel's spikes, look once per second for channels that are silent or fire far too much, and
-     * flag them (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`). Costs about 1 ns per spike, and a little per
-     * channel once per second. Opening fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model does not store usual
-     * counts (trained on fewer than 200 steps, or on a signal). A trainer that watches channels takes over this
-     * work. 0 (default): do not watch.
+     * 1: count each channel's spikes, look once per second for channels that are dead (silent) or screaming
+     * (firing far too much), and flag them (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`). Costs about 1 ns per
+     * spike, and a little per channel once per second. Opening fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the
+     * model does not store usual counts (trained on fewer than 200 steps, or on a signal). A trainer that watches
+     * channels takes over this work. 0 (default): do not watch.
      */
     uint32_t watch_channels;
     /**
@@ -1298,7 +1296,7 @@ typedef struct betz_trainer_state {
 } betz_trainer_state;
 
 /**
- * Delays that an edge of an episode allows: low_seconds < delay <= high_seconds, in seconds.
+ * Delays that an edge of an episode allows, in seconds: low_seconds < delay <= high_seconds.
  */
 typedef struct betz_interval {
     /**
@@ -1312,16 +1310,15 @@ typedef struct betz_interval {
 } betz_interval;
 
 /**
- * A serial episode as arrays: `symbols[k + 1]` fires after `symbols[k]`, at a delay inside
- * `intervals[k]`.
+ * A serial episode as arrays: `symbols[k + 1]` fires after `symbols[k]`, with a delay inside `intervals[k]`.
  */
 typedef struct betz_episode {
     /**
-     * `size` symbols; they may repeat.
+     * Array of `size` symbols, which may repeat.
      */
     const uint32_t *symbols;
     /**
-     * `size` - 1 intervals, NULL for one symbol alone.
+     * Array of `size` - 1 intervals; NULL for a single symbol.
      */
     const struct betz_interval *intervals;
     /**
@@ -1331,17 +1328,17 @@ typedef struct betz_episode {
 } betz_episode;
 
 /**
- * What a miner counts. Fill it with `betz_miner_config_default`, then set at least `symbols`,
+ * Configuration of a miner. Fill it with `betz_miner_config_default`, then set at least `symbols`,
  * `tick_seconds`, and either episodes to watch or a window to find them in. Everything is copied.
  */
 typedef struct betz_miner_config {
     /**
-     * Size of this struct in bytes, as the caller was compiled: set by the default.
+     * Size of this struct in bytes in the caller's header; the default function sets it.
      */
     uint32_t struct_size;
     /**
-     * Events have symbols 0 to `symbols` - 1, at most 2^24. No default. For a session's miner: at
-     * least the model's channels.
+     * Number of symbols, at most 2^24; events have symbols 0 to `symbols` - 1. No default. A session's
+     * miner needs at least the model's number of channels.
      */
     uint32_t symbols;
     /**
@@ -1349,57 +1346,58 @@ typedef struct betz_miner_config {
      */
     double tick_seconds;
     /**
-     * Names of the symbols, UTF-8, `symbols` of them, all different; NULL (default): "0", "1", ...
+     * Names of the symbols, UTF-8, one per symbol, all different; NULL (default): "0", "1", ...
      */
     const char *const *labels;
     /**
-     * Episodes to watch, as text: `a3 -(0.004,0.006]-> a5`, in labels and seconds. An edge may be
-     * left out (`a3 a5`) when `intervals` has one entry, which then holds. NULL (default): none.
+     * Episodes to watch, as text: `a3 -(0.004,0.006]-> a5`, in labels and seconds. The interval may be left
+     * out (`a3 a5`) if `intervals` has exactly one entry, which then applies. NULL (default): none.
      */
     const char *const *episodes;
     /**
-     * Number of texts, 0 for NULL.
+     * Number of texts; 0 for NULL.
      */
     size_t n_episodes;
     /**
-     * Episodes to watch, as arrays; in the list they come after those given as text. NULL (default):
+     * Episodes to watch, as arrays; in the list they come after the episodes given as text. NULL (default):
      * none.
      */
     const struct betz_episode *patterns;
     /**
-     * Number of patterns, 0 for NULL.
+     * Number of patterns; 0 for NULL.
      */
     size_t n_patterns;
     /**
-     * Intervals of the edges: one for texts without their own, or all those that the window is mined
-     * with. NULL (default): none.
+     * Intervals of the edges: one for texts without intervals, or all intervals to try when the window is
+     * mined. NULL (default): none.
      */
     const struct betz_interval *intervals;
     /**
-     * Number of intervals, 0 for NULL.
+     * Number of intervals; 0 for NULL.
      */
     size_t n_intervals;
     /**
-     * Events in line for the miner's thread, at least (20 bytes each), 1 to 2^24: what may come while it is
-     * held up. Those that find no room are dropped and counted. Default: 65,536.
+     * Smallest capacity of the miner's queue, in events (20 bytes each), 1 to 2^24. The queue fills up
+     * while the miner's thread is held up; events that do not fit are dropped and counted. Default: 65,536.
      */
     size_t capacity;
     /**
-     * Length of the window of recent events that is mined again and again, to watch what is frequent
-     * in it; longer than the longest episode may last. 0 (default): the list stays as given.
+     * Length of the window of recent events, in seconds. The window is mined repeatedly, and its frequent
+     * episodes are watched. It must be longer than the longest episode may last. 0 (default): no window;
+     * the list stays as given.
      */
     double window_seconds;
     /**
-     * Mine when so much time has gone by in the events since the last mining began. 0 (default): a
+     * Time from the start of one mining run to the next, in seconds of the events' clock. 0 (default): a
      * quarter of the window.
      */
     double every_seconds;
     /**
-     * The window holds at most this many events (16 bytes each), the newest. Default: 1,048,576.
+     * Largest number of events in the window (16 bytes each); the newest are kept. Default: 1,048,576.
      */
     size_t window_events;
     /**
-     * Episodes with at least this count in the window are frequent. No default; needed with a window.
+     * Smallest count in the window that makes an episode frequent. No default; needed with a window.
      */
     uint64_t threshold;
     /**
@@ -1411,13 +1409,14 @@ typedef struct betz_miner_config {
      */
     uint32_t max_size;
     /**
-     * Longest list to watch; longer episodes come first, then more frequent ones. Default: 1,000.
+     * Largest number of episodes to watch; longer episodes come first, then more frequent ones. Default:
+     * 1,000.
      */
     size_t max_episodes;
     /**
-     * Priority of the miner's threads (one that counts; with a window one that mines and one that waits
-     * for it): 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the right
-     * (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+     * Priority of the miner's threads (one counts; with a window, one mines and one waits for it): 0
+     * (default) for the normal policy, 1 to 99 for SCHED_FIFO, which needs the right to use it
+     * (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
      */
     uint32_t thread_priority;
     /**
@@ -1425,41 +1424,41 @@ typedef struct betz_miner_config {
      */
     uint32_t reserved;
     /**
-     * Processors that these threads may run on, by number. NULL (default): those that the process had
-     * when the library was loaded, whatever the calling thread is pinned to.
+     * Numbers of the processors that these threads may run on. NULL (default): the processors that the
+     * process had when the library was loaded, even if the calling thread is pinned.
      */
     const uint32_t *processors;
     /**
-     * Number of processors, 0 for NULL.
+     * Number of processors; 0 for NULL.
      */
     size_t n_processors;
     /**
-     * Bytes that the miner takes at most, besides `capacity` and the watched episodes: for the window, for
-     * beginnings of occurrences, and while it mines. A search that needs more fails and is counted
-     * (`betz_miner_stats.failures`); beginnings that find no room are forgotten and counted (`forgotten`).
-     * 0 (default): 256 MiB, or 256 bytes for each event of the window if that is more.
+     * Largest memory of the miner in bytes, without `capacity` and the watched episodes: for the window,
+     * for started occurrences and for mining. A search that needs more fails and is counted
+     * (`betz_miner_stats.failures`); started occurrences that do not fit are forgotten and counted
+     * (`forgotten`). 0 (default): 256 MiB, or 256 bytes per event of the window if that is more.
      */
     size_t max_bytes;
 } betz_miner_config;
 
 /**
- * What a miner has taken and found.
+ * Counters of a miner.
  */
 typedef struct betz_miner_stats {
     /**
-     * Events counted.
+     * Number of events counted.
      */
     uint64_t events;
     /**
-     * Events that found no room in line: the miner never saw them.
+     * Number of events that the miner never saw because its queue was full.
      */
     uint64_t dropped;
     /**
-     * Events refused because their tick was before that of an earlier one.
+     * Number of events refused because their tick was before that of an earlier one.
      */
     uint64_t late;
     /**
-     * Events refused because their symbol is unknown, or their tick is beyond 2^61.
+     * Number of events refused because their symbol is unknown or their tick is beyond 2^61.
      */
     uint64_t invalid;
     /**
@@ -1467,21 +1466,21 @@ typedef struct betz_miner_stats {
      */
     int64_t newest_tick;
     /**
-     * Episodes watched now.
+     * Number of episodes watched now.
      */
     uint64_t episodes;
     /**
-     * How often mining the window has renewed the list.
+     * Number of times that mining the window has renewed the list.
      */
     uint64_t renewed;
     /**
-     * How often mining the window has failed, and the list has stayed;
-     * `betz_watch_list_last_failure` says why.
+     * Number of times that mining the window has failed, so that the list stayed the same;
+     * `betz_watch_list_last_failure` gives the reason.
      */
     uint64_t failures;
     /**
-     * Beginnings of occurrences that were forgotten because `betz_miner_config.max_bytes` were in use: counts
-     * of episodes with long delays may be too low.
+     * Number of started occurrences that were forgotten because `betz_miner_config.max_bytes` were in use:
+     * counts of episodes with long delays may be too low.
      */
     uint64_t forgotten;
 } betz_miner_stats;
@@ -1712,89 +1711,90 @@ typedef struct betz_network_stats {
  */
 typedef struct betz_sorter_spike {
     /**
-     * Sample of its minimum, from 0.
+     * Sample number of the spike's minimum, counted from 0.
      */
     int64_t sample;
     /**
-     * Its unit, below `betz_sorter_units`, or BETZ_UNIT_NONE.
+     * The spike's unit, below `betz_sorter_units`, or BETZ_UNIT_NONE.
      */
     uint32_t unit;
     /**
-     * Channel of the minimum, as the samples have them.
+     * Channel of the minimum, in the order of the samples.
      */
     uint32_t channel;
     /**
-     * Its minimum, below 0.
+     * Voltage of the minimum in microvolts, below 0.
      */
     float microvolts;
     /**
-     * How much larger or smaller than its unit's mean spike it is, in standard deviations of the noise; 0 where it has no unit.
+     * Difference in amplitude from the unit's mean spike, in standard deviations of the noise; 0 without a unit.
      */
     float distance;
 } betz_sorter_spike;
 
 /**
- * A unit, and where it is now.
+ * A unit and its current position and rate.
  */
 typedef struct betz_sorter_unit {
     /**
-     * Its number, which stays when others are merged or split (`betz sort edit`).
+     * Number of the unit; it stays the same when others are merged or split (`betz sort edit`).
      */
     uint32_t id;
     /**
-     * Channel of its largest minimum, as the samples have them.
+     * Channel of its largest minimum, in the order of the samples.
      */
     uint32_t channel;
     /**
-     * Mean minimum in training, below 0.
+     * Mean voltage of its minimum in training, in microvolts, below 0.
      */
     float microvolts;
     /**
-     * Distance of its centre from that of training, in standard deviations of the noise; 0 where it does not follow
-     * its spikes.
+     * Distance of its centre from its centre in training, in standard deviations of the noise; 0 if the unit does
+     * not follow its spikes.
      */
     float moved;
     /**
-     * Spikes a second in training.
+     * Spikes per second in training.
      */
     double trained_hz;
     /**
-     * Spikes a second now, by the same forgetting as its centre; NAN where it does not follow its spikes.
+     * Spikes per second now, averaged with the same forgetting as its centre; NAN if the unit does not follow its
+     * spikes.
      */
     double rate_hz;
     /**
-     * 1 when it is further than three standard deviations from where it was, or fires less than a third or more than
-     * three times as often.
+     * 1 if its centre has moved by more than three standard deviations, or it fires less than a third or more than
+     * three times as often; else 0.
      */
     uint32_t changed;
     /**
-     * 0.
+     * Zero.
      */
     uint32_t reserved;
 } betz_sorter_unit;
 
 /**
- * What a sorter has taken.
+ * Counters of a sorter.
  */
 typedef struct betz_sorter_stats {
     /**
-     * Samples of each channel.
+     * Number of samples of each channel.
      */
     uint64_t samples;
     /**
-     * Spikes that no unit has.
+     * Number of spikes without a unit.
      */
     uint64_t unlabelled;
     /**
-     * Artefacts: stretches that were blanked.
+     * Number of artefacts: periods that were blanked.
      */
     uint64_t artefacts;
     /**
-     * Crossings in them, which are no spikes.
+     * Number of threshold crossings inside artefacts; they do not count as spikes.
      */
     uint64_t blanked;
     /**
-     * Values at an end of what 16 bits hold.
+     * Number of samples at either end of the 16-bit range.
      */
     uint64_t saturated;
 } betz_sorter_stats;
@@ -1886,8 +1886,9 @@ betz_status betz_set_allocator(const struct betz_allocator *allocator);
 /**
  * Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
  *
- * `path` is NUL-terminated, in the system's encoding, and names a regular file: pipes and devices are
- * refused at once. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
+ * `path` is NUL-terminated, in the system's encoding, and names a regular file: pipes and devices are refused at once.
+ * Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then
+ * untouched.
  *
  * Thread-safe: yes. Realtime-safe: no (reads a file). Allocates: yes.
  *
@@ -1899,11 +1900,11 @@ betz_status betz_model_load(const char *path,
                             struct betz_model **out);
 
 /**
- * Reads a model from the `len` bytes of a model file in memory into a new model, which the caller
- * frees with `betz_model_free`. The bytes are copied: they may go when the call returns.
+ * Reads a model from the `len` bytes of a model file in memory into a new model, which the caller frees with
+ * `betz_model_free`. The bytes are copied; they may be freed after the call.
  *
- * Any bytes are safe to pass: damaged ones are refused with `BETZ_ERROR_INVALID_MODEL` or
- * `BETZ_ERROR_UNSUPPORTED_VERSION`, and take no memory out of proportion to `len`.
+ * Any bytes are safe to pass. Damaged bytes are refused with `BETZ_ERROR_INVALID_MODEL` or
+ * `BETZ_ERROR_UNSUPPORTED_VERSION`; the memory used stays in proportion to `len`.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -1916,8 +1917,8 @@ betz_status betz_model_load_bytes(const uint8_t *data,
                                   struct betz_model **out);
 
 /**
- * Writes the model file `path`: complete, or not at all (a temporary file beside it is renamed).
- * `BETZ_ERROR_IO` when `path` is there and no regular file: a link, a device or a folder stays.
+ * Writes the model file `path`, complete or not at all: it writes a temporary file in the same folder and renames it.
+ * Fails with `BETZ_ERROR_IO` if `path` exists and is not a regular file: a link, device or folder is not replaced.
  *
  * Thread-safe: yes. Realtime-safe: no (writes a file). Allocates: yes.
  *
@@ -1927,11 +1928,10 @@ betz_status betz_model_load_bytes(const uint8_t *data,
 BETZ_API BETZ_CHECKED betz_status betz_model_save(const struct betz_model *model, const char *path);
 
 /**
- * Copies the bytes of the model's file into `buf` and their number into `*len`, for storage that
- * is no file system.
+ * Copies the bytes of the model's file into `buf` and their number into `*len`, for storage without a file system.
  *
- * With `buf` NULL and `cap` 0 it only gives `*len`. A `cap` that is too small fails with
- * `BETZ_ERROR_MISMATCH`. The same model always gives the same bytes.
+ * With `buf` NULL and `cap` 0 it only writes `*len`. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. The same
+ * model always gives the same bytes.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -1946,8 +1946,7 @@ betz_status betz_model_save_bytes(const struct betz_model *model,
                                   size_t *len);
 
 /**
- * Frees a model; NULL is nothing to do. Sessions that were opened with it go on: they keep what
- * they need.
+ * Frees a model; does nothing for NULL. Sessions that were opened with it continue: they keep the data that they need.
  *
  * Thread-safe: yes, as long as no other thread still uses this handle. Realtime-safe: no.
  * Allocates: no.
@@ -1999,8 +1998,8 @@ BETZ_API double betz_model_step_seconds(const struct betz_model *model);
 BETZ_API int64_t betz_model_delay_steps(const struct betz_model *model);
 
 /**
- * A number that tells models apart that decode differently, to `*out`: what `betz_swap_progress.running`
- * and `betz_health.model` show.
+ * Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` and
+ * `betz_health.model` show this number.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -2012,8 +2011,8 @@ betz_status betz_model_fingerprint(const struct betz_model *model,
                                    uint64_t *out);
 
 /**
- * Name of channel `channel` (0 to channels - 1), UTF-8; NULL when there is none. The text belongs
- * to the model and lives as long as it does.
+ * Returns the name of channel `channel` (0 to channels - 1), UTF-8; NULL if there is no such channel. The text belongs
+ * to the model and is freed with it.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2023,8 +2022,8 @@ betz_status betz_model_fingerprint(const struct betz_model *model,
 BETZ_API const char *betz_model_channel_name(const struct betz_model *model, uint32_t channel);
 
 /**
- * 1 when channel `channel` takes part in decoding; 0 when it is masked (it was dead or redundant
- * in training) or does not exist, and for NULL.
+ * Returns 1 if channel `channel` takes part in decoding; 0 if it is masked (it was dead or redundant in training) or
+ * does not exist, and for NULL.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2034,8 +2033,8 @@ BETZ_API const char *betz_model_channel_name(const struct betz_model *model, uin
 BETZ_API uint32_t betz_model_channel_used(const struct betz_model *model, uint32_t channel);
 
 /**
- * Name of output `output` (0 to outputs - 1), UTF-8; NULL when there is none. The text belongs to
- * the model and lives as long as it does.
+ * Returns the name of output `output` (0 to outputs - 1), UTF-8; NULL if there is no such output. The text belongs to
+ * the model and is freed with it.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2045,8 +2044,8 @@ BETZ_API uint32_t betz_model_channel_used(const struct betz_model *model, uint32
 BETZ_API const char *betz_model_output_name(const struct betz_model *model, uint32_t output);
 
 /**
- * Unit of output `output` (0 to outputs - 1), UTF-8, empty when unknown; NULL when there is no
- * such output. The text belongs to the model and lives as long as it does.
+ * Returns the unit of output `output` (0 to outputs - 1), UTF-8, empty if unknown; NULL if there is no such output.
+ * The text belongs to the model and is freed with it.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2056,11 +2055,11 @@ BETZ_API const char *betz_model_output_name(const struct betz_model *model, uint
 BETZ_API const char *betz_model_output_unit(const struct betz_model *model, uint32_t output);
 
 /**
- * The cross-validated score of output `output` (0 to outputs - 1), kept with the model, to `*out`, whose
- * size in bytes is `size` (give `sizeof`).
+ * Writes the cross-validated scores of output `output` (0 to outputs - 1), which are stored in the model, to `*out`,
+ * whose size in bytes is `size` (pass `sizeof`).
  *
- * `BETZ_ERROR_INSUFFICIENT_DATA` for a model that was trained without folds;
- * `BETZ_ERROR_INVALID_ARGUMENT` when there is no such output.
+ * Fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model was trained without folds, and with
+ * `BETZ_ERROR_INVALID_ARGUMENT` if there is no such output.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: no (a refusal allocates its message).
  *
@@ -2876,7 +2875,7 @@ betz_status betz_trainer_take(const struct betz_trainer *trainer,
  * `betz_session_swap_model`. A rollback is exact and happens at the next tick. In a session that has not stepped since
  * the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
  * `betz_trainer_load`, this function, steps once, calls `betz_session_release_model`, steps once more, and calls
- * `betz_session_restore`. Fails like `betz_session_swap_model_with`; the model then stays available.
+ * `betz_session_restore`. Fails like `betz_session_swap_model`; the model then stays available.
  *
  * Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
  * thread). Allocates: yes (in this thread, not in the step).
@@ -2991,8 +2990,8 @@ BETZ_API
 void betz_trainer_close(struct betz_trainer *trainer);
 
 /**
- * Fills a miner's configuration of `size` bytes (give `sizeof`) with the defaults. `symbols` and
- * `tick_seconds` are 0: set them. Nothing is written behind `size`.
+ * Fills a miner's configuration of `size` bytes (pass `sizeof`) with the defaults. `symbols` and `tick_seconds`
+ * are 0: set them. Writes nothing beyond `size` bytes.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3002,11 +3001,11 @@ void betz_trainer_close(struct betz_trainer *trainer);
 BETZ_API BETZ_CHECKED betz_status betz_miner_config_default(struct betz_miner_config *config, size_t size);
 
 /**
- * Opens a miner and starts its thread, and two more when it has a window. The threads have the priority
- * and the processors that the configuration says, whatever the calling thread has, and block all
- * signals. After fork() a miner of the parent can only be closed in the child
- * (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread, `BETZ_ERROR_OUT_OF_MEMORY` when
- * it has no memory for the events in line. The caller frees it with `betz_miner_close`.
+ * Opens a miner and starts its thread, and two more if it has a window. The threads have the configured priority
+ * and processors, not the calling thread's, and block all signals. After fork() the child can only close a miner
+ * of the parent (`BETZ_ERROR_FORKED`). Fails with `BETZ_ERROR_IO` if the system cannot start a thread, and with
+ * `BETZ_ERROR_OUT_OF_MEMORY` if it has too little memory for the queue. The caller frees the miner with
+ * `betz_miner_close`.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -3018,12 +3017,12 @@ betz_status betz_miner_open(const struct betz_miner_config *config,
                             struct betz_miner **out);
 
 /**
- * Puts `n` events in line, ticks ascending (`channel` is the symbol). Those that find no room, always
- * the last ones, are dropped and counted; `*pushed` becomes the number of those that did. Events of
- * one tick may come in any order: none follows another.
+ * Puts `n` events into the queue, in ascending order of their ticks (`channel` is the symbol). If the queue fills
+ * up, the remaining events are dropped and counted. Writes the number of events that entered the queue to
+ * `*pushed`. Events of one tick may come in any order: none counts as following another.
  *
- * A tick that goes back and an unknown symbol are no errors here: the miner leaves such events out
- * and counts them (`betz_miner_stats`). `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the miner.
+ * Ticks that go back and unknown symbols are no errors here: the miner leaves such events out and counts them
+ * (`betz_miner_stats`). Fails with `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the miner.
  *
  * Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
  *
@@ -3037,8 +3036,8 @@ betz_status betz_miner_push(struct betz_miner *miner,
                             size_t *pushed);
 
 /**
- * As `betz_miner_push`, with times in seconds: each becomes the nearest tick. A time that is not
- * finite refuses the call (`BETZ_ERROR_INVALID_ARGUMENT`) before anything has changed.
+ * Does the same as `betz_miner_push`, with times in seconds, each rounded to the nearest tick. Fails with
+ * `BETZ_ERROR_INVALID_ARGUMENT` if a time is not finite; nothing changes then.
  *
  * Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
  *
@@ -3054,7 +3053,7 @@ betz_status betz_miner_push_seconds(struct betz_miner *miner,
                                     size_t *pushed);
 
 /**
- * Waits until everything put in line before this call has been counted.
+ * Waits until the miner has counted every event that was queued before this call.
  *
  * Thread-safe: yes. Realtime-safe: no (sleeps). Allocates: no.
  *
@@ -3064,11 +3063,11 @@ betz_status betz_miner_push_seconds(struct betz_miner *miner,
 BETZ_API BETZ_CHECKED betz_status betz_miner_flush(const struct betz_miner *miner);
 
 /**
- * The counts of all watched episodes at one moment, in the list's order (texts, then patterns), to
- * the first `*len` places of `counts`; with `counts` NULL and `cap` 0, their number alone. A `cap` too
- * small fails with `BETZ_ERROR_MISMATCH`.
+ * Writes the counts of all watched episodes at one moment to `counts`, in the list's order (texts, then
+ * patterns), and their number to `*len`. With `counts` NULL and `cap` 0 it only writes `*len`. Fails with
+ * `BETZ_ERROR_MISMATCH` if `cap` is too small.
  *
- * With a window the list changes: `betz_miner_watch_list` gives list and counts together.
+ * With a window the list changes: `betz_miner_watch_list` gives a list with its own counts.
  *
  * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
  * thread). Allocates: no.
@@ -3084,7 +3083,7 @@ betz_status betz_miner_counts(const struct betz_miner *miner,
                               size_t *len);
 
 /**
- * What the miner has taken and found, to `*out`, whose size in bytes is `size` (give `sizeof`).
+ * Writes the miner's counters to `*out`, whose size in bytes is `size` (pass `sizeof`).
  *
  * Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
  * thread). Allocates: no.
@@ -3098,8 +3097,8 @@ betz_status betz_miner_get_stats(const struct betz_miner *miner,
                                  size_t size);
 
 /**
- * Closes and frees a miner when it has counted what is in line; mining that is under way is broken
- * off. NULL is nothing to do. A session that feeds it goes on: what it hands over is lost.
+ * Closes and frees a miner after it has counted the events in its queue; mining in progress is cancelled. Does
+ * nothing for NULL. A session that feeds it continues; the events that it sends are lost.
  *
  * Thread-safe: no (nobody may use the miner any more). Realtime-safe: no. Allocates: no.
  *
@@ -3381,7 +3380,7 @@ BETZ_API BETZ_CHECKED betz_status betz_session_detach_network(struct betz_sessio
 
 /**
  * Reads the sorter file `path` (`betz sort train`) into a new sorter at rest, which the caller frees with
- * `betz_sorter_close`. All allocation is here.
+ * `betz_sorter_close`. This call makes all allocations of the sorter.
  *
  * `path` is NUL-terminated, in the system's encoding. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or
  * `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
@@ -3396,9 +3395,10 @@ betz_status betz_sorter_load(const char *path,
                              struct betz_sorter **out);
 
 /**
- * As `betz_sorter_load`, from the `len` bytes of a sorter file in memory, which may go when the call returns.
+ * Reads a sorter like `betz_sorter_load`, from the `len` bytes of a sorter file in memory, which may be freed after
+ * the call.
  *
- * Any bytes are safe to pass: damaged ones are refused.
+ * Any bytes are safe to pass: damaged bytes are refused.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -3411,13 +3411,13 @@ betz_status betz_sorter_load_bytes(const uint8_t *data,
                                    struct betz_sorter **out);
 
 /**
- * Takes voltage: `samples` is (rows, channels), each row what all channels have at one sample. The spikes that are
- * decided by them go to `spikes` in the order of their samples, and their number to `*n`; the rows that were taken,
- * to `*taken`. Where `cap` spikes are full before all rows are taken, `*taken` is less than `rows`: the rest is for
- * the next call, and so is a spike that found no room. `cap` is 1 at least.
+ * Takes voltage: `samples` is (rows, channels); each row holds one sample of all channels. Writes the spikes that
+ * these rows decide to `spikes`, in the order of their samples, their number to `*n`, and the number of rows taken to
+ * `*taken`. If `spikes` is full before all rows are taken, `*taken` is less than `rows`: pass the remaining rows to
+ * the next call, which also returns any spike that did not fit. `cap` is at least 1.
  *
- * A spike is decided about a millisecond after its minimum, when the last sample of its waveform is there. What
- * comes out does not depend on how the samples are cut into calls. `channels` must be the sorter's
+ * A spike is decided about a millisecond after its minimum, when the last sample of its waveform has arrived. The
+ * result does not depend on how the samples are divided into calls. `channels` must be the sorter's
  * (`BETZ_ERROR_MISMATCH` otherwise). On failure nothing is taken.
  *
  * Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
@@ -3437,7 +3437,7 @@ betz_status betz_sorter_push(struct betz_sorter *sorter,
                              size_t *n);
 
 /**
- * Number of channels of a row of samples; 0 for NULL.
+ * Returns the number of channels per row of samples; 0 for NULL.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3447,7 +3447,7 @@ betz_status betz_sorter_push(struct betz_sorter *sorter,
 BETZ_API uint32_t betz_sorter_channels(const struct betz_sorter *sorter);
 
 /**
- * Number of units; 0 for NULL.
+ * Returns the number of units; 0 for NULL.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3457,7 +3457,7 @@ BETZ_API uint32_t betz_sorter_channels(const struct betz_sorter *sorter);
 BETZ_API uint32_t betz_sorter_units(const struct betz_sorter *sorter);
 
 /**
- * Samples a second of each channel; 0 for NULL.
+ * Returns the sampling rate in samples per second; 0 for NULL.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3467,7 +3467,7 @@ BETZ_API uint32_t betz_sorter_units(const struct betz_sorter *sorter);
 BETZ_API double betz_sorter_rate_hz(const struct betz_sorter *sorter);
 
 /**
- * Microvolts of a sample's bit, as in training; 0 for NULL.
+ * Returns the microvolts per bit of a sample, as in training; 0 for NULL.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -3477,8 +3477,8 @@ BETZ_API double betz_sorter_rate_hz(const struct betz_sorter *sorter);
 BETZ_API double betz_sorter_microvolts(const struct betz_sorter *sorter);
 
 /**
- * Copies what is known of the unit `unit` to `*out`, whose size in bytes is `size` (give `sizeof`): less than the
- * whole struct for a program of an older header.
+ * Copies the state of unit `unit` to `*out`, whose size in bytes is `size` (pass `sizeof`). A program with an older
+ * header gets the fields that its struct has.
  *
  * Thread-safe: no (the thread that pushes). Realtime-safe: yes (as many steps as there are units). Allocates: no.
  *
@@ -3492,7 +3492,7 @@ betz_status betz_sorter_get_unit(const struct betz_sorter *sorter,
                                  size_t size);
 
 /**
- * Copies what the sorter has taken to `*out`, whose size in bytes is `size` (give `sizeof`).
+ * Copies the sorter's counters to `*out`, whose size in bytes is `size` (pass `sizeof`).
  *
  * Thread-safe: no (the thread that pushes). Realtime-safe: yes. Allocates: no.
  *
@@ -3505,7 +3505,7 @@ betz_status betz_sorter_get_stats(const struct betz_sorter *sorter,
                                   size_t size);
 
 /**
- * Closes and frees a sorter; NULL is nothing to do. A poisoned one can be closed.
+ * Closes and frees a sorter; does nothing for NULL. A poisoned sorter can be closed.
  *
  * Thread-safe: no (nobody may use the sorter any more). Realtime-safe: no. Allocates: no.
  *

@@ -38,7 +38,7 @@ pub const BETZ_STEP_AT_REST: u32 = 0x1000;
 /// Channels are dead or screaming (`watch_channels` of `betz_session_config` and
 /// `betz_trainer_config`).
 pub const BETZ_STEP_CHANNELS: u32 = 0x2000;
-/// More than half of the model's weight lies on channels that are dead or screaming.
+/// Channels that are dead or screaming give more than half of the model's input.
 pub const BETZ_STEP_UNTRUSTED: u32 = 0x4000;
 /// An output would have changed by more than `betz_session_config.slew` allows, and changed by that limit.
 pub const BETZ_STEP_SLEWED: u32 = 0x8000;

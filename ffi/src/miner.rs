@@ -1,4 +1,4 @@
-//! Counting episodes while the events come: opened, fed, read, closed.
+//! Counting episodes in real time: opening, feeding, reading and closing a miner.
 
 use std::sync::Arc;
 
@@ -24,10 +24,9 @@ impl Thread for MinerHandle {
     }
 }
 
-/// Counts serial episodes of spikes (which unit fires after which, at which delay) while they come, on
-/// a thread of its own; a second thread may mine the recent past and renew the list of what is watched.
-/// At any moment the counts are those that counting the same events offline gives. One thread feeds
-/// it; any thread may read it.
+/// Counts serial episodes of spikes (units that fire after each other, with given delays) in real time, on a
+/// thread of its own. A second thread may mine the recent past and renew the list of watched episodes. The counts
+/// are always those that counting the same events offline gives. One thread feeds it; any thread may read it.
 pub struct betz_miner {
     miner: Threaded<MinerFeed, MinerHandle>,
     alphabet: Arc<Alphabet>,
@@ -51,50 +50,50 @@ impl betz_miner {
         &self.alphabet
     }
 
-    /// The feed for a session, which keeps it until it is dropped.
+    /// Lends the feed to a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<Held<MinerFeed>> {
         self.miner.lend()
     }
 
-    /// Fails where its counts are not to be relied on.
+    /// Fails if its counts are not reliable: in a process without its threads, and after a panic of one.
     pub(crate) fn here(&self) -> Result<()> {
         self.miner.here()
     }
 }
 
 grows! {
-    /// What a miner has taken and found.
+    /// Counters of a miner.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_miner_stats {
-        /// Events counted.
+        /// Number of events counted.
         pub events: u64,
-        /// Events that found no room in line: the miner never saw them.
+        /// Number of events that the miner never saw because its queue was full.
         pub dropped: u64,
-        /// Events refused because their tick was before that of an earlier one.
+        /// Number of events refused because their tick was before that of an earlier one.
         pub late: u64,
-        /// Events refused because their symbol is unknown, or their tick is beyond 2^61.
+        /// Number of events refused because their symbol is unknown or their tick is beyond 2^61.
         pub invalid: u64,
         /// Tick of the last event counted; INT64_MIN before the first.
         pub newest_tick: i64,
-        /// Episodes watched now.
+        /// Number of episodes watched now.
         pub episodes: u64,
-        /// How often mining the window has renewed the list.
+        /// Number of times that mining the window has renewed the list.
         pub renewed: u64,
-        /// How often mining the window has failed, and the list has stayed;
-        /// `betz_watch_list_last_failure` says why.
+        /// Number of times that mining the window has failed, so that the list stayed the same;
+        /// `betz_watch_list_last_failure` gives the reason.
         pub failures: u64,
-        /// Beginnings of occurrences that were forgotten because `betz_miner_config.max_bytes` were in use: counts
-        /// of episodes with long delays may be too low.
+        /// Number of started occurrences that were forgotten because `betz_miner_config.max_bytes` were in use:
+        /// counts of episodes with long delays may be too low.
         pub forgotten: u64,
     }
 }
 
-/// Opens a miner and starts its thread, and two more when it has a window. The threads have the priority
-/// and the processors that the configuration says, whatever the calling thread has, and block all
-/// signals. After fork() a miner of the parent can only be closed in the child
-/// (`BETZ_ERROR_FORKED`). `BETZ_ERROR_IO` when the system has no thread, `BETZ_ERROR_OUT_OF_MEMORY` when
-/// it has no memory for the events in line. The caller frees it with `betz_miner_close`.
+/// Opens a miner and starts its thread, and two more if it has a window. The threads have the configured priority
+/// and processors, not the calling thread's, and block all signals. After fork() the child can only close a miner
+/// of the parent (`BETZ_ERROR_FORKED`). Fails with `BETZ_ERROR_IO` if the system cannot start a thread, and with
+/// `BETZ_ERROR_OUT_OF_MEMORY` if it has too little memory for the queue. The caller frees the miner with
+/// `betz_miner_close`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -128,12 +127,12 @@ pub unsafe extern "C" fn betz_miner_open(
     })
 }
 
-/// Puts `n` events in line, ticks ascending (`channel` is the symbol). Those that find no room, always
-/// the last ones, are dropped and counted; `*pushed` becomes the number of those that did. Events of
-/// one tick may come in any order: none follows another.
+/// Puts `n` events into the queue, in ascending order of their ticks (`channel` is the symbol). If the queue fills
+/// up, the remaining events are dropped and counted. Writes the number of events that entered the queue to
+/// `*pushed`. Events of one tick may come in any order: none counts as following another.
 ///
-/// A tick that goes back and an unknown symbol are no errors here: the miner leaves such events out
-/// and counts them (`betz_miner_stats`). `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the miner.
+/// Ticks that go back and unknown symbols are no errors here: the miner leaves such events out and counts them
+/// (`betz_miner_stats`). Fails with `BETZ_ERROR_INVALID_ARGUMENT` while a session feeds the miner.
 ///
 /// Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
 ///
@@ -159,8 +158,8 @@ pub unsafe extern "C" fn betz_miner_push(
     }
 }
 
-/// As `betz_miner_push`, with times in seconds: each becomes the nearest tick. A time that is not
-/// finite refuses the call (`BETZ_ERROR_INVALID_ARGUMENT`) before anything has changed.
+/// Does the same as `betz_miner_push`, with times in seconds, each rounded to the nearest tick. Fails with
+/// `BETZ_ERROR_INVALID_ARGUMENT` if a time is not finite; nothing changes then.
 ///
 /// Thread-safe: no (one thread feeds; two at once are refused). Realtime-safe: yes. Allocates: no.
 ///
@@ -197,7 +196,7 @@ pub unsafe extern "C" fn betz_miner_push_seconds(
     }
 }
 
-/// Waits until everything put in line before this call has been counted.
+/// Waits until the miner has counted every event that was queued before this call.
 ///
 /// Thread-safe: yes. Realtime-safe: no (sleeps). Allocates: no.
 ///
@@ -214,11 +213,11 @@ pub unsafe extern "C" fn betz_miner_flush(miner: *const betz_miner) -> betz_stat
     }
 }
 
-/// The counts of all watched episodes at one moment, in the list's order (texts, then patterns), to
-/// the first `*len` places of `counts`; with `counts` NULL and `cap` 0, their number alone. A `cap` too
-/// small fails with `BETZ_ERROR_MISMATCH`.
+/// Writes the counts of all watched episodes at one moment to `counts`, in the list's order (texts, then
+/// patterns), and their number to `*len`. With `counts` NULL and `cap` 0 it only writes `*len`. Fails with
+/// `BETZ_ERROR_MISMATCH` if `cap` is too small.
 ///
-/// With a window the list changes: `betz_miner_watch_list` gives list and counts together.
+/// With a window the list changes: `betz_miner_watch_list` gives a list with its own counts.
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
 /// thread). Allocates: no.
@@ -249,7 +248,7 @@ pub unsafe extern "C" fn betz_miner_counts(
     }
 }
 
-/// What the miner has taken and found, to `*out`, whose size in bytes is `size` (give `sizeof`).
+/// Writes the miner's counters to `*out`, whose size in bytes is `size` (pass `sizeof`).
 ///
 /// Thread-safe: yes, also while another thread feeds. Realtime-safe: no (waits for the miner's
 /// thread). Allocates: no.
@@ -284,8 +283,8 @@ pub unsafe extern "C" fn betz_miner_get_stats(
     }
 }
 
-/// Closes and frees a miner when it has counted what is in line; mining that is under way is broken
-/// off. NULL is nothing to do. A session that feeds it goes on: what it hands over is lost.
+/// Closes and frees a miner after it has counted the events in its queue; mining in progress is cancelled. Does
+/// nothing for NULL. A session that feeds it continues; the events that it sends are lost.
 ///
 /// Thread-safe: no (nobody may use the miner any more). Realtime-safe: no. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! What a miner counts: its configuration.
+//! Configuration of a miner.
 
 use std::ffi::c_char;
 
@@ -12,10 +12,10 @@ use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::status::betz_status;
 
-/// Most symbols of a miner, as the library's.
+/// Largest number of symbols of a miner, the same as the library's.
 const MAX_SYMBOLS: u32 = 1 << 24;
 
-/// Delays that an edge of an episode allows: low_seconds < delay <= high_seconds, in seconds.
+/// Delays that an edge of an episode allows, in seconds: low_seconds < delay <= high_seconds.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct betz_interval {
@@ -25,82 +25,83 @@ pub struct betz_interval {
     pub high_seconds: f64,
 }
 
-/// A serial episode as arrays: `symbols[k + 1]` fires after `symbols[k]`, at a delay inside
-/// `intervals[k]`.
+/// A serial episode as arrays: `symbols[k + 1]` fires after `symbols[k]`, with a delay inside `intervals[k]`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct betz_episode {
-    /// `size` symbols; they may repeat.
+    /// Array of `size` symbols, which may repeat.
     pub symbols: *const u32,
-    /// `size` - 1 intervals, NULL for one symbol alone.
+    /// Array of `size` - 1 intervals; NULL for a single symbol.
     pub intervals: *const betz_interval,
     /// Number of symbols, at least 1.
     pub size: usize,
 }
 
 grows! {
-    /// What a miner counts. Fill it with `betz_miner_config_default`, then set at least `symbols`,
+    /// Configuration of a miner. Fill it with `betz_miner_config_default`, then set at least `symbols`,
     /// `tick_seconds`, and either episodes to watch or a window to find them in. Everything is copied.
     #[repr(C)]
     pub struct betz_miner_config {
-        /// Size of this struct in bytes, as the caller was compiled: set by the default.
+        /// Size of this struct in bytes in the caller's header; the default function sets it.
         pub struct_size: u32,
-        /// Events have symbols 0 to `symbols` - 1, at most 2^24. No default. For a session's miner: at
-        /// least the model's channels.
+        /// Number of symbols, at most 2^24; events have symbols 0 to `symbols` - 1. No default. A session's
+        /// miner needs at least the model's number of channels.
         pub symbols: u32,
         /// Length of a tick in seconds. No default. For a session's miner: the model's step.
         pub tick_seconds: f64,
-        /// Names of the symbols, UTF-8, `symbols` of them, all different; NULL (default): "0", "1", ...
+        /// Names of the symbols, UTF-8, one per symbol, all different; NULL (default): "0", "1", ...
         pub labels: *const *const c_char,
-        /// Episodes to watch, as text: `a3 -(0.004,0.006]-> a5`, in labels and seconds. An edge may be
-        /// left out (`a3 a5`) when `intervals` has one entry, which then holds. NULL (default): none.
+        /// Episodes to watch, as text: `a3 -(0.004,0.006]-> a5`, in labels and seconds. The interval may be left
+        /// out (`a3 a5`) if `intervals` has exactly one entry, which then applies. NULL (default): none.
         pub episodes: *const *const c_char,
-        /// Number of texts, 0 for NULL.
+        /// Number of texts; 0 for NULL.
         pub n_episodes: usize,
-        /// Episodes to watch, as arrays; in the list they come after those given as text. NULL (default):
+        /// Episodes to watch, as arrays; in the list they come after the episodes given as text. NULL (default):
         /// none.
         pub patterns: *const betz_episode,
-        /// Number of patterns, 0 for NULL.
+        /// Number of patterns; 0 for NULL.
         pub n_patterns: usize,
-        /// Intervals of the edges: one for texts without their own, or all those that the window is mined
-        /// with. NULL (default): none.
+        /// Intervals of the edges: one for texts without intervals, or all intervals to try when the window is
+        /// mined. NULL (default): none.
         pub intervals: *const betz_interval,
-        /// Number of intervals, 0 for NULL.
+        /// Number of intervals; 0 for NULL.
         pub n_intervals: usize,
-        /// Events in line for the miner's thread, at least (20 bytes each), 1 to 2^24: what may come while it is
-        /// held up. Those that find no room are dropped and counted. Default: 65,536.
+        /// Smallest capacity of the miner's queue, in events (20 bytes each), 1 to 2^24. The queue fills up
+        /// while the miner's thread is held up; events that do not fit are dropped and counted. Default: 65,536.
         pub capacity: usize,
-        /// Length of the window of recent events that is mined again and again, to watch what is frequent
-        /// in it; longer than the longest episode may last. 0 (default): the list stays as given.
+        /// Length of the window of recent events, in seconds. The window is mined repeatedly, and its frequent
+        /// episodes are watched. It must be longer than the longest episode may last. 0 (default): no window;
+        /// the list stays as given.
         pub window_seconds: f64,
-        /// Mine when so much time has gone by in the events since the last mining began. 0 (default): a
+        /// Time from the start of one mining run to the next, in seconds of the events' clock. 0 (default): a
         /// quarter of the window.
         pub every_seconds: f64,
-        /// The window holds at most this many events (16 bytes each), the newest. Default: 1,048,576.
+        /// Largest number of events in the window (16 bytes each); the newest are kept. Default: 1,048,576.
         pub window_events: usize,
-        /// Episodes with at least this count in the window are frequent. No default; needed with a window.
+        /// Smallest count in the window that makes an episode frequent. No default; needed with a window.
         pub threshold: u64,
         /// Smallest episodes to find, in symbols. Default: 2.
         pub min_size: u32,
         /// Largest episodes to find, in symbols. Default: 6.
         pub max_size: u32,
-        /// Longest list to watch; longer episodes come first, then more frequent ones. Default: 1,000.
+        /// Largest number of episodes to watch; longer episodes come first, then more frequent ones. Default:
+        /// 1,000.
         pub max_episodes: usize,
-        /// Priority of the miner's threads (one that counts; with a window one that mines and one that waits
-        /// for it): 0 (default) the normal policy, 1 to 99 SCHED_FIFO, for which the process needs the right
-        /// (`BETZ_ERROR_IO`). Nothing of it is taken from the calling thread.
+        /// Priority of the miner's threads (one counts; with a window, one mines and one waits for it): 0
+        /// (default) for the normal policy, 1 to 99 for SCHED_FIFO, which needs the right to use it
+        /// (`BETZ_ERROR_IO`). The calling thread's priority is not inherited.
         pub thread_priority: u32,
         /// Zero.
         pub reserved: u32,
-        /// Processors that these threads may run on, by number. NULL (default): those that the process had
-        /// when the library was loaded, whatever the calling thread is pinned to.
+        /// Numbers of the processors that these threads may run on. NULL (default): the processors that the
+        /// process had when the library was loaded, even if the calling thread is pinned.
         pub processors: *const u32,
-        /// Number of processors, 0 for NULL.
+        /// Number of processors; 0 for NULL.
         pub n_processors: usize,
-        /// Bytes that the miner takes at most, besides `capacity` and the watched episodes: for the window, for
-        /// beginnings of occurrences, and while it mines. A search that needs more fails and is counted
-        /// (`betz_miner_stats.failures`); beginnings that find no room are forgotten and counted (`forgotten`).
-        /// 0 (default): 256 MiB, or 256 bytes for each event of the window if that is more.
+        /// Largest memory of the miner in bytes, without `capacity` and the watched episodes: for the window,
+        /// for started occurrences and for mining. A search that needs more fails and is counted
+        /// (`betz_miner_stats.failures`); started occurrences that do not fit are forgotten and counted
+        /// (`forgotten`). 0 (default): 256 MiB, or 256 bytes per event of the window if that is more.
         pub max_bytes: usize,
     }
 }
@@ -121,7 +122,7 @@ impl Config for betz_miner_config {
 
 impl betz_miner_config {
     /// # Safety
-    /// The arrays are as their fields say.
+    /// The arrays are as the documentation of their fields says.
     pub(crate) unsafe fn read(&self) -> Result<(MinerConfig, Alphabet)> {
         grow::zero(self.reserved, "config->reserved")?;
         if !(1..=MAX_SYMBOLS).contains(&self.symbols) {
@@ -200,7 +201,7 @@ impl betz_miner_config {
 
 impl betz_episode {
     /// # Safety
-    /// The arrays are as their fields say.
+    /// The arrays are as the documentation of their fields says.
     unsafe fn read(&self, index: usize, clock: Clock) -> Result<Pattern> {
         let at = |e: Error| e.at(format!("config->patterns[{index}]"));
         let edges = self.size.saturating_sub(1);
@@ -221,8 +222,8 @@ fn read_intervals(intervals: &[betz_interval], clock: Clock) -> betz::Result<Vec
     intervals.iter().map(read).collect()
 }
 
-/// Fills a miner's configuration of `size` bytes (give `sizeof`) with the defaults. `symbols` and
-/// `tick_seconds` are 0: set them. Nothing is written behind `size`.
+/// Fills a miner's configuration of `size` bytes (pass `sizeof`) with the defaults. `symbols` and `tick_seconds`
+/// are 0: set them. Writes nothing beyond `size` bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! A trained decoder: loaded, saved, asked about, shared.
+//! Trained decoders: loading, saving, querying and sharing models.
 
 use std::ffi::{CString, c_char};
 use std::path::Path;
@@ -48,15 +48,16 @@ impl betz_model {
     }
 }
 
-/// `text` for C, without the NULs that C would stop at.
+/// Converts `text` for C; leaves out NULs, which would end the string.
 fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
 /// Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
 ///
-/// `path` is NUL-terminated, in the system's encoding, and names a regular file: pipes and devices are
-/// refused at once. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
+/// `path` is NUL-terminated, in the system's encoding, and names a regular file: pipes and devices are refused at once.
+/// Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then
+/// untouched.
 ///
 /// Thread-safe: yes. Realtime-safe: no (reads a file). Allocates: yes.
 ///
@@ -76,11 +77,11 @@ pub unsafe extern "C" fn betz_model_load(
     })
 }
 
-/// Reads a model from the `len` bytes of a model file in memory into a new model, which the caller
-/// frees with `betz_model_free`. The bytes are copied: they may go when the call returns.
+/// Reads a model from the `len` bytes of a model file in memory into a new model, which the caller frees with
+/// `betz_model_free`. The bytes are copied; they may be freed after the call.
 ///
-/// Any bytes are safe to pass: damaged ones are refused with `BETZ_ERROR_INVALID_MODEL` or
-/// `BETZ_ERROR_UNSUPPORTED_VERSION`, and take no memory out of proportion to `len`.
+/// Any bytes are safe to pass. Damaged bytes are refused with `BETZ_ERROR_INVALID_MODEL` or
+/// `BETZ_ERROR_UNSUPPORTED_VERSION`; the memory used stays in proportion to `len`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -105,8 +106,8 @@ pub unsafe extern "C" fn betz_model_load_bytes(
     })
 }
 
-/// Writes the model file `path`: complete, or not at all (a temporary file beside it is renamed).
-/// `BETZ_ERROR_IO` when `path` is there and no regular file: a link, a device or a folder stays.
+/// Writes the model file `path`, complete or not at all: it writes a temporary file in the same folder and renames it.
+/// Fails with `BETZ_ERROR_IO` if `path` exists and is not a regular file: a link, device or folder is not replaced.
 ///
 /// Thread-safe: yes. Realtime-safe: no (writes a file). Allocates: yes.
 ///
@@ -127,11 +128,10 @@ pub unsafe extern "C" fn betz_model_save(
     }
 }
 
-/// Copies the bytes of the model's file into `buf` and their number into `*len`, for storage that
-/// is no file system.
+/// Copies the bytes of the model's file into `buf` and their number into `*len`, for storage without a file system.
 ///
-/// With `buf` NULL and `cap` 0 it only gives `*len`. A `cap` that is too small fails with
-/// `BETZ_ERROR_MISMATCH`. The same model always gives the same bytes.
+/// With `buf` NULL and `cap` 0 it only writes `*len`. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. The same
+/// model always gives the same bytes.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -158,8 +158,7 @@ pub unsafe extern "C" fn betz_model_save_bytes(
     }
 }
 
-/// Frees a model; NULL is nothing to do. Sessions that were opened with it go on: they keep what
-/// they need.
+/// Frees a model; does nothing for NULL. Sessions that were opened with it continue: they keep the data that they need.
 ///
 /// Thread-safe: yes, as long as no other thread still uses this handle. Realtime-safe: no.
 /// Allocates: no.
@@ -221,8 +220,8 @@ pub unsafe extern "C" fn betz_model_delay_steps(model: *const betz_model) -> i64
     unsafe { barrier::query(model, 0, |model| model.decoder.delay_steps()) }
 }
 
-/// A number that tells models apart that decode differently, to `*out`: what `betz_swap_progress.running`
-/// and `betz_health.model` show.
+/// Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` and
+/// `betz_health.model` show this number.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -243,8 +242,8 @@ pub unsafe extern "C" fn betz_model_fingerprint(
     }
 }
 
-/// Name of channel `channel` (0 to channels - 1), UTF-8; NULL when there is none. The text belongs
-/// to the model and lives as long as it does.
+/// Returns the name of channel `channel` (0 to channels - 1), UTF-8; NULL if there is no such channel. The text belongs
+/// to the model and is freed with it.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -263,8 +262,8 @@ pub unsafe extern "C" fn betz_model_channel_name(
     }
 }
 
-/// 1 when channel `channel` takes part in decoding; 0 when it is masked (it was dead or redundant
-/// in training) or does not exist, and for NULL.
+/// Returns 1 if channel `channel` takes part in decoding; 0 if it is masked (it was dead or redundant in training) or
+/// does not exist, and for NULL.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -281,8 +280,8 @@ pub unsafe extern "C" fn betz_model_channel_used(model: *const betz_model, chann
     }
 }
 
-/// Name of output `output` (0 to outputs - 1), UTF-8; NULL when there is none. The text belongs to
-/// the model and lives as long as it does.
+/// Returns the name of output `output` (0 to outputs - 1), UTF-8; NULL if there is no such output. The text belongs to
+/// the model and is freed with it.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -301,8 +300,8 @@ pub unsafe extern "C" fn betz_model_output_name(
     }
 }
 
-/// Unit of output `output` (0 to outputs - 1), UTF-8, empty when unknown; NULL when there is no
-/// such output. The text belongs to the model and lives as long as it does.
+/// Returns the unit of output `output` (0 to outputs - 1), UTF-8, empty if unknown; NULL if there is no such output.
+/// The text belongs to the model and is freed with it.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -322,7 +321,7 @@ pub unsafe extern "C" fn betz_model_output_unit(
 }
 
 grows! {
-    /// How well a model decodes one output what it was not trained on, by cross-validation.
+    /// Cross-validated scores of a model for one output: how well it decodes data that it was not trained on.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_score {
@@ -337,11 +336,11 @@ grows! {
     }
 }
 
-/// The cross-validated score of output `output` (0 to outputs - 1), kept with the model, to `*out`, whose
-/// size in bytes is `size` (give `sizeof`).
+/// Writes the cross-validated scores of output `output` (0 to outputs - 1), which are stored in the model, to `*out`,
+/// whose size in bytes is `size` (pass `sizeof`).
 ///
-/// `BETZ_ERROR_INSUFFICIENT_DATA` for a model that was trained without folds;
-/// `BETZ_ERROR_INVALID_ARGUMENT` when there is no such output.
+/// Fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model was trained without folds, and with
+/// `BETZ_ERROR_INVALID_ARGUMENT` if there is no such output.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: no (a refusal allocates its message).
 ///
@@ -382,15 +381,15 @@ pub unsafe extern "C" fn betz_model_score(
     }
 }
 
-/// Reading a file takes some copies of it.
+/// Reserves memory for several copies of the file, which reading it takes.
 pub(crate) fn expect_room_for_file(len: u64) -> Result<()> {
     let bytes = usize::try_from(len.saturating_mul(4)).unwrap_or(usize::MAX);
     expect_room(bytes, "model")
 }
 
-/// Refuses what is no regular file before it is opened (opening a pipe waits for somebody to write into it, and a
-/// device may never end), and a file that there is no memory for. A file that cannot be looked at is left to
-/// reading, which says why.
+/// Refuses a path that is not a regular file before it is opened: opening a pipe waits for a writer, and a device may
+/// never end. Also refuses a file that does not fit into memory. If the file cannot be examined, the later read reports
+/// the reason.
 pub(crate) fn expect_readable(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if !there.is_file() => {
@@ -405,7 +404,7 @@ pub(crate) fn expect_readable(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses to replace what is there and is no regular file.
+/// Refuses to replace anything other than a regular file.
 pub(crate) fn only_regular(path: &Path) -> Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() => {
@@ -420,7 +419,7 @@ pub(crate) fn only_regular(path: &Path) -> Result<()> {
             );
             Err(betz::Error::new(betz::ErrorKind::Io, text).into())
         }
-        // What cannot be looked at is left to writing, which says why.
+        // If the path cannot be examined, the later write reports the reason.
         _ => Ok(()),
     }
 }

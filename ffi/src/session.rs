@@ -175,11 +175,11 @@ grows! {
         pub slew: *const f32,
         /// Length of `slew`: the model's number of outputs, or 0.
         pub slew_len: usize,
-        /// 1: count each channel's spikes, look once per second for channels that are silent or fire far too much, and
-        /// flag them (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`). Costs about 1 ns per spike, and a little per
-        /// channel once per second. Opening fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model does not store usual
-        /// counts (trained on fewer than 200 steps, or on a signal). A trainer that watches channels takes over this
-        /// work. 0 (default): do not watch.
+        /// 1: count each channel's spikes, look once per second for channels that are dead (silent) or screaming
+        /// (firing far too much), and flag them (`BETZ_STEP_CHANNELS`, `BETZ_STEP_UNTRUSTED`). Costs about 1 ns per
+        /// spike, and a little per channel once per second. Opening fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the
+        /// model does not store usual counts (trained on fewer than 200 steps, or on a signal). A trainer that watches
+        /// channels takes over this work. 0 (default): do not watch.
         pub watch_channels: u32,
         /// Zero.
         pub reserved_3: u32,

@@ -1,4 +1,4 @@
-//! From voltage to spikes with units: a trained sorter, loaded and at work.
+//! Real-time spike sorting: from voltage to spikes with units, by a trained sorter.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_char;
@@ -12,15 +12,15 @@ use crate::grow::{self, grows};
 use crate::model::{expect_readable, expect_room_for_file};
 use crate::status::betz_status;
 
-/// The unit of a spike that none has: noise, an overlap, or a unit that training did not see.
+/// Unit of a spike that belongs to no unit: noise, an overlap, or a unit that training did not see.
 pub const BETZ_UNIT_NONE: u32 = u32::MAX;
 
-/// A sorter at work, from a file that `betz sort train` made: voltage in, spikes with their units out. A spike's unit
-/// is its channel for `betz_session_step_spikes`, in the order of the recording that `betz sort run` makes. One
-/// thread at a time.
+/// A running spike sorter, loaded from a file of `betz sort train`: voltage in, spikes with their units out. A spike's
+/// unit is its channel for `betz_session_step_spikes`, in the same order as in the recording that `betz sort run`
+/// makes. One thread at a time may use it.
 pub struct betz_sorter {
     sorter: Sorter,
-    /// Used by the thread that pushes, and by no other.
+    /// Used only by the thread that pushes.
     sorting: UnsafeCell<Sorting>,
     poison: Poison,
 }
@@ -43,7 +43,7 @@ impl betz_sorter {
     }
 
     /// # Safety
-    /// No other thread uses the sorter, and no other reference from here is alive.
+    /// No other thread uses the sorter, and no other reference from this function is alive.
     #[allow(clippy::mut_from_ref)]
     unsafe fn sorting(&self) -> &mut Sorting {
         // SAFETY: the caller's promise.
@@ -66,15 +66,15 @@ impl betz_sorter {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct betz_sorter_spike {
-    /// Sample of its minimum, from 0.
+    /// Sample number of the spike's minimum, counted from 0.
     pub sample: i64,
-    /// Its unit, below `betz_sorter_units`, or BETZ_UNIT_NONE.
+    /// The spike's unit, below `betz_sorter_units`, or BETZ_UNIT_NONE.
     pub unit: u32,
-    /// Channel of the minimum, as the samples have them.
+    /// Channel of the minimum, in the order of the samples.
     pub channel: u32,
-    /// Its minimum, below 0.
+    /// Voltage of the minimum in microvolts, below 0.
     pub microvolts: f32,
-    /// How much larger or smaller than its unit's mean spike it is, in standard deviations of the noise; 0 where it has no unit.
+    /// Difference in amplitude from the unit's mean spike, in standard deviations of the noise; 0 without a unit.
     pub distance: f32,
 }
 
@@ -91,51 +91,52 @@ impl From<Spike> for betz_sorter_spike {
 }
 
 grows! {
-    /// What a sorter has taken.
+    /// Counters of a sorter.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_sorter_stats {
-        /// Samples of each channel.
+        /// Number of samples of each channel.
         pub samples: u64,
-        /// Spikes that no unit has.
+        /// Number of spikes without a unit.
         pub unlabelled: u64,
-        /// Artefacts: stretches that were blanked.
+        /// Number of artefacts: periods that were blanked.
         pub artefacts: u64,
-        /// Crossings in them, which are no spikes.
+        /// Number of threshold crossings inside artefacts; they do not count as spikes.
         pub blanked: u64,
-        /// Values at an end of what 16 bits hold.
+        /// Number of samples at either end of the 16-bit range.
         pub saturated: u64,
     }
 }
 
 grows! {
-    /// A unit, and where it is now.
+    /// A unit and its current position and rate.
     #[repr(C)]
     #[derive(Debug, Clone, Copy)]
     pub struct betz_sorter_unit {
-        /// Its number, which stays when others are merged or split (`betz sort edit`).
+        /// Number of the unit; it stays the same when others are merged or split (`betz sort edit`).
         pub id: u32,
-        /// Channel of its largest minimum, as the samples have them.
+        /// Channel of its largest minimum, in the order of the samples.
         pub channel: u32,
-        /// Mean minimum in training, below 0.
+        /// Mean voltage of its minimum in training, in microvolts, below 0.
         pub microvolts: f32,
-        /// Distance of its centre from that of training, in standard deviations of the noise; 0 where it does not follow
-        /// its spikes.
+        /// Distance of its centre from its centre in training, in standard deviations of the noise; 0 if the unit does
+        /// not follow its spikes.
         pub moved: f32,
-        /// Spikes a second in training.
+        /// Spikes per second in training.
         pub trained_hz: f64,
-        /// Spikes a second now, by the same forgetting as its centre; NAN where it does not follow its spikes.
+        /// Spikes per second now, averaged with the same forgetting as its centre; NAN if the unit does not follow its
+        /// spikes.
         pub rate_hz: f64,
-        /// 1 when it is further than three standard deviations from where it was, or fires less than a third or more than
-        /// three times as often.
+        /// 1 if its centre has moved by more than three standard deviations, or it fires less than a third or more than
+        /// three times as often; else 0.
         pub changed: u32,
-        /// 0.
+        /// Zero.
         pub reserved: u32,
     }
 }
 
 /// Reads the sorter file `path` (`betz sort train`) into a new sorter at rest, which the caller frees with
-/// `betz_sorter_close`. All allocation is here.
+/// `betz_sorter_close`. This call makes all allocations of the sorter.
 ///
 /// `path` is NUL-terminated, in the system's encoding. Fails with `BETZ_ERROR_IO`, `BETZ_ERROR_INVALID_MODEL` or
 /// `BETZ_ERROR_UNSUPPORTED_VERSION`; `*out` is then untouched.
@@ -159,9 +160,10 @@ pub unsafe extern "C" fn betz_sorter_load(
     })
 }
 
-/// As `betz_sorter_load`, from the `len` bytes of a sorter file in memory, which may go when the call returns.
+/// Reads a sorter like `betz_sorter_load`, from the `len` bytes of a sorter file in memory, which may be freed after
+/// the call.
 ///
-/// Any bytes are safe to pass: damaged ones are refused.
+/// Any bytes are safe to pass: damaged bytes are refused.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -186,13 +188,13 @@ pub unsafe extern "C" fn betz_sorter_load_bytes(
     })
 }
 
-/// Takes voltage: `samples` is (rows, channels), each row what all channels have at one sample. The spikes that are
-/// decided by them go to `spikes` in the order of their samples, and their number to `*n`; the rows that were taken,
-/// to `*taken`. Where `cap` spikes are full before all rows are taken, `*taken` is less than `rows`: the rest is for
-/// the next call, and so is a spike that found no room. `cap` is 1 at least.
+/// Takes voltage: `samples` is (rows, channels); each row holds one sample of all channels. Writes the spikes that
+/// these rows decide to `spikes`, in the order of their samples, their number to `*n`, and the number of rows taken to
+/// `*taken`. If `spikes` is full before all rows are taken, `*taken` is less than `rows`: pass the remaining rows to
+/// the next call, which also returns any spike that did not fit. `cap` is at least 1.
 ///
-/// A spike is decided about a millisecond after its minimum, when the last sample of its waveform is there. What
-/// comes out does not depend on how the samples are cut into calls. `channels` must be the sorter's
+/// A spike is decided about a millisecond after its minimum, when the last sample of its waveform has arrived. The
+/// result does not depend on how the samples are divided into calls. `channels` must be the sorter's
 /// (`BETZ_ERROR_MISMATCH` otherwise). On failure nothing is taken.
 ///
 /// Thread-safe: no (one thread at a time). Realtime-safe: yes. Allocates: no.
@@ -245,7 +247,7 @@ pub unsafe extern "C" fn betz_sorter_push(
     }
 }
 
-/// Rows taken and spikes written.
+/// Returns the numbers of rows taken and of spikes written.
 fn sort(
     sorting: &mut Sorting,
     samples: &[i16],
@@ -254,7 +256,7 @@ fn sort(
     let mut rows = samples.chunks_exact(sorting.channels());
     let (mut taken, mut found) = (0, 0);
     loop {
-        // What is decided goes out before the next row comes.
+        // Decided spikes are written before the next row is taken.
         loop {
             let Some(room) = spikes.get_mut(found) else {
                 return (taken, found);
@@ -271,7 +273,7 @@ fn sort(
     }
 }
 
-/// Number of channels of a row of samples; 0 for NULL.
+/// Returns the number of channels per row of samples; 0 for NULL.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -283,7 +285,7 @@ pub unsafe extern "C" fn betz_sorter_channels(sorter: *const betz_sorter) -> u32
     unsafe { barrier::query(sorter, 0, |s| s.sorter.layout().row_channels as u32) }
 }
 
-/// Number of units; 0 for NULL.
+/// Returns the number of units; 0 for NULL.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -295,7 +297,7 @@ pub unsafe extern "C" fn betz_sorter_units(sorter: *const betz_sorter) -> u32 {
     unsafe { barrier::query(sorter, 0, |s| s.sorter.units().len() as u32) }
 }
 
-/// Samples a second of each channel; 0 for NULL.
+/// Returns the sampling rate in samples per second; 0 for NULL.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -307,7 +309,7 @@ pub unsafe extern "C" fn betz_sorter_rate_hz(sorter: *const betz_sorter) -> f64 
     unsafe { barrier::query(sorter, 0.0, |s| s.sorter.settings().rate_hz) }
 }
 
-/// Microvolts of a sample's bit, as in training; 0 for NULL.
+/// Returns the microvolts per bit of a sample, as in training; 0 for NULL.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -319,8 +321,8 @@ pub unsafe extern "C" fn betz_sorter_microvolts(sorter: *const betz_sorter) -> f
     unsafe { barrier::query(sorter, 0.0, |s| s.sorter.settings().microvolts) }
 }
 
-/// Copies what is known of the unit `unit` to `*out`, whose size in bytes is `size` (give `sizeof`): less than the
-/// whole struct for a program of an older header.
+/// Copies the state of unit `unit` to `*out`, whose size in bytes is `size` (pass `sizeof`). A program with an older
+/// header gets the fields that its struct has.
 ///
 /// Thread-safe: no (the thread that pushes). Realtime-safe: yes (as many steps as there are units). Allocates: no.
 ///
@@ -361,7 +363,7 @@ pub unsafe extern "C" fn betz_sorter_get_unit(
     }
 }
 
-/// Copies what the sorter has taken to `*out`, whose size in bytes is `size` (give `sizeof`).
+/// Copies the sorter's counters to `*out`, whose size in bytes is `size` (pass `sizeof`).
 ///
 /// Thread-safe: no (the thread that pushes). Realtime-safe: yes. Allocates: no.
 ///
@@ -391,7 +393,7 @@ pub unsafe extern "C" fn betz_sorter_get_stats(
     }
 }
 
-/// Closes and frees a sorter; NULL is nothing to do. A poisoned one can be closed.
+/// Closes and frees a sorter; does nothing for NULL. A poisoned sorter can be closed.
 ///
 /// Thread-safe: no (nobody may use the sorter any more). Realtime-safe: no. Allocates: no.
 ///

@@ -7,11 +7,11 @@ use betz::ErrorKind;
 
 use crate::enum_bits::enum_bits;
 
-/// What every fallible call returns. 32 bits; zero is success.
+/// Result of every fallible call. 32 bits; zero is success.
 ///
-/// Codes come in bands of one hundred and are never given a new meaning: 1xx arguments, 2xx data,
-/// 3xx files and the system, 4xx numerics, 5xx devices, 9xx Betz itself. A later version may
-/// return codes that are not listed here; treat any non-zero value as failure.
+/// Codes come in bands of one hundred and never change their meaning: 1xx arguments, 2xx data, 3xx files and the
+/// system, 4xx numerics, 5xx devices, 9xx Betz itself. A later version may return codes that are not listed here;
+/// treat any non-zero value as failure.
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, non_camel_case_types, clippy::upper_case_acronyms)]
@@ -20,42 +20,41 @@ pub enum betz_status {
     BETZ_OK = 0,
     /// A parameter is outside its documented range.
     BETZ_ERROR_INVALID_ARGUMENT = 100,
-    /// Two things that must agree in shape, count, names or clock do not.
+    /// Two things that must agree in shape, count, names or clock differ.
     BETZ_ERROR_MISMATCH = 101,
-    /// A pointer that must not be NULL is.
+    /// A pointer is NULL that must not be.
     BETZ_ERROR_NULL = 110,
-    /// The size given for a struct is that of no version of it, or a newer version's struct asks for
-    /// what this library does not have.
+    /// No version of the struct has the given size, or a newer version's struct asks for a feature that this
+    /// library does not have.
     BETZ_ERROR_STRUCT_SIZE = 111,
-    /// The handle has threads, and they are in the process that this one was forked from: open another
-    /// here.
+    /// The handle's threads exist only in the parent process, before fork(): open another handle here.
     BETZ_ERROR_FORKED = 112,
-    /// Another call, in a second thread or interrupted by a signal, is using the handle, which is for one call at
+    /// The handle is in use by another call, in a second thread or interrupted by a signal; it allows one call at
     /// a time. Nothing has changed.
     BETZ_ERROR_BUSY = 113,
-    /// Training data breaks its documented form.
+    /// Training data breaks its documented format.
     BETZ_ERROR_INVALID_RECORDING = 200,
-    /// The data is well-formed but too small or too empty for what was asked.
+    /// The data is well-formed but too small or too empty for the request.
     BETZ_ERROR_INSUFFICIENT_DATA = 201,
-    /// A model file is damaged, or is none.
+    /// The file is damaged, or is not a model file.
     BETZ_ERROR_INVALID_MODEL = 202,
     /// A file was written by a version of Betz that this one cannot read.
     BETZ_ERROR_UNSUPPORTED_VERSION = 203,
-    /// A session's checkpoint is damaged, or is none.
+    /// The checkpoint is damaged, or is not a session's checkpoint.
     BETZ_ERROR_INVALID_CHECKPOINT = 204,
     /// The operating system refused to read, write or map something.
     BETZ_ERROR_IO = 300,
     /// The progress callback asked a long operation to stop.
     BETZ_ERROR_INTERRUPTED = 301,
-    /// The operating system has not the memory that was asked for.
+    /// The operating system has too little memory.
     BETZ_ERROR_OUT_OF_MEMORY = 302,
-    /// A matrix that must be positive definite is not (a dead or duplicated channel, no ridge).
+    /// A matrix is not positive definite, although it must be (a dead or duplicated channel, no ridge).
     BETZ_ERROR_NOT_POSITIVE_DEFINITE = 400,
     /// A computation produced NaN or infinity from finite input.
     BETZ_ERROR_NON_FINITE = 401,
-    /// The requested device cannot be had.
+    /// The requested device is not available.
     BETZ_ERROR_DEVICE_UNAVAILABLE = 500,
-    /// The device has too little memory, or the work is more than its kernels take.
+    /// The device has too little memory, or the work exceeds the limits of its kernels.
     BETZ_ERROR_DEVICE_MEMORY = 501,
     /// A device call failed.
     BETZ_ERROR_DEVICE_FAILURE = 502,

@@ -350,7 +350,7 @@ pub unsafe extern "C" fn betz_trainer_take(
 /// `betz_session_swap_model`. A rollback is exact and happens at the next tick. In a session that has not stepped since
 /// the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
 /// `betz_trainer_load`, this function, steps once, calls `betz_session_release_model`, steps once more, and calls
-/// `betz_session_restore`. Fails like `betz_session_swap_model_with`; the model then stays available.
+/// `betz_session_restore`. Fails like `betz_session_swap_model`; the model then stays available.
 ///
 /// Thread-safe: yes, also while another thread steps the session. Realtime-safe: no (waits for the trainer's
 /// thread). Allocates: yes (in this thread, not in the step).
