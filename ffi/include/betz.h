@@ -3,49 +3,49 @@
  * The C ABI of Betz, an embeddable decoding runtime for brain-machine interfaces.
  *
  *     betz_model    a trained decoder, immutable: trained or loaded, shared by any number of threads
- *     betz_session  a decoder at work: one tick of spikes in, one estimate out; one thread at a time
+ *     betz_session  a running decoder: one tick of spikes in, one estimate out; one thread at a time
  *     betz_queue    spikes from an acquisition thread to the thread that steps
  *     betz_trainer  learns from labels while a session runs, and offers better models
- *     betz_miner    counts episodes of spikes while they come, beside a session or alone
- *     betz_network  which channels go together, over a window that slides, beside a session or alone
- *     betz_sorter   voltage in, spikes with their units out: a session's channels
+ *     betz_miner    counts episodes of spikes in real time, attached to a session or alone
+ *     betz_network  correlations of channels over a sliding window, attached to a session or alone
+ *     betz_sorter   voltage in, spikes with their units out: the channels of a session
  *
  * - Every fallible call returns a betz_status; 0 is BETZ_OK. Results are written only on success.
- * - betz_last_error() gives this thread's message: what was expected, what came, where.
- * - NULL is checked (BETZ_ERROR_NULL); for an array of no elements it is allowed.
+ * - betz_last_error() gives this thread's message: what was expected, what was found, where.
+ * - NULL is checked (BETZ_ERROR_NULL); it is allowed for an array without elements.
  * - Structs that begin with struct_size are filled by their *_config_default(&config, sizeof config)
- *   before use. A program may have been compiled with an older header than the library's, or a newer one:
- *   what an older struct lacks has its default, what a newer one has more must be zero. The same holds for
- *   structs that Betz fills, whose size is given with them.
- * - Memory that runs out ends no process in a call that starts no thread: the call gives back what it has
- *   made and returns BETZ_ERROR_OUT_OF_MEMORY. (docs/safety.md has what remains where threads are started.)
+ *   before use. A program may have been compiled with an older or a newer header than the library's:
+ *   fields that an older struct lacks take their defaults; additional fields of a newer one must be zero.
+ *   The same holds for structs that Betz fills, whose size is passed with them.
+ * - A call that starts no thread does not end the process when memory runs out: it frees its results and
+ *   returns BETZ_ERROR_OUT_OF_MEMORY. (docs/safety.md explains calls that start threads.)
  * - A panic inside Betz never crosses this boundary: the call returns BETZ_ERROR_PANIC and its
  *   handle is poisoned (BETZ_ERROR_POISONED from then on); it can still be freed.
- * - After fork() the child may step, swap, train on the CPU and close; what needs a thread of the parent's
- *   is refused (BETZ_ERROR_FORKED). The thread that forks must not be in a call, and no other thread may
+ * - After fork() the child may step, swap, train on the CPU and close. Calls that need a thread of the parent
+ *   are refused (BETZ_ERROR_FORKED). The thread that forks must not be in a call, and no other thread may
  *   be in one that opens, swaps or trains.
- * - A session, and each end of a queue, is for one call at a time. A second call beside it, from another thread or
- *   from a signal handler, is refused with BETZ_ERROR_BUSY and changes nothing; no step is lost unsaid.
+ * - A session, and each end of a queue, is for one call at a time. A second call during the first, from another
+ *   thread or from a signal handler, is refused with BETZ_ERROR_BUSY and changes nothing.
  * - pthread_cancel: opening, loading, saving, training, waiting and closing are not cancelled; the request
- *   acts afterwards. Steps contain no cancellation point. Asynchronous cancellation is not supported.
- * - Signals: a handler may step a session that no other code is using, and a refused call in it is safe; its
- *   message may mix with that of the call it interrupted. Threads of Betz block all signals.
+ *   takes effect afterwards. Steps contain no cancellation point. Asynchronous cancellation is not supported.
+ * - Signals: a handler may step a session that no other code is using. A refused call in a handler is safe, but
+ *   its message may mix with that of the call it interrupted. Threads of Betz block all signals.
  * - Floating point: threads of Betz run in the default environment (no traps, rounding to nearest), whatever
  *   the calling thread has set. A step runs in the caller's environment: keep the default there.
- * - A step's order: clamp, slew limit, hold, slew limit, clamp. The clamp is hard.
+ * - A step changes outputs in this order: clamp, slew limit, hold, slew limit, clamp. The clamp is hard.
  * - One thread owns a session: it alone steps, resets, skips, restores, checkpoints, detaches and closes it, and
- *   reads its statistics, status and variances. Beside a step other threads may call what says so: swaps of
- *   models, masks, clamps, betz_trainer_apply, attaching, health, requested checkpoints. One thread pushes into a
- *   queue while another steps from it. One thread gives a trainer its labels, the one that steps; all other calls
- *   on trainers, miners and networks may come from any thread at any time, but for closing.
- * - A step that misses betz_session_config.deadline_us is complete: its estimates are written, it is counted
- *   (betz_stats.deadline_misses, health) and returns BETZ_OK. Betz stops nothing and skips nothing: the controller
- *   decides whether to use an estimate that comes late, by its own clock.
+ *   reads its statistics, status and variances. During a step other threads may swap models, masks and clamps,
+ *   call betz_trainer_apply, attach miners and networks, read health and request checkpoints.
+ * - One thread pushes into a queue while another steps from it. The thread that steps gives a trainer its labels.
+ *   All other calls on trainers, miners and networks, except closing, may come from any thread at any time.
+ * - A step that misses betz_session_config.deadline_us is complete: it writes its estimates, counts the miss
+ *   (betz_stats.deadline_misses, health) and returns BETZ_OK. Betz neither stops nor skips a late step: the
+ *   controller decides by its own clock whether to use a late estimate.
  * - A panic in a call prints nothing. A panic in a thread of Betz goes to stderr.
  * - Arrays of more than one dimension are row-major, without padding.
  * - Each function says: Thread-safe (whether several threads may call it on one handle at once),
- *   Realtime-safe (bounded time, no lock, no system call), Allocates (memory from the heap). What
- *   is said holds for calls that succeed, and for refusals of a wrong pointer or length.
+ *   Realtime-safe (bounded time, no lock, no system call), Allocates (memory from the heap). These
+ *   statements hold for calls that succeed, and for refusals of a wrong pointer or length.
  */
 
 
@@ -558,13 +558,13 @@ typedef struct betz_trainer betz_trainer;
 typedef struct betz_watch_list betz_watch_list;
 
 /**
- * Where a host's own memory comes from. `allocate` gives `size` bytes aligned to `align` (a power of
- * two), or NULL when it has none; `release` takes them back with the same numbers. Both are called from
- * any thread, several at once, and must not call Betz.
+ * Memory functions of the host. `allocate` returns `size` bytes aligned to `align` (a power of two), or
+ * NULL if it has none; `release` takes them back with the same numbers. Both are called from any
+ * thread, from several at once, and must not call Betz.
  */
 typedef struct betz_allocator {
     /**
-     * Size of this struct in bytes, as the caller was compiled.
+     * Size of this struct in bytes in the caller's header.
      */
     uint32_t struct_size;
     /**
@@ -572,15 +572,15 @@ typedef struct betz_allocator {
      */
     uint32_t reserved;
     /**
-     * Handed to both functions as it is.
+     * Pointer passed to both functions unchanged.
      */
     void *user;
     /**
-     * Gives memory.
+     * Allocates memory.
      */
     void *(*allocate)(void *user, size_t size, size_t align);
     /**
-     * Takes it back.
+     * Frees memory.
      */
     void (*release)(void *user, void *block, size_t size, size_t align);
 } betz_allocator;
@@ -1105,9 +1105,9 @@ typedef struct betz_queue_config {
      */
     size_t capacity;
     /**
-     * Largest time that a spike's tick may lie ahead of the tick that is decoded, in seconds, above 0. A spike
-     * further ahead points to a fault of the acquisition: it is counted (`betz_stats.future`) and discarded, so
-     * that it does not block the queue. Default: 10.
+     * Largest time that a spike's tick may lie ahead of the tick that is decoded, in seconds, above 0. Spikes
+     * further ahead point to a fault of the acquisition: they are counted (`betz_stats.future`) and discarded, so
+     * that they do not block the queue. Default: 10.
      */
     double ahead_seconds;
 } betz_queue_config;
@@ -1853,13 +1853,12 @@ uint32_t betz_has_feature(const char *name);
 BETZ_API const char *betz_status_string(betz_status status);
 
 /**
- * Copies this thread's last error message into `buf`, cut to `cap` - 1 bytes and terminated by
- * NUL (nothing is written when `buf` is NULL or `cap` is 0).
+ * Copies this thread's last error message into `buf`, cut to `cap` - 1 bytes and terminated by NUL. Writes
+ * nothing if `buf` is NULL or `cap` is 0.
  *
- * Returns the length of the message that is kept, in bytes without the NUL, so that a call with
- * NULL and 0 says how much room it needs: at most 1,024, at which a longer message was cut; 0 when
- * no call has failed in this thread. UTF-8. A successful call leaves the message as it is, as
- * errno does.
+ * Returns the length of the stored message in bytes without the NUL, so that a call with NULL and 0 tells
+ * the room needed; 0 if no call has failed in this thread. The length is at most 1,024: longer messages are
+ * cut. The text is UTF-8. A successful call does not change the message, as with errno.
  *
  * Thread-safe: yes. Realtime-safe: yes, after the thread's first call. Allocates: no (the C
  * library may, once a thread, for thread-local storage of a library loaded with dlopen).
@@ -1870,10 +1869,10 @@ BETZ_API const char *betz_status_string(betz_status status);
 BETZ_API size_t betz_last_error(char *buf, size_t cap);
 
 /**
- * Has Betz take its memory from the host's functions, for the rest of the process. Before any other
- * call: `BETZ_ERROR_INVALID_ARGUMENT` once Betz has memory of the system's, and the second time.
- * (What the C library and a device's driver take for themselves, such as a thread's stack, is not asked
- * for here.)
+ * Makes Betz allocate with the host's functions, for the rest of the process. Call it before any other
+ * function: it fails with `BETZ_ERROR_INVALID_ARGUMENT` if Betz has already allocated memory, and on a
+ * second call. Memory that the C library and a device's driver allocate for themselves, such as a thread's
+ * stack, does not use these functions.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
@@ -2572,12 +2571,12 @@ betz_status betz_session_set_mask(struct betz_session *session,
                                   size_t len);
 
 /**
- * Copies the session's state (filters and counters, not latencies) into `buf` and its number of
- * bytes into `*len`.
+ * Copies the session's state (filters and counters, but not latencies) into `buf` and its number
+ * of bytes into `*len`.
  *
- * With `buf` NULL and `cap` 0 it only gives `*len`, which stays the same for the session's life
- * with one model. A `cap` that is too small fails with `BETZ_ERROR_MISMATCH`. During a model swap
- * the state is that of the model that gives the estimates.
+ * With `buf` NULL and `cap` 0 it only writes `*len`, which stays the same as long as the session
+ * runs the same model. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. During a model swap
+ * it saves the state of the model that gives the estimates.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
  * Allocates: no.
@@ -2593,13 +2592,13 @@ betz_status betz_session_checkpoint(const struct betz_session *session,
                                     size_t *len);
 
 /**
- * Puts the session where the one was whose state `data` is: its next step gives the same bits as
- * that one's. Counters are restored; latencies stay.
+ * Restores the state `data` of a checkpoint: the next step gives the same bits as the next step of
+ * the saved session. Counters are restored; latencies stay.
  *
- * The session must run the same model with the same mask (`BETZ_ERROR_MISMATCH`) and have no
- * second model beside it (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with
- * `BETZ_ERROR_INVALID_CHECKPOINT`, others with `BETZ_ERROR_UNSUPPORTED_VERSION`. On failure the
- * session is as before.
+ * The session must run the same model with the same mask (`BETZ_ERROR_MISMATCH`), and no second
+ * model in parallel (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with
+ * `BETZ_ERROR_INVALID_CHECKPOINT`, other versions with `BETZ_ERROR_UNSUPPORTED_VERSION`. On
+ * failure the session does not change.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
  * Allocates: no (a refusal allocates its message).
@@ -3167,20 +3166,21 @@ BETZ_API const char *betz_watch_list_last_failure(const struct betz_watch_list *
 BETZ_API void betz_watch_list_free(struct betz_watch_list *list);
 
 /**
- * From its next step on, `session` hands the spikes of every step to `miner`, a symbol being a channel: all
- * that the step was given, also of channels that are masked or unknown. A step never waits for the miner:
- * what finds no room in line is dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is
- * refused meanwhile.
+ * Attaches `miner` to `session`. From its next step on, the session sends the spikes of every step to the
+ * miner; a symbol is a channel. The miner receives all spikes given to the step, also those of masked or
+ * unknown channels. A step never waits for the miner: spikes that do not fit into the miner's queue are
+ * dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is refused while the miner is
+ * attached.
  *
- * The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
- * instead. After `betz_session_reset` the next step comes 60 s of silence after the last one, so that
- * no episode reaches from one trial into the next; the acquisition may count from 0 in every trial
- * (`betz_queue_set_tick`).
+ * The next step has the tick `first_tick`, and each later step the following tick; with `betz_queue_step`
+ * the queue's ticks are used instead. After `betz_session_reset` the next step is placed 60 s of silence
+ * after the last one, so that no episode spans two trials. The acquisition may then count from 0 in every
+ * trial (`betz_queue_set_tick`).
  *
- * `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and it has at least the model's
- * channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, the miner is being fed
- * already, or the session has left four requests untaken because it does not step. Either may be closed
- * first: a miner whose session is closed can be fed again.
+ * Fails with `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and the miner has at least
+ * the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a miner already, if
+ * another source feeds the miner, or if four requests still wait for the session because it does not step.
+ * Session and miner may be closed in any order: a miner whose session is closed can be fed again.
  *
  * Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
  * Realtime-safe: no. Allocates: yes.
@@ -3194,8 +3194,8 @@ betz_status betz_session_attach_miner(struct betz_session *session,
                                       int64_t first_tick);
 
 /**
- * The steps of `session` hand on nothing any more; its miner goes on and can be fed otherwise.
- * `BETZ_ERROR_INVALID_ARGUMENT` when the session has none.
+ * Detaches the miner of `session`. Its steps send nothing any more; the miner continues and can be fed by
+ * another source. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has no miner.
  *
  * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: no.
  *
@@ -3340,21 +3340,21 @@ BETZ_API
 void betz_network_close(struct betz_network *network);
 
 /**
- * From its next step on, `session` hands the spikes of every step to `network`: all that the step was given,
- * also of channels that are masked; those of channels that the network does not have are counted. A step
- * never waits for the network: one that finds no room in line is dropped whole and counted
- * (`betz_network_stats.dropped`), and the network begins anew behind it. `betz_network_push_counts` is refused
- * meanwhile.
+ * Attaches `network` to `session`. From its next step on, the session sends the spikes of every step to the
+ * network. The network receives all spikes given to the step, also those of masked channels; it counts those
+ * of channels that it does not have. A step never waits for the network: a step that does not fit into the
+ * network's queue is dropped whole and counted (`betz_network_stats.dropped`), and the network starts anew
+ * after it. `betz_network_push_counts` is refused while the network is attached.
  *
- * The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
- * instead. A bin begins with the first step, and with the first one behind a gap. After
- * `betz_session_reset` the next step comes 60 s of silence after the last one: no window reaches from one
- * trial into the next.
+ * The next step has the tick `first_tick`, and each later step the following tick; with `betz_queue_step` the
+ * queue's ticks are used instead. A bin begins with the first step, and with the first step after a gap. After
+ * `betz_session_reset` the next step is placed 60 s of silence after the last one, so that no window spans two
+ * trials.
  *
- * `BETZ_ERROR_MISMATCH` unless the network's tick is the model's step and it has at least the model's
- * channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a network, the network is being fed
- * already, or the session has left four requests untaken because it does not step. Either may be closed
- * first: a network whose session is closed can be fed again.
+ * Fails with `BETZ_ERROR_MISMATCH` unless the network's tick is the model's step and the network has at least
+ * the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a network already, if
+ * another source feeds the network, or if four requests still wait for the session because it does not step.
+ * Session and network may be closed in any order: a network whose session is closed can be fed again.
  *
  * Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
  * Realtime-safe: no. Allocates: yes.
@@ -3368,8 +3368,8 @@ betz_status betz_session_attach_network(struct betz_session *session,
                                         int64_t first_tick);
 
 /**
- * The steps of `session` hand nothing to its network any more, which can be fed otherwise.
- * `BETZ_ERROR_INVALID_ARGUMENT` when the session has none.
+ * Detaches the network of `session`. Its steps send nothing any more; another source can feed the network.
+ * Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has no network.
  *
  * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: no.
  *
@@ -3522,9 +3522,9 @@ BETZ_API void betz_sorter_close(struct betz_sorter *sorter);
 
 #ifndef BETZ_SIZES_CHECKED
 #define BETZ_SIZES_CHECKED
-/* What this header promises about sizes, checked by every compiler that reads it. Structs of 64-bit
- * fields are longer where those are aligned to 8 bytes than where they are to 4 (i386), so theirs is
- * checked on 64-bit systems. */
+/* Every compiler that reads this header checks these sizes. Structs with 64-bit fields are longer on systems
+ * that align them to 8 bytes than on those that align them to 4 (i386); their sizes are therefore checked
+ * on 64-bit systems only. */
 #if defined(__cplusplus)
 #define BETZ_ASSERT_SIZE(type, size) static_assert(sizeof(type) == (size), #type)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L

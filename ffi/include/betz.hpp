@@ -1,13 +1,13 @@
-// betz.hpp: betz.h for C++17. Handles that free themselves, views instead of pointer and length,
-// exceptions instead of statuses; everything else is betz.h's, and documented there.
+// betz.hpp: betz.h for C++17, with handles that free themselves, views instead of pointer and length, and
+// exceptions instead of statuses. betz.h documents everything else.
 //
 //   betz::model model = betz::model::load("arm.betz");
 //   betz::session session(model);
 //   std::vector<float> out(model.outputs());
 //   session.step_counts(counts, out);         // counts: any contiguous range of uint16_t
 //
-// Without exceptions, by choice or with -fno-exceptions: what a loop calls and what opens a handle has a
-// form that gives back the status and throws nothing,
+// Without exceptions, by choice or with -fno-exceptions: calls in a loop and calls that open a handle have a
+// form that returns the status and throws nothing.
 //
 //   betz::model model;
 //   if (betz::model::try_load("arm.betz", model) != BETZ_OK) { /* betz_last_error() */ }
@@ -15,10 +15,10 @@
 //   if (betz::session::try_open(model, betz::session_config(), session) != BETZ_OK) { ... }
 //   if (session.try_step_counts(counts, out) != BETZ_OK) { ... }
 //
-// and those that throw are not there where exceptions are not.
+// The throwing forms do not exist with -fno-exceptions.
 //
-// Real time: step, push and mark throw only when the call is refused, and a thrown exception
-// allocates. Where even that must not happen, call the try_ form.
+// Real time: step, push and mark throw only when the call is refused, but a thrown exception allocates. Call
+// the try_ form if even that must not happen.
 #ifndef BETZ_HPP
 #define BETZ_HPP
 
@@ -47,7 +47,7 @@
 namespace betz {
 
 #if BETZ_EXCEPTIONS
-// A refused call: its status, and this thread's message.
+// An exception for a refused call, with its status and this thread's message.
 class error : public std::runtime_error {
 public:
     error(betz_status status, const std::string &message)
@@ -77,8 +77,8 @@ inline void check(betz_status status) {
 }
 #endif
 
-// A view of contiguous elements, as C++20's std::span: made from a pointer and a length, or from
-// anything with data() and size(). Does not own.
+// A view of contiguous elements, like C++20's std::span: made from a pointer and a length, or from anything
+// with data() and size(). Does not own its elements.
 template <typename T> class span {
 public:
     constexpr span() noexcept = default;
@@ -115,11 +115,11 @@ struct deleter {
 };
 } // namespace detail
 
-// betz_train_config with its defaults. Bank and trials are copied; other fields are set as in C, and what
-// they point to must live until training is done.
+// betz_train_config with its defaults. Bank and trials are copied; set other fields as in C and keep the data
+// they point to alive until training is done.
 struct train_config : betz_train_config {
     train_config(std::uint32_t channel_count, double step) : betz_train_config() {
-        // Cannot fail: a struct of this size.
+        // Cannot fail: the struct has the right size.
         static_cast<void>(betz_train_config_default(this, sizeof(betz_train_config)) == BETZ_OK);
         channels = channel_count;
         step_seconds = step;
@@ -153,7 +153,7 @@ struct train_config : betz_train_config {
     }
 
 private:
-    // Copied arrays are this object's own; pointers that were set by hand stay.
+    // Points to this object's copies of the arrays; pointers that were set by hand stay.
     void point() noexcept {
         if (!bank_.empty()) filters = bank_.data();
         if (!trials_.empty()) segments = trials_.data();
@@ -163,10 +163,10 @@ private:
     std::vector<betz_segment> trials_;
 };
 
-// A trained decoder. Copies share one handle; may be used from any number of threads.
+// A trained decoder. Copies share one handle; any number of threads may use it.
 class model {
 public:
-    // None yet: for try_load and try_load_bytes.
+    // An empty object, for try_load and try_load_bytes.
     model() noexcept = default;
 
     // Takes ownership of a handle.
@@ -282,7 +282,7 @@ private:
 // betz_session_config with its defaults. Clamp, slew limit and mask are copied: they may be temporaries.
 struct session_config : betz_session_config {
     session_config() : betz_session_config() {
-        // Cannot fail: a struct of this size.
+        // Cannot fail: the struct has the right size.
         static_cast<void>(betz_session_config_default(this, sizeof(betz_session_config)) == BETZ_OK);
     }
 
@@ -302,7 +302,7 @@ struct session_config : betz_session_config {
         return *this;
     }
 
-    // One bound an output each; the session is refused when their numbers differ.
+    // One bound per output in each list; the session is refused if the lengths differ.
     session_config &clamp(span<const float> low, span<const float> high) {
         low_.assign(low.begin(), low.end());
         high_.assign(high.begin(), high.end());
@@ -313,7 +313,7 @@ struct session_config : betz_session_config {
 #if BETZ_EXCEPTIONS
             throw error(BETZ_ERROR_MISMATCH, "clamp: expected as many low as high bounds");
 #else
-            // No model has so many outputs: betz_session_open says so.
+            // No model has so many outputs: betz_session_open refuses it.
             clamp_len = static_cast<std::size_t>(-1) / sizeof(float);
             clamp_low = clamp_high = nullptr;
 #endif
@@ -337,7 +337,7 @@ struct session_config : betz_session_config {
     }
 
 private:
-    // Copied arrays are this object's own; pointers that were set by hand stay.
+    // Points to this object's copies of the arrays; pointers that were set by hand stay.
     void point() noexcept {
         if (!low_.empty()) clamp_low = low_.data();
         if (!high_.empty()) clamp_high = high_.data();
@@ -352,7 +352,7 @@ private:
 // betz_swap_config with its defaults.
 struct swap_config : betz_swap_config {
     swap_config() noexcept : betz_swap_config() {
-        // Cannot fail: a struct of this size.
+        // Cannot fail: the struct has the right size.
         static_cast<void>(betz_swap_config_default(this, sizeof(betz_swap_config)) == BETZ_OK);
     }
 };
@@ -360,10 +360,10 @@ struct swap_config : betz_swap_config {
 class miner;
 class network;
 
-// A decoder at work. Moves, does not copy; one thread at a time, but for the model swap.
+// A running decoder. Can be moved, but not copied; for one thread at a time, except for the model swap.
 class session {
 public:
-    // None yet: for try_open.
+    // An empty object, for try_open.
     session() noexcept = default;
 
     [[nodiscard]] static betz_status try_open(const model &model, const betz_session_config &config,
@@ -390,7 +390,7 @@ public:
     // Brings a step's code and data into the caches and changes nothing.
     [[nodiscard]] betz_status try_warm() noexcept { return betz_session_warm(get()); }
 
-    // Of the last step's estimates, one an output.
+    // Variances of the last step's estimates, one per output.
     [[nodiscard]] betz_status try_variances(span<float> out) const noexcept {
         return betz_session_variances(get(), out.data(), out.size());
     }
@@ -472,11 +472,12 @@ public:
 
     void restore(span<const std::uint8_t> bytes) { check(try_restore(bytes)); }
 
-    // Steps hand their spikes to `miner`, the next one as `first_tick`; neither has to outlive the other.
+    // Sends the spikes of the steps to `miner`, from the next step on, whose tick is `first_tick`; the miner
+    // may be destroyed before or after the session.
     void attach(miner &miner, std::int64_t first_tick = 0);
     void detach_miner() { check(betz_session_detach_miner(get())); }
 
-    // The same for `network`: which channels go together in what the steps take in.
+    // Sends the spikes of the steps to `network`, in the same way.
     void attach(network &network, std::int64_t first_tick = 0);
     void detach_network() { check(betz_session_detach_network(get())); }
 #endif
@@ -487,10 +488,10 @@ private:
     std::unique_ptr<betz_session, detail::deleter> handle_;
 };
 
-// Spikes from an acquisition thread (push, mark) to the thread that steps (all else).
+// Spikes from an acquisition thread (push, mark) to the thread that steps (all other calls).
 class queue {
 public:
-    // None yet: for try_open.
+    // An empty object, for try_open.
     queue() noexcept = default;
 
     [[nodiscard]] static betz_status try_open(std::size_t capacity, betz_late_spikes late_spikes,
@@ -501,7 +502,7 @@ public:
         return status;
     }
 
-    // `pushed`: how many found room, the first so many. The rest is dropped and counted.
+    // `pushed`: number of spikes that entered the queue; the remaining ones are dropped and counted.
     [[nodiscard]] betz_status try_push(span<const betz_spike> spikes, std::size_t &pushed) noexcept {
         return betz_queue_push(get(), spikes.data(), spikes.size(), &pushed);
     }
@@ -532,7 +533,7 @@ public:
         check(try_open(capacity, late_spikes, *this));
     }
 
-    // How many found room: the first so many. The rest is dropped and counted.
+    // Returns the number of spikes that entered the queue; the remaining ones are dropped and counted.
     std::size_t push(span<const betz_spike> spikes) {
         std::size_t pushed = 0;
         check(try_push(spikes, pushed));
@@ -557,17 +558,17 @@ private:
     std::unique_ptr<betz_queue, detail::deleter> handle_;
 };
 
-// betz_miner_config with its defaults. Texts, names and edges are copied; what patterns point to must live
-// until the miner is open.
+// betz_miner_config with its defaults. Texts, names and edges are copied; keep the data that patterns point to
+// alive until the miner is open.
 struct miner_config : betz_miner_config {
     miner_config(std::uint32_t symbol_count, double tick) : betz_miner_config() {
-        // Cannot fail: a struct of this size.
+        // Cannot fail: the struct has the right size.
         static_cast<void>(betz_miner_config_default(this, sizeof(betz_miner_config)) == BETZ_OK);
         symbols = symbol_count;
         tick_seconds = tick;
     }
 
-    // An episode to watch: "a3 -(0.004,0.006]-> a5", labels and seconds.
+    // Adds an episode to watch: "a3 -(0.004,0.006]-> a5", labels and seconds.
     miner_config &watch(std::string episode) {
         texts_.push_back(std::move(episode));
         return *this;
@@ -578,7 +579,7 @@ struct miner_config : betz_miner_config {
         return *this;
     }
 
-    // One name a symbol.
+    // One name per symbol.
     miner_config &name(std::vector<std::string> names) {
         names_ = std::move(names);
         return *this;
@@ -589,7 +590,7 @@ struct miner_config : betz_miner_config {
         return *this;
     }
 
-    // Watch what occurs at least `least` times in the last `seconds`.
+    // Watches episodes that occur at least `least` times in the last `seconds`.
     miner_config &window(double seconds, std::uint64_t least) noexcept {
         window_seconds = seconds;
         threshold = least;
@@ -645,7 +646,7 @@ private:
     std::vector<betz_interval> edges_;
 };
 
-// Episodes that a miner watched at one moment, with their counts. Movable, not copyable.
+// Episodes that a miner watched at one moment, with their counts. Can be moved, but not copied.
 class watch_list {
 public:
     // Takes ownership of a handle.
@@ -653,7 +654,7 @@ public:
 
     std::size_t size() const noexcept { return betz_watch_list_len(get()); }
 
-    // Its pointers are valid as long as the list.
+    // The pointers in `out` are valid as long as the list.
     [[nodiscard]] betz_status try_get(std::size_t i, betz_watched &out) const noexcept {
         return betz_watch_list_get(get(), i, &out, sizeof out);
     }
@@ -666,7 +667,7 @@ public:
     }
 #endif
 
-    // Why mining the window failed last; empty when it never had.
+    // Message of the last failure to mine the window; empty if mining has never failed.
     [[nodiscard]] std::string last_failure() const {
         const char *text = betz_watch_list_last_failure(get());
         return text == nullptr ? std::string() : text;
@@ -678,10 +679,10 @@ private:
     std::unique_ptr<betz_watch_list, detail::deleter> handle_;
 };
 
-// Counts episodes while the events come. Moves, does not copy; one thread feeds, any thread reads.
+// Counts episodes in real time. Can be moved, but not copied; one thread feeds it, any thread may read it.
 class miner {
 public:
-    // None yet: for try_open.
+    // An empty object, for try_open.
     miner() noexcept = default;
 
     [[nodiscard]] static betz_status try_open(const miner_config &config, miner &out) {
@@ -691,15 +692,15 @@ public:
         return status;
     }
 
-    // `pushed`: how many found room, the first so many. The rest is dropped and counted.
+    // `pushed`: number of events that entered the queue; the remaining ones are dropped and counted.
     [[nodiscard]] betz_status try_push(span<const betz_spike> events, std::size_t &pushed) noexcept {
         return betz_miner_push(get(), events.data(), events.size(), &pushed);
     }
 
-    // Waits until everything pushed so far has been counted.
+    // Waits until every event pushed before this call has been counted.
     [[nodiscard]] betz_status try_flush() const noexcept { return betz_miner_flush(get()); }
 
-    // `len`: how many counts there are; BETZ_ERROR_MISMATCH when `out` has too little room.
+    // `len`: number of counts; BETZ_ERROR_MISMATCH if `out` is too short.
     [[nodiscard]] betz_status try_counts(span<std::uint64_t> out, std::size_t &len) const noexcept {
         return betz_miner_counts(get(), out.data(), out.size(), &len);
     }
@@ -718,7 +719,7 @@ public:
 #if BETZ_EXCEPTIONS
     explicit miner(const miner_config &config) : handle_(config.open()) {}
 
-    // How many found room: the first so many. The rest is dropped and counted.
+    // Returns the number of events that entered the queue; the remaining ones are dropped and counted.
     std::size_t push(span<const betz_spike> events) {
         std::size_t pushed = 0;
         check(betz_miner_push(get(), events.data(), events.size(), &pushed));
@@ -734,14 +735,14 @@ public:
         return pushed;
     }
 
-    // Waits until everything pushed so far has been counted.
+    // Waits until every event pushed before this call has been counted.
     void flush() const { check(betz_miner_flush(get())); }
 
-    // In the order of the list. With a window, watch_list() gives list and counts together.
+    // Counts in the order of the list. With a window, watch_list() gives a list with its own counts.
     [[nodiscard]] std::vector<std::uint64_t> counts() const {
         std::vector<std::uint64_t> counts;
         for (;;) {
-            // With a window the list may grow between asking for its length and taking the counts.
+            // With a window the list may grow between the call for its length and the call for its counts.
             std::size_t len = 0;
             check(betz_miner_counts(get(), nullptr, 0, &len));
             counts.resize(len);
@@ -776,12 +777,12 @@ private:
     std::unique_ptr<betz_miner, detail::deleter> handle_;
 };
 
-// betz_network_config with its defaults. Processors are copied; other fields are set as in C.
+// betz_network_config with its defaults. Processors are copied; set other fields as in C.
 struct network_config : betz_network_config {
-    // Windows of `window` bins; a tick and a bin in seconds.
+    // Windows of `window` bins; `tick` and `bin` in seconds.
     network_config(std::uint32_t channel_count, double tick, double bin, std::uint32_t window)
         : betz_network_config() {
-        // Cannot fail: a struct of this size.
+        // Cannot fail: the struct has the right size.
         static_cast<void>(betz_network_config_default(this, sizeof(betz_network_config)) == BETZ_OK);
         channels = channel_count;
         tick_seconds = tick;
@@ -789,7 +790,7 @@ struct network_config : betz_network_config {
         window_bins = window;
     }
 
-    // Processors that the network's thread may run on.
+    // Sets the processors that the network's thread may run on.
     network_config &run_on(span<const std::uint32_t> given) {
         on_.assign(given.begin(), given.end());
         return *this;
@@ -808,17 +809,17 @@ private:
     std::vector<std::uint32_t> on_;
 };
 
-// The edges of a window, by (i, j), and which window it is.
+// The edges of a window, ordered by (i, j), and the description of the window.
 struct network_window {
     betz_network_info info{};
     std::vector<betz_edge> edges;
 };
 
-// Which channels' counts go together over a window that slides. Moves, does not copy; one thread or a session
-// feeds it, any thread reads.
+// A correlation network over a sliding window. Can be moved, but not copied; one thread or a session feeds it,
+// any thread may read it.
 class network {
 public:
-    // None yet: for try_open.
+    // An empty object, for try_open.
     network() noexcept = default;
 
     [[nodiscard]] static betz_status try_open(const network_config &config, network &out) noexcept {
@@ -833,21 +834,22 @@ public:
 
     std::size_t channels() const noexcept { return channels_; }
 
-    // A step's counts, one per channel. One that finds no room is dropped and counted.
+    // Takes a step's counts, one per channel. A step that does not fit into the queue is dropped and counted.
     [[nodiscard]] betz_status try_push(std::int64_t tick, span<const std::uint16_t> counts) noexcept {
         return betz_network_push_counts(get(), tick, counts.data(), counts.size());
     }
 
-    // Waits until every step put in line so far has been taken.
+    // Waits until the network has taken every step queued before this call.
     [[nodiscard]] betz_status try_flush() const noexcept { return betz_network_flush(get()); }
 
-    // The first edges of the newest whole window, as many as `edges` has room for; `kept`: how many there are.
+    // Copies the first edges of the newest complete window, at most as many as fit into `edges`; `kept`:
+    // number of edges that the network keeps.
     [[nodiscard]] betz_status try_snapshot(span<betz_edge> edges, std::size_t &kept,
                                            betz_network_info &info) const noexcept {
         return betz_network_snapshot(get(), edges.data(), edges.size(), &kept, &info, sizeof info);
     }
 
-    // One a channel.
+    // Degrees in the newest window, one per channel.
     [[nodiscard]] betz_status try_degrees(span<float> out) const noexcept {
         return betz_network_degrees(get(), out.data(), out.size());
     }
@@ -867,11 +869,12 @@ public:
 
     void flush() const { check(try_flush()); }
 
-    // The newest whole window: all edges that the network keeps. No edges, and zeros, before the first.
+    // The newest complete window with all edges that the network keeps. Without edges, and with zeros, before
+    // the first window.
     [[nodiscard]] network_window snapshot() const {
         network_window window;
         for (;;) {
-            // The next window, which may have more edges, may come between one call and the other.
+            // The next window, which may have more edges, may be completed between the two calls.
             std::size_t kept = 0;
             check(try_snapshot(window.edges, kept, window.info));
             const bool whole = kept <= window.edges.size();
@@ -882,14 +885,15 @@ public:
         }
     }
 
-    // In the newest window, of the edges that the network keeps.
+    // Degrees in the newest window, counting the edges that the network keeps.
     [[nodiscard]] std::vector<float> degrees() const {
         std::vector<float> degrees(channels());
         check(try_degrees(degrees));
         return degrees;
     }
 
-    // UINT32_MAX for a channel in none of at least three; for a configuration with communities = 1.
+    // Communities in the newest window; UINT32_MAX for a channel in no community of at least three. Needs a
+    // configuration with communities = 1.
     [[nodiscard]] std::vector<std::uint32_t> communities() const {
         std::vector<std::uint32_t> communities(channels());
         check(try_communities(communities));
@@ -910,19 +914,19 @@ private:
     std::size_t channels_ = 0;
 };
 
-// betz_trainer_config with its defaults; fields are set as in C.
+// betz_trainer_config with its defaults; set fields as in C.
 struct trainer_config : betz_trainer_config {
     trainer_config() : betz_trainer_config() {
-        // Cannot fail: a struct of this size.
+        // Cannot fail: the struct has the right size.
         static_cast<void>(betz_trainer_config_default(this, sizeof(betz_trainer_config)) == BETZ_OK);
     }
 };
 
-// Learns from labels beside a session, which runs `model`. Moves, does not copy; the thread that steps gives
-// labels, any thread does the rest.
+// Learns from labels for a session, which runs `model`. Can be moved, but not copied; the thread that steps
+// gives labels, any thread may make other calls.
 class trainer {
 public:
-    // None yet: for try_open.
+    // An empty object, for try_open.
     trainer() noexcept = default;
 
     [[nodiscard]] static betz_status try_open(session &session, const model &model,
@@ -934,7 +938,7 @@ public:
         return status;
     }
 
-    // Of the step just taken, one value an output.
+    // Labels the step just taken, one value per output.
     [[nodiscard]] betz_status try_label(span<const float> target) noexcept {
         return betz_trainer_label(get(), target.data(), target.size());
     }
@@ -945,7 +949,7 @@ public:
 
     [[nodiscard]] betz_status try_request() const noexcept { return betz_trainer_request(get()); }
 
-    // `applied`: whether there was a new model for the session.
+    // `applied`: true if there was a new model for the session.
     [[nodiscard]] betz_status try_apply(session &session, bool &applied) const noexcept {
         std::uint32_t given = 0;
         const betz_status status = betz_trainer_apply(get(), session.get(), &given);
@@ -978,7 +982,7 @@ public:
     void label(span<const float> target) { check(try_label(target)); }
     void end_trial(bool keep = true) { check(try_end_trial(keep)); }
 
-    // Candidates now, without waiting for the end of the batch.
+    // Requests candidates now, without waiting for the end of the batch.
     void request() const { check(try_request()); }
 
     // True if there was a new model for the session.

@@ -1,14 +1,14 @@
-//! Memory of the library: the host's, the system's, and a reserve for when neither has any.
+//! Memory of the library: from the host, from the system, or from a reserve if neither has any.
 //!
-//! Rust ends the process when memory runs out, and an allocator may not unwind. So that a controller is
-//! not ended, [`BetzAllocator`] keeps a reserve: what the system refuses comes from there, the call goes
-//! on to its end, and what it has made is given back with `BETZ_ERROR_OUT_OF_MEMORY`
-//! (`shortage.rs`, looked at where handles are made). The reserve is one range of addresses, so that a
-//! block of it is known wherever and whenever it is freed; when the last one is, the whole is there again.
+//! Rust ends the process when memory runs out, and an allocator must not unwind. To keep a controller
+//! running, [`BetzAllocator`] has a reserve. If the system refuses a block, the reserve provides it; the
+//! call runs to its end, frees its results and returns `BETZ_ERROR_OUT_OF_MEMORY` (`shortage.rs`; checked
+//! when a handle is made). The reserve is one range of addresses, so that its blocks are recognised wherever
+//! and whenever they are freed. When the last block is freed, the whole reserve is available again.
 //!
-//! Blocks too large for what is left of the reserve are refused to the asker. Those that grow with what the
-//! caller gives are asked for with `try_reserve`, or tried beforehand (`expect_room`), and become an
-//! error; the rest is small.
+//! A block that is larger than the rest of the reserve is refused. Blocks that grow with the caller's data
+//! are therefore allocated with `try_reserve` or checked beforehand (`expect_room`), and a failure becomes
+//! an error; all other blocks are small.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -24,17 +24,17 @@ use crate::grow::{self, Config, grows};
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 
-/// Bytes of the reserve. Untouched, it takes addresses and no memory, unless all memory is locked.
+/// Size of the reserve in bytes. While unused it takes addresses but no memory, unless all memory is locked.
 const RESERVE: usize = 4 << 20;
 
 #[repr(C, align(4096))]
 struct Reserve {
     room: UnsafeCell<[u8; RESERVE]>,
-    /// Blocks in use << 32 | bytes taken.
+    /// Number of blocks in use << 32 | bytes taken.
     state: AtomicU64,
 }
 
-// SAFETY: a part of the room belongs to whoever `take` gave it to.
+// SAFETY: each part of the room belongs to the caller that got it from `take`.
 unsafe impl Sync for Reserve {}
 
 static IN_RESERVE: Reserve = Reserve {
@@ -43,7 +43,7 @@ static IN_RESERVE: Reserve = Reserve {
 };
 
 impl Reserve {
-    /// A block of the room, or NULL when none is large enough.
+    /// Allocates a block of the room; NULL if no block is large enough.
     #[cold]
     fn take(&self, layout: Layout) -> *mut u8 {
         Shortage::note();
@@ -75,7 +75,7 @@ impl Reserve {
         (block as usize).wrapping_sub(self.room.get() as usize) < RESERVE
     }
 
-    /// A block of this reserve is free again; with the last one, all is.
+    /// Frees a block of this reserve; with the last one, the whole reserve is free.
     #[cold]
     fn give_back(&self) {
         let update = |state: u64| {
@@ -92,21 +92,21 @@ impl Reserve {
 }
 
 grows! {
-    /// Where a host's own memory comes from. `allocate` gives `size` bytes aligned to `align` (a power of
-    /// two), or NULL when it has none; `release` takes them back with the same numbers. Both are called from
-    /// any thread, several at once, and must not call Betz.
+    /// Memory functions of the host. `allocate` returns `size` bytes aligned to `align` (a power of two), or
+    /// NULL if it has none; `release` takes them back with the same numbers. Both are called from any
+    /// thread, from several at once, and must not call Betz.
     #[repr(C)]
     pub struct betz_allocator {
-        /// Size of this struct in bytes, as the caller was compiled.
+        /// Size of this struct in bytes in the caller's header.
         pub struct_size: u32,
         /// Zero.
         pub reserved: u32,
-        /// Handed to both functions as it is.
+        /// Pointer passed to both functions unchanged.
         pub user: *mut c_void,
-        /// Gives memory.
+        /// Allocates memory.
         pub allocate:
             Option<unsafe extern "C" fn(user: *mut c_void, size: usize, align: usize) -> *mut c_void>,
-        /// Takes it back.
+        /// Frees memory.
         pub release: Option<
             unsafe extern "C" fn(user: *mut c_void, block: *mut c_void, size: usize, align: usize),
         >,
@@ -125,7 +125,7 @@ impl Config for betz_allocator {
     }
 }
 
-/// A host's functions, written once before `HOST` says so.
+/// The host's functions, written once before `STATE` becomes `HOSTED`.
 struct Host(UnsafeCell<betz_allocator>);
 
 // SAFETY: written before `STATE` becomes `HOSTED`, and only read from then on.
@@ -141,16 +141,16 @@ static HOST: Host = Host(UnsafeCell::new(betz_allocator {
 
 /// Nothing has been allocated yet.
 const OPEN: u8 = 0;
-/// A host's functions are being written down.
+/// The host's functions are being stored.
 const SETTING: u8 = 1;
-/// Memory is the system's.
+/// Memory comes from the system.
 const SYSTEM: u8 = 2;
-/// Memory is the host's.
+/// Memory comes from the host.
 const HOSTED: u8 = 3;
 
 static STATE: AtomicU8 = AtomicU8::new(OPEN);
 
-/// The host's functions, if it has given any; from the first block on there is no changing them.
+/// The host's functions, if it has set any. They cannot change after the first allocation.
 #[inline]
 fn host() -> Option<&'static betz_allocator> {
     match STATE.load(Ordering::Acquire) {
@@ -170,16 +170,16 @@ fn first_block() -> Option<&'static betz_allocator> {
             Ok(_) | Err(SYSTEM) => return None,
             // SAFETY: written before the state said so.
             Err(HOSTED) => return Some(unsafe { &*HOST.0.get() }),
-            // Being set in another thread this very moment.
+            // Another thread is setting them at this moment.
             Err(_) => std::hint::spin_loop(),
         }
     }
 }
 
-/// Has Betz take its memory from the host's functions, for the rest of the process. Before any other
-/// call: `BETZ_ERROR_INVALID_ARGUMENT` once Betz has memory of the system's, and the second time.
-/// (What the C library and a device's driver take for themselves, such as a thread's stack, is not asked
-/// for here.)
+/// Makes Betz allocate with the host's functions, for the rest of the process. Call it before any other
+/// function: it fails with `BETZ_ERROR_INVALID_ARGUMENT` if Betz has already allocated memory, and on a
+/// second call. Memory that the C library and a device's driver allocate for themselves, such as a thread's
+/// stack, does not use these functions.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn betz_set_allocator(allocator: *const betz_allocator) ->
                 expected: "to be set once, before any other call",
             },
         )?;
-        // SAFETY: nobody else writes in this state, and nobody reads.
+        // SAFETY: in this state no other thread reads or writes.
         unsafe { *HOST.0.get() = given };
         STATE.store(HOSTED, Ordering::Release);
         Ok(())
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn betz_set_allocator(allocator: *const betz_allocator) ->
 pub struct BetzAllocator;
 
 impl BetzAllocator {
-    /// From the host or the system; NULL when it has none.
+    /// Allocates from the host or the system; NULL if it has no memory.
     fn outside(layout: Layout) -> *mut u8 {
         match host() {
             // SAFETY: the host's promise.
@@ -231,17 +231,17 @@ impl BetzAllocator {
 /// For `betz-library`, which puts the reserve behind what std takes from the system for itself.
 #[doc(hidden)]
 impl BetzAllocator {
-    /// A block of the reserve, or NULL when none is large enough.
+    /// Allocates a block of the reserve; NULL if no block is large enough.
     pub fn reserved(layout: Layout) -> *mut u8 {
         IN_RESERVE.take(layout)
     }
 
-    /// Whether a block lies in the reserve. No block of the reserve does not, nor NULL.
+    /// True if a block lies in the reserve; false for all others and for NULL.
     pub fn is_reserved(block: *mut u8) -> bool {
         IN_RESERVE.holds(block)
     }
 
-    /// Takes a block of the reserve back, once; false, and nothing done, for any other.
+    /// Frees a block of the reserve, once. Returns false and does nothing for any other block.
     pub fn take_back(block: *mut u8) -> bool {
         let is_reserved = IN_RESERVE.holds(block);
         if is_reserved {
@@ -251,8 +251,8 @@ impl BetzAllocator {
     }
 }
 
-// SAFETY: blocks are the host's, the system's or the reserve's, each as large and aligned as asked, and
-// go back to where they came from, which the reserve's addresses tell.
+// SAFETY: each block comes from the host, the system or the reserve, as large and aligned as requested, and
+// is freed there; its address tells whether it is the reserve's.
 unsafe impl GlobalAlloc for BetzAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block = Self::outside(layout);
@@ -304,7 +304,7 @@ unsafe impl GlobalAlloc for BetzAllocator {
                 return longer;
             }
         }
-        // SAFETY: `size` is one that a layout may have, by the caller's promise; old and new do not overlap.
+        // SAFETY: `size` is valid for a layout by the caller's promise; old and new block do not overlap.
         unsafe {
             let fresh = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !fresh.is_null() {
@@ -316,16 +316,17 @@ unsafe impl GlobalAlloc for BetzAllocator {
     }
 }
 
-/// Fails when the system would not give `bytes` now: asked before work whose parts are not each asked for.
+/// Fails if the system cannot provide `bytes` now. Called before work whose single allocations are not
+/// checked.
 pub(crate) fn expect_room(bytes: usize, what: &'static str) -> Result<()> {
-    // What fits in the reserve needs no asking.
+    // Small amounts fit into the reserve and need no check.
     if bytes <= RESERVE / 4 {
         return Ok(());
     }
     Ok(memory::expect(what, bytes)?)
 }
 
-/// True where the host or the system gives `bytes` now, without the reserve: that is for calls.
+/// True if the host or the system can provide `bytes` now. The reserve, which is for calls, does not count.
 #[cfg(feature = "train")]
 pub(crate) fn has_room_outside(bytes: usize) -> bool {
     Shortage::begin();

@@ -1,4 +1,4 @@
-//! A miner at a session: what the steps take in is counted too.
+//! A miner at a session: it counts the spikes that the steps take.
 
 use std::sync::atomic::AtomicBool;
 
@@ -32,20 +32,21 @@ impl Listener for betz_miner {
     }
 }
 
-/// From its next step on, `session` hands the spikes of every step to `miner`, a symbol being a channel: all
-/// that the step was given, also of channels that are masked or unknown. A step never waits for the miner:
-/// what finds no room in line is dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is
-/// refused meanwhile.
+/// Attaches `miner` to `session`. From its next step on, the session sends the spikes of every step to the
+/// miner; a symbol is a channel. The miner receives all spikes given to the step, also those of masked or
+/// unknown channels. A step never waits for the miner: spikes that do not fit into the miner's queue are
+/// dropped and counted (`betz_miner_stats.dropped`). `betz_miner_push` is refused while the miner is
+/// attached.
 ///
-/// The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
-/// instead. After `betz_session_reset` the next step comes 60 s of silence after the last one, so that
-/// no episode reaches from one trial into the next; the acquisition may count from 0 in every trial
-/// (`betz_queue_set_tick`).
+/// The next step has the tick `first_tick`, and each later step the following tick; with `betz_queue_step`
+/// the queue's ticks are used instead. After `betz_session_reset` the next step is placed 60 s of silence
+/// after the last one, so that no episode spans two trials. The acquisition may then count from 0 in every
+/// trial (`betz_queue_set_tick`).
 ///
-/// `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and it has at least the model's
-/// channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a miner, the miner is being fed
-/// already, or the session has left four requests untaken because it does not step. Either may be closed
-/// first: a miner whose session is closed can be fed again.
+/// Fails with `BETZ_ERROR_MISMATCH` unless the miner's tick is the model's step and the miner has at least
+/// the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a miner already, if
+/// another source feeds the miner, or if four requests still wait for the session because it does not step.
+/// Session and miner may be closed in any order: a miner whose session is closed can be fed again.
 ///
 /// Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
 /// Realtime-safe: no. Allocates: yes.
@@ -62,8 +63,8 @@ pub unsafe extern "C" fn betz_session_attach_miner(
     unsafe { attach_listener(session, miner, first_tick) }
 }
 
-/// The steps of `session` hand on nothing any more; its miner goes on and can be fed otherwise.
-/// `BETZ_ERROR_INVALID_ARGUMENT` when the session has none.
+/// Detaches the miner of `session`. Its steps send nothing any more; the miner continues and can be fed by
+/// another source. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has no miner.
 ///
 /// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: no.
 ///

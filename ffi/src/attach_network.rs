@@ -1,4 +1,4 @@
-//! A network at a session: which channels go together in what the steps take in.
+//! A correlation network at a session: it is fed the spikes that the steps take.
 
 use std::sync::atomic::AtomicBool;
 
@@ -32,21 +32,21 @@ impl Listener for betz_network {
     }
 }
 
-/// From its next step on, `session` hands the spikes of every step to `network`: all that the step was given,
-/// also of channels that are masked; those of channels that the network does not have are counted. A step
-/// never waits for the network: one that finds no room in line is dropped whole and counted
-/// (`betz_network_stats.dropped`), and the network begins anew behind it. `betz_network_push_counts` is refused
-/// meanwhile.
+/// Attaches `network` to `session`. From its next step on, the session sends the spikes of every step to the
+/// network. The network receives all spikes given to the step, also those of masked channels; it counts those
+/// of channels that it does not have. A step never waits for the network: a step that does not fit into the
+/// network's queue is dropped whole and counted (`betz_network_stats.dropped`), and the network starts anew
+/// after it. `betz_network_push_counts` is refused while the network is attached.
 ///
-/// The next step is `first_tick`, each later one a tick more; `betz_queue_step` has the queue's ticks
-/// instead. A bin begins with the first step, and with the first one behind a gap. After
-/// `betz_session_reset` the next step comes 60 s of silence after the last one: no window reaches from one
-/// trial into the next.
+/// The next step has the tick `first_tick`, and each later step the following tick; with `betz_queue_step` the
+/// queue's ticks are used instead. A bin begins with the first step, and with the first step after a gap. After
+/// `betz_session_reset` the next step is placed 60 s of silence after the last one, so that no window spans two
+/// trials.
 ///
-/// `BETZ_ERROR_MISMATCH` unless the network's tick is the model's step and it has at least the model's
-/// channels; `BETZ_ERROR_INVALID_ARGUMENT` when the session has a network, the network is being fed
-/// already, or the session has left four requests untaken because it does not step. Either may be closed
-/// first: a network whose session is closed can be fed again.
+/// Fails with `BETZ_ERROR_MISMATCH` unless the network's tick is the model's step and the network has at least
+/// the model's channels. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has a network already, if
+/// another source feeds the network, or if four requests still wait for the session because it does not step.
+/// Session and network may be closed in any order: a network whose session is closed can be fed again.
 ///
 /// Thread-safe: yes, also while the session steps in another thread, which allocates nothing for it.
 /// Realtime-safe: no. Allocates: yes.
@@ -63,8 +63,8 @@ pub unsafe extern "C" fn betz_session_attach_network(
     unsafe { attach_listener(session, network, first_tick) }
 }
 
-/// The steps of `session` hand nothing to its network any more, which can be fed otherwise.
-/// `BETZ_ERROR_INVALID_ARGUMENT` when the session has none.
+/// Detaches the network of `session`. Its steps send nothing any more; another source can feed the network.
+/// Fails with `BETZ_ERROR_INVALID_ARGUMENT` if the session has no network.
 ///
 /// Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: no.
 ///

@@ -1,4 +1,4 @@
-//! Where panics stop: every exported function that can fail runs inside [`run`] or [`run_on`].
+//! The barrier that stops panics: every exported function that can fail runs inside [`run`] or [`run_on`].
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,16 +9,16 @@ use crate::last_error;
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 
-/// Whether a panic has passed through a handle.
+/// Flag of a handle: true after a panic in a call on it.
 #[derive(Debug, Default)]
 pub(crate) struct Poison(AtomicBool);
 
-/// A handle: named for messages, and poisoned by a panic.
+/// A handle: it has a name for messages, and a panic poisons it.
 pub(crate) trait Handle {
-    /// The argument's name in every function that takes one.
+    /// Name of the argument in every function that takes such a handle.
     const NAME: &'static str;
 
-    /// The handle's own flag.
+    /// The flag of this handle.
     fn poison(&self) -> &Poison;
 }
 
@@ -26,8 +26,7 @@ pub(crate) trait Handle {
 pub(crate) fn run(call: impl FnOnce() -> Result<()>) -> betz_status {
     let _guard = CancellationGuard::begin();
     Shortage::begin();
-    // Unwind-safe: without a handle nothing outlives the call but what it has written out, and
-    // that is written last.
+    // Unwind-safe: without a handle only written results outlive the call, and they are written last.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => betz_status::BETZ_OK,
         Ok(Err(failure)) => refused(&failure),
@@ -51,7 +50,7 @@ pub(crate) unsafe fn run_on<H: Handle>(
     if handle.poison().0.load(Ordering::Relaxed) {
         return refused(&Failure::Poisoned(H::NAME));
     }
-    // Unwind-safe: nobody sees what a panic has left behind, because the flag is looked at first.
+    // Unwind-safe: no call sees the state after a panic, because every call checks the flag first.
     match catch_unwind(AssertUnwindSafe(|| call(handle))) {
         Ok(Ok(())) => betz_status::BETZ_OK,
         Ok(Err(failure)) => refused(&failure),
@@ -62,10 +61,10 @@ pub(crate) unsafe fn run_on<H: Handle>(
     }
 }
 
-/// As [`run_on`], of a call that waits for a file or a thread.
+/// Runs a call that waits for a file or a thread, otherwise like [`run_on`].
 ///
 /// # Safety
-/// As [`run_on`].
+/// The same as for [`run_on`].
 pub(crate) unsafe fn wait_on<H: Handle>(
     handle: *const H,
     call: impl FnOnce(&H) -> Result<()>,
@@ -75,8 +74,8 @@ pub(crate) unsafe fn wait_on<H: Handle>(
     unsafe { run_on(handle, call) }
 }
 
-/// While it lives, the calling thread is not cancelled: unwinding by `pthread_cancel` through Rust would end the
-/// process. A request made meanwhile acts at the thread's next cancellation point.
+/// Protects the calling thread from cancellation while it lives: unwinding by `pthread_cancel` through Rust
+/// would end the process. A request during this time acts at the thread's next cancellation point.
 struct CancellationGuard(#[cfg(target_os = "linux")] std::ffi::c_int);
 
 #[cfg(target_os = "linux")]
@@ -95,7 +94,7 @@ impl CancellationGuard {
         #[cfg(target_os = "linux")]
         {
             let mut before = 0;
-            // SAFETY: a place for the state before; nothing else is touched.
+            // SAFETY: the pointer is to a local variable for the previous state; nothing else is touched.
             unsafe {
                 cancellation::pthread_setcancelstate(cancellation::DISABLE, &mut before);
             }
@@ -110,15 +109,15 @@ impl CancellationGuard {
 impl Drop for CancellationGuard {
     fn drop(&mut self) {
         let mut within = 0;
-        // SAFETY: as above, and the state is one that the call above gave.
+        // SAFETY: as above, and the state is the one that the call above returned.
         unsafe {
             cancellation::pthread_setcancelstate(self.0, &mut within);
         }
     }
 }
 
-/// A second handle that a call uses: NULL and poisoned are refused, and a panic while the guard
-/// lives poisons it.
+/// A second handle that a call uses. Refuses NULL and poisoned handles; a panic while the guard lives poisons
+/// the handle.
 ///
 /// # Safety
 /// `handle` is NULL or points to a handle that lives for `'a`.
@@ -131,7 +130,7 @@ pub(crate) unsafe fn second<'a, H: Handle>(handle: *const H) -> Result<(&'a H, P
     Ok((handle, PoisonGuard(handle.poison())))
 }
 
-/// Poisons when it is dropped by a panic.
+/// Poisons the handle if a panic drops the guard.
 pub(crate) struct PoisonGuard<'a>(&'a Poison);
 
 impl Drop for PoisonGuard<'_> {
@@ -142,7 +141,7 @@ impl Drop for PoisonGuard<'_> {
     }
 }
 
-/// Runs a destructor, whose panic can only be swallowed.
+/// Runs a destructor and swallows its panic.
 pub(crate) fn run_free(free: impl FnOnce()) {
     let _guard = CancellationGuard::begin();
     if let Err(panic) = catch_unwind(AssertUnwindSafe(free)) {
@@ -150,7 +149,7 @@ pub(crate) fn run_free(free: impl FnOnce()) {
     }
 }
 
-/// The value of a query that has no status, or `otherwise` for NULL and after a panic.
+/// The value of a query without a status, or `otherwise` for NULL and after a panic.
 ///
 /// # Safety
 /// `handle` is NULL or points to a live handle.

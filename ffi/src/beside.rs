@@ -1,5 +1,5 @@
-//! What a library needs that has functions of its own beside these, in one binary with them: the page's
-//! (`monitor/ffi`). Not for programs: hidden, and free to change.
+//! Helpers for a library that adds functions of its own to these in one binary: the page's library
+//! (`monitor/ffi`). Not for programs: hidden, and subject to change.
 #![doc(hidden)]
 
 use std::ffi::c_char;
@@ -19,16 +19,16 @@ use crate::session::betz_session;
 use crate::status::betz_status;
 use crate::workers::Workers;
 
-/// Why a call is refused.
+/// Reason for refusing a call.
 pub struct Refusal(Failure);
 
 impl Refusal {
-    /// An argument that is not what it should be.
+    /// Refuses an invalid argument.
     pub fn argument(name: &'static str, expected: &'static str) -> Self {
         Self(Failure::Argument { name, expected })
     }
 
-    /// A pointer that is NULL.
+    /// Refuses a NULL pointer.
     pub fn null(name: &'static str) -> Self {
         Self(Failure::Null(name))
     }
@@ -40,30 +40,30 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Runs a call: its refusal, or its panic, becomes a status and this thread's message.
+/// Runs a call and turns its refusal or panic into a status and this thread's message.
 pub fn run(call: impl FnOnce() -> Result<(), Refusal>) -> betz_status {
     barrier::run(|| call().map_err(|refusal| refusal.0))
 }
 
-/// Runs a destructor, whose panic can only be swallowed.
+/// Runs a destructor and swallows its panic.
 pub fn run_free(free: impl FnOnce()) {
     barrier::run_free(free);
 }
 
-/// Runs `start`, which starts threads, as on a thread of the normal policy that blocks all signals.
+/// Runs `start`, which starts threads, on a thread with the normal policy that blocks all signals.
 ///
 /// # Errors
-/// Those of `start`; where the system has no thread.
+/// Returns the errors of `start`, and fails if the system cannot start a thread.
 pub fn start<T: Send>(start: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Refusal> {
     // SAFETY: there is no array of processors.
     let workers = unsafe { Workers::read(0, 0, std::ptr::null(), 0) }.map_err(Refusal)?;
     workers.run(|| Ok(start()?)).map_err(Refusal)
 }
 
-/// A text of the caller's, or `otherwise` for NULL.
+/// Reads the caller's text; returns `otherwise` for NULL.
 ///
 /// # Errors
-/// What is not UTF-8.
+/// Fails if the text is not UTF-8.
 ///
 /// # Safety
 /// `text` is NULL or a NUL-terminated string that lives, unchanged, for `'a`.
@@ -82,7 +82,7 @@ pub unsafe fn text<'a>(
 /// A model's decoder.
 ///
 /// # Errors
-/// NULL, and a poisoned handle.
+/// Fails for NULL and for a poisoned handle.
 ///
 /// # Safety
 /// `model` is NULL or a live model.
@@ -92,10 +92,10 @@ pub unsafe fn decoder(model: *const betz_model) -> Result<Arc<Decoder>, Refusal>
     Ok(model.decoder().clone())
 }
 
-/// Hands the steps of a session that runs as `decoder` does to a tap, once for an `attached`.
+/// Attaches a tap to a session whose model is like `decoder`, at most once per `attached`.
 ///
 /// # Errors
-/// NULL; a session of other channels, outputs or another step; the second session.
+/// Fails for NULL, for a session whose channels, outputs or step differ, and for a second session.
 ///
 /// # Safety
 /// `session` is NULL or a live session.

@@ -1,4 +1,4 @@
-//! From C's pointers to Rust's references, and back: every cast of the ABI is here.
+//! Conversions between C's pointers and Rust's references: this file has every cast of the ABI.
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::path::Path;
 use crate::failure::{Failure, Result};
 use crate::shortage::Shortage;
 
-/// A place for a result, written only on success.
+/// Destination of a result; it is written only on success.
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// Writes the result. Takes the place, so that it is written once.
+    /// Writes the result. Consumes the destination, so that it is written once.
     pub(crate) fn write(self, value: T) {
         // SAFETY: not NULL and aligned (`out`), writable by the caller's promise there.
         unsafe { self.0.write(value) }
     }
 }
 
-/// The place that `pointer` names.
+/// The destination behind `pointer`.
 ///
 /// # Safety
 /// `pointer` is NULL or writable for one `T` until the call returns.
@@ -26,7 +26,7 @@ pub(crate) unsafe fn out<T>(pointer: *mut T, name: &'static str) -> Result<Out<T
     Ok(Out(pointer))
 }
 
-/// The value that `pointer` names.
+/// The value behind `pointer`.
 ///
 /// # Safety
 /// `pointer` is NULL or points to a `T` that lives, unchanged, for `'a`.
@@ -36,7 +36,7 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T, name: &'static str) -> Res
     Ok(unsafe { &*pointer })
 }
 
-/// Refuses the length of a list that is neither empty nor as long as it must be, before anything is read from it.
+/// Refuses a list that is neither empty nor of the expected length, before its elements are read.
 pub(crate) fn expect_len(name: &'static str, expected: usize, got: usize) -> Result<()> {
     if got == 0 || got == expected {
         return Ok(());
@@ -86,11 +86,11 @@ pub(crate) unsafe fn slice_mut<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
 }
 
-/// Has `fill` write `needed` values to `buf`, which the caller calls `name`, and their number to `len`;
-/// with `buf` NULL and `cap` 0, their number alone. A `cap` too small fails.
+/// Writes `needed` values to `buf` by means of `fill`, and their number to `len`. With `buf` NULL and `cap` 0 it
+/// only writes the number. Fails if `cap` is too small. `name` is the caller's name of `buf`.
 ///
 /// # Safety
-/// As [`slice_mut`], of `buf` and `cap`.
+/// The same as for [`slice_mut`] of `buf` and `cap`.
 pub(crate) unsafe fn copy_out<T>(
     name: &'static str,
     buf: *mut T,
@@ -112,7 +112,7 @@ pub(crate) unsafe fn copy_out<T>(
     Ok(())
 }
 
-/// NUL-terminated UTF-8 text.
+/// Reads NUL-terminated UTF-8 text.
 ///
 /// # Safety
 /// `pointer` is NULL or points to a NUL-terminated string that lives, unchanged, for `'a`.
@@ -129,7 +129,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &'static str) -> Res
         })
 }
 
-/// `len` texts, or `None` for NULL.
+/// Reads `len` texts; returns `None` for NULL.
 ///
 /// # Safety
 /// `pointer` is NULL or points to `len` pointers that are as [`text`]'s.
@@ -150,10 +150,10 @@ pub(crate) unsafe fn texts(
         .map(Some)
 }
 
-/// A path, in the system's own bytes.
+/// Reads a path, in the system's own bytes.
 ///
 /// # Safety
-/// As [`text`].
+/// The same as for [`text`].
 pub(crate) unsafe fn path<'a>(pointer: *const c_char, name: &'static str) -> Result<&'a Path> {
     #[cfg(unix)]
     {
@@ -172,14 +172,14 @@ pub(crate) unsafe fn path<'a>(pointer: *const c_char, name: &'static str) -> Res
     }
 }
 
-/// A new handle for C to own. Fails, and drops what it is made of, when memory has been short on the way.
+/// Makes a handle for C to own. If memory has been short during the call, it drops `value` and fails.
 pub(crate) fn into_handle<T>(value: T) -> Result<*mut T> {
     let handle = Box::new(value);
     Shortage::check()?;
     Ok(Box::into_raw(handle))
 }
 
-/// Takes back and drops what [`into_handle`] gave; NULL is nothing to do.
+/// Takes back and drops a handle from [`into_handle`]; does nothing for NULL.
 ///
 /// # Safety
 /// `pointer` is NULL or came from [`into_handle`], and nobody uses it any more.

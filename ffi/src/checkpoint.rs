@@ -1,4 +1,4 @@
-//! A session's state as bytes, so that a restarted controller goes on bit for bit.
+//! Checkpoints: a session's state as bytes, so that a restarted controller continues bit for bit.
 
 use crate::barrier;
 use crate::cast;
@@ -6,12 +6,12 @@ use crate::failure::Failure;
 use crate::session::betz_session;
 use crate::status::betz_status;
 
-/// Copies the session's state (filters and counters, not latencies) into `buf` and its number of
-/// bytes into `*len`.
+/// Copies the session's state (filters and counters, but not latencies) into `buf` and its number
+/// of bytes into `*len`.
 ///
-/// With `buf` NULL and `cap` 0 it only gives `*len`, which stays the same for the session's life
-/// with one model. A `cap` that is too small fails with `BETZ_ERROR_MISMATCH`. During a model swap
-/// the state is that of the model that gives the estimates.
+/// With `buf` NULL and `cap` 0 it only writes `*len`, which stays the same as long as the session
+/// runs the same model. Fails with `BETZ_ERROR_MISMATCH` if `cap` is too small. During a model swap
+/// it saves the state of the model that gives the estimates.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
 /// Allocates: no.
@@ -40,13 +40,13 @@ pub unsafe extern "C" fn betz_session_checkpoint(
     }
 }
 
-/// Puts the session where the one was whose state `data` is: its next step gives the same bits as
-/// that one's. Counters are restored; latencies stay.
+/// Restores the state `data` of a checkpoint: the next step gives the same bits as the next step of
+/// the saved session. Counters are restored; latencies stay.
 ///
-/// The session must run the same model with the same mask (`BETZ_ERROR_MISMATCH`) and have no
-/// second model beside it (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with
-/// `BETZ_ERROR_INVALID_CHECKPOINT`, others with `BETZ_ERROR_UNSUPPORTED_VERSION`. On failure the
-/// session is as before.
+/// The session must run the same model with the same mask (`BETZ_ERROR_MISMATCH`), and no second
+/// model in parallel (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with
+/// `BETZ_ERROR_INVALID_CHECKPOINT`, other versions with `BETZ_ERROR_UNSUPPORTED_VERSION`. On
+/// failure the session does not change.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
 /// Allocates: no (a refusal allocates its message).

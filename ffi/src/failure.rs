@@ -1,4 +1,4 @@
-//! Why a call fails, on this side of the boundary.
+//! Failures of calls, on the Rust side of the boundary.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use betz::stream::StepRefused;
 
 use crate::status::betz_status;
 
-/// Why a call fails: a mistake that only C can make, or an error of the library.
+/// A failure of a call: a mistake that is only possible in C, or an error of the library.
 ///
 /// Formatting one allocates nothing, so a refused call on the step path does not either.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The named argument is NULL.
     Null(&'static str),
-    /// The named argument cannot be read as what it should be.
+    /// The named argument has an invalid value.
     Argument {
         name: &'static str,
         expected: &'static str,
@@ -24,30 +24,31 @@ pub(crate) enum Failure {
         expected: usize,
         got: usize,
     },
-    /// The named struct is of a size that no version of it has.
+    /// No version of the named struct has this size.
     StructSize {
         name: &'static str,
         known: usize,
         got: usize,
     },
-    /// The named struct is a newer version's and asks for something.
+    /// The named struct belongs to a newer version and asks for a feature that this one does not
+    /// have.
     NewerStruct {
         name: &'static str,
         known: usize,
         got: usize,
         at: usize,
     },
-    /// The named handle's threads are those of the process that this one was forked from.
+    /// The named handle's threads exist only in the parent process, before the fork.
     Forked(&'static str),
     /// Another call is using the named handle.
     Busy(&'static str),
-    /// The system has no memory left; what the call had made is freed.
+    /// The system has no memory left; the call has freed its results.
     OutOfMemory,
     /// The session refused a step.
     Step(StepRefused),
-    /// The named handle has seen a panic.
+    /// An earlier panic has poisoned the named handle.
     Poisoned(&'static str),
-    /// The library refused.
+    /// An error of the library.
     Betz(betz::Error),
 }
 

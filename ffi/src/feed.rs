@@ -1,5 +1,5 @@
-//! The feeding end of something that runs on a thread of its own: a push holds it for its time, or a session
-//! does.
+//! The feeding end of a worker with its own thread: a push holds it for the time of the call, or a session
+//! holds it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use betz::stream::{Step, Tap};
 
 use crate::exclusive::Exclusive;
 
-/// The feeding end, for whoever holds it.
+/// The feeding end, shared by its possible holders.
 pub(crate) type Feed<T> = Exclusive<T>;
 
 /// Holds the feed until it is dropped.
 pub(crate) struct Held<T>(Arc<Feed<T>>);
 
 impl<T> Held<T> {
-    /// `None` when somebody holds it. Does not wait.
+    /// `None` if the feed is held already. Does not wait.
     pub(crate) fn new(feed: &Arc<Feed<T>>) -> Option<Self> {
         feed.seize().then(|| Self(Arc::clone(feed)))
     }

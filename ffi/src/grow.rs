@@ -1,35 +1,37 @@
-//! Structs that grow from one version to the next, on either side of the boundary.
+//! Structs that grow from one version to the next, on both sides of the boundary.
 //!
-//! A caller that was compiled with an older header has a smaller struct: what it lacks takes its
-//! default, and nothing is written behind it. A caller with a newer header has a larger one: the rest
-//! must be zero, which asks for nothing.
+//! A caller that was compiled with an older header has a smaller struct: its missing fields take their
+//! defaults, and nothing is written beyond its end. A caller with a newer header has a larger struct: its
+//! additional fields must be zero, so that they ask for nothing.
 //!
-//! Rules for the structs: fields are only added, at the end; none has padding (a new field must not lie
-//! in what was an older struct's tail), which [`grows`] asserts.
+//! Rules for the structs: fields are only added, at the end. No struct has padding, because a new field
+//! must not lie in an older struct's tail; [`grows`] asserts this.
 
 use crate::cast;
 use crate::failure::{Failure, Result};
 
-/// No struct of any version is longer, so that a garbled size is not read through.
+/// Upper limit of the size of any version, so that a garbled size does not cause a read far beyond the
+/// struct.
 const LONGEST: usize = 4096;
 
 /// A struct of which callers may have an older or a newer version.
 ///
 /// # Safety
-/// The type is `repr(C)`, every pattern of bits that C may leave in it is a value, and `STARTS` are the
-/// offsets of its fields.
+/// The type is `repr(C)`, every bit pattern that C may leave in it is valid, and `STARTS` holds the offsets
+/// of its fields.
 pub(crate) unsafe trait Grows: Sized {
-    /// Where each field begins: a struct can end at one of them, and nowhere else.
+    /// Offsets of the fields: a smaller struct may end at one of them, and nowhere else.
     const STARTS: &'static [usize];
 }
 
-/// A configuration: begins with `uint32_t struct_size`.
+/// A configuration: its first field is `uint32_t struct_size`.
 pub(crate) trait Config: Grows {
     /// Every field's default, `struct_size` included.
     fn defaults() -> Self;
 }
 
-/// Declares a struct that [`Grows`]. `tests/header.rs` takes the declaration out of the macro for cbindgen.
+/// Declares a struct that implements [`Grows`]. `tests/header.rs` takes the declaration out of the macro
+/// for cbindgen.
 macro_rules! grows {
     ($(#[$about:meta])* $visible:vis struct $name:ident {
         $($(#[$about_field:meta])* $of:vis $field:ident: $type:ty,)+
@@ -38,13 +40,13 @@ macro_rules! grows {
         $visible struct $name {
             $($(#[$about_field])* $of $field: $type,)+
         }
-        // SAFETY: every field is a number, a pointer, or bits that are looked at before they are an
-        // enum; the offsets are the compiler's.
+        // SAFETY: every field is a number, a pointer, or bits that are checked before they become an enum;
+        // the compiler gives the offsets.
         unsafe impl crate::grow::Grows for $name {
             const STARTS: &'static [usize] = &[$(std::mem::offset_of!($name, $field)),+];
         }
         const _: () = {
-            // There is no padding where pointers have 64 bits.
+            // There is no padding on systems with 64-bit pointers.
             let fields = 0 $(+ size_of::<$type>())+;
             assert!(cfg!(not(target_pointer_width = "64")) || fields == size_of::<$name>());
         };
@@ -52,13 +54,13 @@ macro_rules! grows {
 }
 pub(crate) use grows;
 
-/// A struct whose every field is 0 or NULL.
+/// A struct with all fields 0 or NULL.
 pub(crate) fn zeroed<T: Grows>() -> T {
-    // SAFETY: zeros are a pattern of bits that C may leave in it.
+    // SAFETY: zeros are a bit pattern that C may leave in it.
     unsafe { std::mem::zeroed() }
 }
 
-/// Whether a caller's struct may be so long: cut between two fields, whole, or longer.
+/// True if a caller's struct may have this size: cut between two fields, complete, or longer.
 fn known<T: Grows>(size: usize) -> bool {
     let whole = size_of::<T>();
     if size < whole {
@@ -76,13 +78,13 @@ fn refuse<T>(name: &'static str, got: usize) -> Failure {
     }
 }
 
-/// The caller's configuration, whatever version of it: what it lacks has its default.
+/// Reads the caller's configuration of any version; missing fields take their defaults.
 ///
 /// # Safety
 /// `config` is NULL or points to a struct that begins with `uint32_t struct_size` and is as long as
 /// that says.
 pub(crate) unsafe fn read<T: Config>(config: *const T, name: &'static str) -> Result<T> {
-    // SAFETY: the caller's promise; only the first field is looked at yet.
+    // SAFETY: the caller's promise; only the first field is read at this point.
     let size = unsafe { *cast::shared(config.cast::<u32>(), name)? } as usize;
     cast::check(config, name)?;
     if !known::<T>(size) {
@@ -102,8 +104,8 @@ pub(crate) unsafe fn read<T: Config>(config: *const T, name: &'static str) -> Re
         }
     }
     let mut value = T::defaults();
-    // SAFETY: both are at least so long and do not overlap; `Grows` allows any bytes of C's, and none of
-    // its fields is cut.
+    // SAFETY: both are at least this long and do not overlap; `Grows` allows any bytes from C, and no field
+    // is cut.
     unsafe {
         std::ptr::copy_nonoverlapping(
             config.cast::<u8>(),
@@ -114,8 +116,8 @@ pub(crate) unsafe fn read<T: Config>(config: *const T, name: &'static str) -> Re
     Ok(value)
 }
 
-/// Fills the caller's configuration of `size` bytes with the defaults: what this version does not know is
-/// zero, and `struct_size` is the caller's.
+/// Fills the caller's configuration of `size` bytes with the defaults. Fields that this version does not
+/// know become zero, and `struct_size` becomes the caller's.
 ///
 /// # Safety
 /// `config` is NULL or writable for `size` bytes.
@@ -128,8 +130,8 @@ pub(crate) unsafe fn write_defaults<T: Config>(config: *mut T, size: usize) -> R
     Ok(())
 }
 
-/// Writes `value` to a place of `size` bytes: as much of it as the caller's version has, and zeros behind
-/// what this one has.
+/// Writes `value` to `size` bytes: the fields that the caller's version has, and zeros for fields that this
+/// version does not have.
 ///
 /// # Safety
 /// `place` is NULL or writable for `size` bytes.
@@ -149,7 +151,7 @@ pub(crate) unsafe fn write<T: Grows>(
     Ok(())
 }
 
-/// Refuses a place that [`write`] would refuse, before anything has been done for it.
+/// Refuses a destination that [`write`] would refuse, before any work is done for it.
 pub(crate) fn check_place<T: Grows>(place: *mut T, size: usize, name: &'static str) -> Result<()> {
     cast::check(place, name)?;
     if known::<T>(size) {
@@ -159,7 +161,7 @@ pub(crate) fn check_place<T: Grows>(place: *mut T, size: usize, name: &'static s
     }
 }
 
-/// 0 or 1.
+/// Reads a flag, which must be 0 or 1.
 pub(crate) fn flag(value: u32, name: &'static str) -> Result<bool> {
     match value {
         0 => Ok(false),
@@ -171,7 +173,7 @@ pub(crate) fn flag(value: u32, name: &'static str) -> Result<bool> {
     }
 }
 
-/// A field that a later version may give a meaning.
+/// Checks that a field reserved for later versions is zero.
 pub(crate) fn zero(value: u32, name: &'static str) -> Result<()> {
     match value {
         0 => Ok(()),
@@ -207,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Room for a struct of any version, and what lies behind it.
+    /// Room for a struct of any version, and the bytes after it.
     #[repr(C, align(8))]
     struct Room([u8; 64]);
 
@@ -219,8 +221,7 @@ mod tests {
             // SAFETY: the room is longer than `size`.
             unsafe { write_defaults(place, size) }.unwrap();
             assert!(room.0[size..].iter().all(|&b| b == 0xA5), "{size}");
-            // What lies behind is not looked at either.
-            // SAFETY: as long as it says.
+            // The bytes after the struct are not read either. SAFETY: the struct is as long as it says.
             let read = unsafe { read(room.0.as_ptr().cast::<Now>(), "config") }.unwrap();
             let expected = Now {
                 struct_size: size as u32,
@@ -237,10 +238,10 @@ mod tests {
         unsafe { write_defaults(room.0.as_mut_ptr().cast::<Now>(), 40) }.unwrap();
         assert!(room.0[24..40].iter().all(|&b| b == 0) && room.0[40] == 0xA5);
         let config = room.0.as_ptr().cast::<Now>();
-        // SAFETY: as long as it says.
+        // SAFETY: the struct is as long as it says.
         assert_eq!(unsafe { read(config, "config") }.unwrap().last, 3);
         room.0[39] = 1;
-        // SAFETY: as long as it says.
+        // SAFETY: the struct is as long as it says.
         let error = unsafe { read(room.0.as_ptr().cast::<Now>(), "config") }.unwrap_err();
         assert!(
             matches!(
@@ -261,10 +262,10 @@ mod tests {
         let mut room = Room([0; 64]);
         for size in [0usize, 1, 4, 12, 20, 23, 5000, 1 << 31] {
             room.0[..4].copy_from_slice(&(size as u32).to_ne_bytes());
-            // SAFETY: nothing behind the first field is read of a size that is refused.
+            // SAFETY: if the size is refused, only the first field is read.
             let error = unsafe { read(room.0.as_ptr().cast::<Now>(), "config") }.unwrap_err();
             assert!(matches!(error, Failure::StructSize { .. }), "{size}");
-            // SAFETY: nothing is written for a size that is refused.
+            // SAFETY: if the size is refused, nothing is written.
             assert!(unsafe { write_defaults(room.0.as_mut_ptr().cast::<Now>(), size) }.is_err());
         }
     }

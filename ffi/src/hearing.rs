@@ -1,4 +1,4 @@
-//! What hears a session's steps: attached, detached, whatever it is.
+//! Attaching and detaching listeners of a session's steps, of any kind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,23 +22,23 @@ pub(crate) fn same_tick(session: &betz_session, name: &str, tick: f64) -> Result
     Err(Error::new(ErrorKind::Mismatch, text).into())
 }
 
-/// A handle that hears a session's steps from a thread of its own.
+/// A handle that receives a session's steps on a thread of its own.
 pub(crate) trait Listener: Handle {
-    /// Its channels in messages.
+    /// Name of its number of channels in messages.
     const CHANNELS: &'static str;
-    /// Sessions that it can be attached to, and detached from.
+    /// Description of the sessions that it can be attached to.
     const WITHOUT: &'static str;
     const WITH: &'static str;
 
     fn channels(&self) -> usize;
     fn tick_seconds(&self) -> f64;
-    /// Its feed, for the session to keep.
+    /// Lends its feed to the session.
     fn lend_tap(&self) -> Result<Box<dyn Tap>>;
-    /// True while a session has a listener of this kind, or one is on its way.
+    /// True while a session has a listener of this kind, or is about to get one.
     fn is_attached(session: &betz_session) -> &AtomicBool;
 }
 
-/// The steps of `session` go to `listener`.
+/// Attaches `listener` to the steps of `session`.
 ///
 /// # Safety
 /// Both are NULL or live handles.
@@ -65,7 +65,7 @@ pub(crate) unsafe fn attach_listener<L: Listener>(
     }
 }
 
-/// The steps of `session` go to its listener of that kind no more.
+/// Detaches the session's listener of this kind.
 ///
 /// # Safety
 /// `session` is NULL or a live session that no other thread is using.
@@ -83,7 +83,8 @@ pub(crate) unsafe fn detach_listener<L: Listener>(session: *mut betz_session) ->
     }
 }
 
-/// Hands the steps to what is lent, unless the session `has` such a one (it is to be `without`).
+/// Attaches the lent tap to the session. Fails with `without` if the session already `has` one of
+/// this kind.
 pub(crate) fn attach(
     session: &betz_session,
     has: &AtomicBool,
@@ -108,9 +109,9 @@ pub(crate) fn attach(
     attached
 }
 
-/// The steps go to the tap of that name no more; the session is to be one `with` it.
+/// Detaches the tap `name`. Fails with `with` if the session has none.
 fn detach(session: &mut Session, has: &AtomicBool, name: &str, with: &'static str) -> Result<()> {
-    // It may be on its way still.
+    // The tap may not have arrived at the session yet.
     session.take_requests();
     if session.detach_named(name).is_none() {
         return Err(Failure::Argument {

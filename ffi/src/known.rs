@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use betz::model::{Decoder, LogVariance};
 
-/// A decoder that a session was given.
+/// A decoder that the session received.
 #[derive(Debug)]
 pub(crate) struct KnownDecoder {
     fingerprint: u64,
     decoder: Arc<Decoder>,
 }
 
-/// Decoders that a session may be running, the newest last.
+/// Decoders that a session may be running, from the oldest to the newest.
 #[derive(Debug)]
 pub(crate) struct KnownDecoders(Vec<KnownDecoder>);
 
 impl KnownDecoders {
-    /// With the one that the session was opened with.
+    /// Starts with the decoder that the session was opened with.
     pub(crate) fn new(first: KnownDecoder) -> Self {
-        // With the running one, the newest and the next the list never grows.
+        // The list holds at most the running decoder, the newest and the next: it never reallocates.
         let mut all = Vec::with_capacity(3);
         all.push(first);
         Self(all)
     }
 
-    /// Adds a decoder that the session was given. Of those before, the running one and the newest stay: the
-    /// session can go back to no other.
+    /// Adds a decoder that the session received. Keeps the running decoder and the newest before it: the
+    /// session cannot return to any other.
     pub(crate) fn add(&mut self, next: KnownDecoder, running: u64) {
         let newest = self.0.last().map(|known| known.fingerprint);
         self.0.retain(|known| {
@@ -35,7 +35,7 @@ impl KnownDecoders {
         self.0.push(next);
     }
 
-    /// The decoder of that fingerprint.
+    /// The decoder with that fingerprint.
     pub(crate) fn find(&self, fingerprint: u64) -> Option<Arc<Decoder>> {
         let found = self.0.iter().find(|known| known.fingerprint == fingerprint);
         found.map(|known| Arc::clone(&known.decoder))
@@ -43,8 +43,8 @@ impl KnownDecoders {
 }
 
 impl KnownDecoder {
-    /// Notes `decoder`, whose fingerprint is that of a model prepared from it, without what a session does not
-    /// need, such as the sums that it retains.
+    /// Records `decoder` with the fingerprint of a model prepared from it, without data that a session does
+    /// not need, such as the stored statistics.
     pub(crate) fn new(fingerprint: u64, decoder: Arc<Decoder>) -> betz::Result<Self> {
         let decoder = for_steps(decoder)?;
         Ok(Self {

@@ -1,14 +1,14 @@
-//! This thread's last message, in a fixed buffer: keeping one allocates nothing.
+//! This thread's last message, in a fixed buffer, so that storing one allocates nothing.
 
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::fmt::{self, Write};
 
-/// Longest message kept, in bytes; longer ones are cut at a character.
+/// Length of the longest stored message in bytes; longer messages are cut between two characters.
 const CAPACITY: usize = 1024;
 
-/// Cells, and no lock around them: a signal handler whose call fails while another call of its thread writes
-/// a message garbles that message, and nothing else.
+/// A buffer of cells without a lock. A signal handler's failing call may interrupt another call of its
+/// thread while that writes a message; this only garbles the message.
 struct Message {
     bytes: [Cell<u8>; CAPACITY],
     len: Cell<usize>,
@@ -42,22 +42,21 @@ thread_local! {
     };
 }
 
-/// Keeps `message` as this thread's last error.
+/// Stores `message` as this thread's last error.
 pub(crate) fn set(message: &dyn fmt::Display) {
     LAST.with(|mut last| {
         last.len.set(0);
-        // An error here says that the message was cut, which is fine.
+        // An error here only says that the message was cut, which is intended.
         let _ = write!(last, "{message}");
     });
 }
 
-/// Copies this thread's last error message into `buf`, cut to `cap` - 1 bytes and terminated by
-/// NUL (nothing is written when `buf` is NULL or `cap` is 0).
+/// Copies this thread's last error message into `buf`, cut to `cap` - 1 bytes and terminated by NUL. Writes
+/// nothing if `buf` is NULL or `cap` is 0.
 ///
-/// Returns the length of the message that is kept, in bytes without the NUL, so that a call with
-/// NULL and 0 says how much room it needs: at most 1,024, at which a longer message was cut; 0 when
-/// no call has failed in this thread. UTF-8. A successful call leaves the message as it is, as
-/// errno does.
+/// Returns the length of the stored message in bytes without the NUL, so that a call with NULL and 0 tells
+/// the room needed; 0 if no call has failed in this thread. The length is at most 1,024: longer messages are
+/// cut. The text is UTF-8. A successful call does not change the message, as with errno.
 ///
 /// Thread-safe: yes. Realtime-safe: yes, after the thread's first call. Allocates: no (the C
 /// library may, once a thread, for thread-local storage of a library loaded with dlopen).
@@ -70,7 +69,7 @@ pub unsafe extern "C" fn betz_last_error(buf: *mut c_char, cap: usize) -> usize 
         let len = last.len.get();
         if !buf.is_null() && cap > 0 {
             let mut n = len.min(cap - 1);
-            // Not in the middle of a character: 0b10xxxxxx continues one.
+            // Do not cut inside a character: 0b10xxxxxx continues one.
             while n < len && n > 0 && last.bytes[n].get() & 0xC0 == 0x80 {
                 n -= 1;
             }
@@ -104,7 +103,7 @@ mod tests {
         assert_eq!(read(64), (whole, "τ is 5 µs".as_bytes().to_vec()));
         assert_eq!(read(2), (whole, vec![]));
         assert_eq!(read(3), (whole, "τ".as_bytes().to_vec()));
-        // SAFETY: NULL and 0 ask for the length alone.
+        // SAFETY: NULL and 0 only return the length.
         assert_eq!(unsafe { betz_last_error(std::ptr::null_mut(), 0) }, whole);
     }
 
@@ -116,7 +115,7 @@ mod tests {
         assert_eq!(text, "µ".repeat(CAPACITY / 2).as_bytes());
     }
 
-    /// A message that fails while it is written: as a signal handler's call does.
+    /// A message whose formatting fails, as if a signal handler's call had interrupted it.
     struct Interrupted;
 
     impl fmt::Display for Interrupted {

@@ -381,7 +381,7 @@ pub unsafe extern "C" fn betz_model_score(
     }
 }
 
-/// Reserves memory for several copies of the file, which reading it takes.
+/// Fails if there is too little memory for the several copies of the file that reading it takes.
 pub(crate) fn expect_room_for_file(len: u64) -> Result<()> {
     let bytes = usize::try_from(len.saturating_mul(4)).unwrap_or(usize::MAX);
     expect_room(bytes, "model")

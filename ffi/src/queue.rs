@@ -121,9 +121,9 @@ grows! {
         pub late_spikes: MaybeUninit<betz_late_spikes>,
         /// Capacity in spikes, 1 to 2^24; each takes 20 bytes. Default: 65,536.
         pub capacity: usize,
-        /// Largest time that a spike's tick may lie ahead of the tick that is decoded, in seconds, above 0. A spike
-        /// further ahead points to a fault of the acquisition: it is counted (`betz_stats.future`) and discarded, so
-        /// that it does not block the queue. Default: 10.
+        /// Largest time that a spike's tick may lie ahead of the tick that is decoded, in seconds, above 0. Spikes
+        /// further ahead point to a fault of the acquisition: they are counted (`betz_stats.future`) and discarded, so
+        /// that they do not block the queue. Default: 10.
         pub ahead_seconds: f64,
     }
 }

@@ -1,4 +1,5 @@
-//! What runs on a thread of its own and is fed from another: lent to a session, gone in a forked child.
+//! A worker with its own thread that another thread feeds: it can be lent to a session, and does not exist
+//! in a forked child.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -12,13 +13,13 @@ use crate::workers::Process;
 
 /// The handle of a thread.
 pub(crate) trait Thread {
-    /// As messages call it.
+    /// Name of the handle in messages.
     const NAME: &'static str;
 
     fn is_running(&self) -> bool;
 }
 
-/// Feed and handle, and where the thread is.
+/// Feed and handle of a worker, and the process that has its thread.
 pub(crate) struct Threaded<F, H: Thread> {
     feed: Arc<Feed<F>>,
     handle: ManuallyDrop<H>,
@@ -26,7 +27,7 @@ pub(crate) struct Threaded<F, H: Thread> {
 }
 
 impl<F, H: Thread> Threaded<F, H> {
-    /// Of this process.
+    /// Creates a worker of this process.
     pub(crate) fn new((feed, handle): (F, H)) -> Self {
         Self {
             feed: Arc::new(Feed::new(feed)),
@@ -35,7 +36,7 @@ impl<F, H: Thread> Threaded<F, H> {
         }
     }
 
-    /// The feed, for as long as it is held.
+    /// Takes the feed until the result is dropped.
     pub(crate) fn hold(&self) -> Result<Held<F>> {
         Held::new(&self.feed).ok_or(Failure::Argument {
             name: H::NAME,
@@ -43,14 +44,14 @@ impl<F, H: Thread> Threaded<F, H> {
         })
     }
 
-    /// The feed for a session, which keeps it until it is dropped.
+    /// Lends the feed to a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<Held<F>> {
         self.process.check(H::NAME)?;
         self.hold()
     }
 
-    /// Fails in a process that does not have the threads, and when one of them has died of a panic: what it
-    /// has found is not to be relied on.
+    /// Fails in a process that does not have the threads. Also fails if one of them has died of a panic,
+    /// because its results are then not reliable.
     pub(crate) fn here(&self) -> Result<()> {
         self.process.check(H::NAME)?;
         if self.handle.is_running() {
@@ -71,7 +72,7 @@ impl<F, H: Thread> Deref for Threaded<F, H> {
 
 impl<F, H: Thread> Drop for Threaded<F, H> {
     fn drop(&mut self) {
-        // In a forked child there is nothing to wait for: the threads are the parent's.
+        // A forked child must not wait: the threads exist only in the parent.
         if self.process == Process::current() {
             // SAFETY: dropped here and never touched again.
             unsafe { ManuallyDrop::drop(&mut self.handle) }

@@ -1,21 +1,20 @@
-//! Threads of Betz's own: as many, as urgent and where the configuration says, whatever the caller's
-//! thread is.
+//! Threads of Betz: their number, priority and processors follow the configuration, not the caller's thread.
 //!
-//! A new thread inherits the policy, priority and processors of the one that makes it. A controller may
-//! call from its real-time thread, pinned to one core: work is therefore begun by a thread that first
-//! puts itself where it belongs, and all others come from that one.
+//! A new thread inherits the policy, priority and processors of the thread that starts it. A controller may
+//! call from its real-time thread, pinned to one core. The work therefore begins on a thread that first sets
+//! its own policy, priority and processors, and that thread starts all others.
 
 use betz::{Error, ErrorKind};
 
 use crate::cast;
 use crate::failure::{Failure, Result};
 
-/// Threads for one call at most.
+/// Largest number of threads for one call.
 const MAX_THREADS: u32 = 1024;
 /// Highest priority of SCHED_FIFO.
 const MAX_PRIORITY: u32 = 99;
 
-/// How many threads, how urgent, on which processors.
+/// Number, priority and processors of threads.
 #[derive(Debug, Clone)]
 pub(crate) struct Workers {
     threads: usize,
@@ -24,10 +23,10 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// From a configuration's fields of the same names.
+    /// Reads the configuration's fields of the same names.
     ///
     /// # Safety
-    /// As [`cast::slice`], of `processors` and `n_processors`.
+    /// The same as for [`cast::slice`] of `processors` and `n_processors`.
     pub(crate) unsafe fn read(
         threads: u32,
         priority: u32,
@@ -64,8 +63,8 @@ impl Workers {
         })
     }
 
-    /// Runs `work` in a thread of this kind; threads that it starts are of this kind too. The caller
-    /// waits; a panic goes on in it.
+    /// Runs `work` on a thread of this kind; threads that it starts inherit its settings. The caller waits,
+    /// and a panic continues in it.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         std::thread::scope(|scope| {
             let begun = std::thread::Builder::new()
@@ -79,16 +78,16 @@ impl Workers {
         })
     }
 
-    /// As [`run`](Self::run), with a pool of these threads for what `work` does in parallel. They have
-    /// ended when the call does: a thread that still takes memory on its way out, and finds none, would have
-    /// the caller's next call say that it was short.
+    /// Runs `work` with a pool of these threads for its parallel parts, otherwise like [`run`](Self::run).
+    /// The threads have ended when the call returns. Otherwise a thread that allocates while it ends, and
+    /// finds no memory, would make the caller's next call report a shortage.
     #[cfg(feature = "train")]
     pub(crate) fn run_in_pool<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T> + Send,
     ) -> Result<T> {
         self.run(|| {
-            // Declared before the pool, and so dropped after it has told its threads to end.
+            // Declared before the pool, and therefore dropped after the pool has told its threads to end.
             let mut threads = Threads::default();
             let pool = rayon::ThreadPoolBuilder::new()
                 .num_threads(self.threads)
@@ -103,7 +102,7 @@ impl Workers {
     }
 }
 
-/// The threads of a pool, waited for when dropped.
+/// The threads of a pool; dropping it waits for them.
 #[cfg(feature = "train")]
 #[derive(Default)]
 struct Threads(Vec<std::thread::JoinHandle<()>>);
@@ -123,7 +122,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         for thread in self.0.drain(..) {
-            // A panic has gone on in the caller of `install` already.
+            // A panic has already continued in the caller of `install`.
             let _ = thread.join();
         }
     }
@@ -133,7 +132,7 @@ fn no_thread(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("a thread to work in: {error}"))
 }
 
-/// The process that a handle's threads belong to: a forked child does not have them.
+/// The process that has a handle's threads; a forked child does not have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process(u32);
 
@@ -142,7 +141,7 @@ impl Process {
         Self(std::process::id())
     }
 
-    /// Refuses a call that needs threads which only the parent process has.
+    /// Refuses a call that needs threads of the parent process.
     pub(crate) fn check(self, name: &'static str) -> Result<()> {
         if self == Self::current() {
             Ok(())
@@ -162,8 +161,8 @@ mod system {
     pub(super) const MAX_PROCESSORS: usize = libc::CPU_SETSIZE as usize;
     const WORDS: usize = MAX_PROCESSORS / 64;
 
-    /// The processors that the process had when the library was loaded, before anybody pinned a thread;
-    /// zeros before that.
+    /// The processors of the process when the library was loaded, before any thread was pinned; zeros before
+    /// that.
     static AT_LOAD: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
     extern "C" fn at_load() {
@@ -187,12 +186,12 @@ mod system {
     #[unsafe(link_section = ".init_array")]
     static RUN_AT_LOAD: extern "C" fn() = at_load;
 
-    /// Gives the calling thread, a new one of Betz's own, its policy, priority and processors, and keeps
-    /// the host's signals away from it.
+    /// Sets policy, priority and processors of the calling thread, which is a new thread of Betz, and blocks
+    /// the host's signals in it.
     pub(super) fn settle(priority: u32, processors: &[usize]) -> Result<(), Error> {
         default_floats();
-        // SAFETY: the sets are initialised and of the size that is said; all calls are about the calling
-        // thread.
+        // SAFETY: the sets are initialised and have the given size; all calls concern the calling thread
+        // only.
         unsafe {
             let mut signals: libc::sigset_t = std::mem::zeroed();
             libc::sigfillset(&mut signals);
@@ -220,7 +219,7 @@ mod system {
                         libc::CPU_SET(cpu, &mut set);
                     }
                 }
-                // None are left when the machine's processors have changed since: the caller's will do.
+                // None may be left if the machine's processors have changed since: then use the caller's.
                 libc::sched_setaffinity(0, size_of_val(&set), &set);
                 return Ok(());
             }
@@ -237,13 +236,13 @@ mod system {
         Ok(())
     }
 
-    /// The floating-point environment that every program starts with: no traps, rounding to nearest. A new
-    /// thread inherits that of the thread which starts it, and a host may have traps on.
+    /// Sets the floating-point environment in which every program starts: no traps, rounding to nearest. A
+    /// new thread inherits the environment of the thread that starts it, and a host may have enabled traps.
     fn default_floats() {
         #[cfg(target_arch = "x86_64")]
         {
             let control: u32 = 0x1F80;
-            // SAFETY: loads the register of SSE from a word of ours.
+            // SAFETY: loads the SSE register from a local word.
             unsafe {
                 std::arch::asm!("ldmxcsr [{}]", in(reg) &control, options(nostack, readonly));
             }
@@ -266,7 +265,7 @@ mod system {
 
     pub(super) const MAX_PROCESSORS: usize = 1024;
 
-    /// Only Linux has what this needs: elsewhere a configuration must leave it to the system.
+    /// Only Linux supports these settings: on other systems the configuration must leave them to the system.
     pub(super) fn settle(priority: u32, processors: &[usize]) -> Result<(), Error> {
         if priority == 0 && processors.is_empty() {
             return Ok(());
@@ -283,7 +282,7 @@ mod tests {
 
     fn control() -> u32 {
         let mut word = 0u32;
-        // SAFETY: stores a register in a word of ours.
+        // SAFETY: stores a register in a local word.
         unsafe {
             std::arch::asm!("stmxcsr [{}]", in(reg) &mut word, options(nostack));
         }
@@ -291,13 +290,13 @@ mod tests {
     }
 
     fn set_control(word: u32) {
-        // SAFETY: loads a register from a word of ours.
+        // SAFETY: loads a register from a local word.
         unsafe {
             std::arch::asm!("ldmxcsr [{}]", in(reg) &word, options(nostack, readonly));
         }
     }
 
-    /// A host that traps on invalid operations and rounds toward zero keeps that to itself.
+    /// The host's traps on invalid operations and its rounding toward zero do not reach threads of Betz.
     #[test]
     fn own_threads_have_the_default_floating_point_environment() {
         // SAFETY: there is no array of processors.
