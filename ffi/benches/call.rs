@@ -1,5 +1,5 @@
-//! What a call through libbetz.so costs over the same step in Rust: same process, same core, same
-//! model, same spikes, blocks of each in turn.
+//! Cost of a call through libbetz.so, compared with the same step in Rust: same process, core, model
+//! and spikes, with blocks of each in turn.
 //!
 //! `cargo build --release -p betz-library && cargo bench -p betz-ffi --bench call --profile release`
 
@@ -48,7 +48,7 @@ fn decoder() -> Decoder {
 type StepSpikes = unsafe extern "C" fn(*mut c_void, *const u32, usize, *mut f32, usize) -> i32;
 type StepCounts = unsafe extern "C" fn(*mut c_void, *const u16, usize, *mut f32, usize) -> i32;
 
-/// Nanoseconds a step, for each block.
+/// Nanoseconds per step, for each block.
 fn blocks(mut step: impl FnMut(usize)) -> f64 {
     let start = Instant::now();
     for i in 0..BLOCK {
@@ -104,7 +104,7 @@ fn main() {
         )
         .unwrap();
 
-        // 20 Hz at 0.25 ms: 0.5 % of the channels a tick.
+        // 20 Hz at 0.25 ms: 0.5 % of the channels per tick.
         let mut random = ChaCha8Rng::seed_from_u64(2);
         let lists: Vec<Vec<u32>> = (0..PATTERNS)
             .map(|_| {

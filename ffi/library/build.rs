@@ -7,8 +7,8 @@ fn main() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libbetz.so.2");
         // Threads of the host's may have something of the library's to run when they end.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-        // What std takes from the system for itself has the reserve behind it, where src/system_memory.rs
-        // has the functions for it. scripts/localise.sh does the same for libbetz.a.
+        // Allocations that std makes directly from the system fall back on the reserve, on systems for
+        // which src/system_memory.rs has the functions. scripts/localise.sh does the same for libbetz.a.
         let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
         if ["x86_64", "aarch64"].contains(&arch.as_str()) {
             for function in [

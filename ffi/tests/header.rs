@@ -35,7 +35,7 @@ const SOURCES: [&str; 22] = [
     "sorter",
 ];
 
-/// What a declaration may carry besides its types.
+/// Macros of the header besides its types.
 const MACROS: &str = r#"/** The library whose header this is. The one that runs: betz_version(). */
 #define BETZ_VERSION_MAJOR @MAJOR@
 #define BETZ_VERSION_MINOR @MINOR@
@@ -127,8 +127,9 @@ fn without_macro(source: &str) -> String {
     kept
 }
 
-/// What cbindgen has no option for: statuses must be looked at, C89 knows neither `//` nor a comma after
-/// the last enumerator, and `# Safety` is Rust's heading for the caller's duties.
+/// Changes that cbindgen has no option for: the compiler must warn about unchecked statuses, C89 knows
+/// neither `//` nor a comma after the last enumerator, and `# Safety` is Rust's heading for the caller's
+/// duties.
 fn for_old_compilers(header: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in header.lines() {
@@ -182,7 +183,7 @@ fn header_is_current() {
     );
 }
 
-/// The header's declarations, one a line, without comments, macros and line breaks.
+/// The header's declarations, one per line, without comments, macros and line breaks.
 fn declarations(header: &str) -> Vec<String> {
     let mut code = String::new();
     let mut rest = header;
@@ -225,7 +226,7 @@ fn declarations(header: &str) -> Vec<String> {
             _ => {}
         }
         if c == ';' && depth == 0 {
-            // How a compiler is told about a function is no part of the ABI.
+            // Attributes of a function are no part of the ABI.
             let words = now.split_whitespace();
             let line = words
                 .filter(|word| !matches!(*word, "BETZ_API" | "BETZ_CHECKED"))
@@ -243,7 +244,7 @@ fn declarations(header: &str) -> Vec<String> {
     found
 }
 
-/// What a declaration declares, and the parts that may only grow at the end.
+/// Name of a declaration, and its parts, which may only grow at the end.
 fn parts(line: &str) -> (String, Vec<String>) {
     match line.split_once('{') {
         Some((name, body)) => {
@@ -259,7 +260,7 @@ fn parts(line: &str) -> (String, Vec<String>) {
     }
 }
 
-/// Why a program that was compiled against `old` would not do with `new`.
+/// Reasons why a program that was compiled against `old` would not work with `new`.
 fn breaks(old: &[String], new: &[String]) -> Vec<String> {
     let new: BTreeMap<_, _> = new.iter().map(|line| parts(line)).collect();
     let mut found = Vec::new();

@@ -39,7 +39,7 @@ compile() { # TEST [FLAGS...]: a C test against the installed package
 }
 
 install_package() {
-    # What `cargo run --release` has built is not built again: the two differ by less than 1 % in size.
+    # Reuses the build of `cargo run --release`: the two differ by less than 1 % in size.
     local flags=(--with-workspace --with-page)
     [ "$profile" = release ] || flags+=(--debug)
     scripts/install.sh --prefix "$package" "${flags[@]}"
@@ -69,8 +69,8 @@ library() {
     vectors
 }
 
-# What a step spends its time in works on vectors. Once it did not, and only the clock told: the crate that links was
-# made small, and LTO made all others as that one.
+# Checks that the hot loops of a step use vector instructions. If the linking crate is optimised for size, LTO optimises
+# all others for size too, and only timings show it.
 vectors() {
     [ "$(uname -m)" = x86_64 ] || return 0
     local loop products

@@ -16,7 +16,8 @@ mod ledger;
 
 use ledger::Ledger;
 
-/// Who sees a mark sees the spikes, the drops and the time that came before it; drops never shrink.
+/// A reader that sees a mark also sees the spikes, the drops and the time before it; drops never
+/// decrease.
 #[test]
 fn a_mark_publishes_all_that_came_before() {
     loom::model(|| {

@@ -20,7 +20,7 @@ mod between {
     pub(super) use ringbuf::traits::{Consumer, Observer, Producer};
 }
 
-/// What a tap is given, as far as the ring looks at it.
+/// Data of a tap, as far as the ring examines them.
 mod tap {
     #[derive(Clone, Copy)]
     pub(super) enum Input<'a> {

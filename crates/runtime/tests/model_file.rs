@@ -141,7 +141,7 @@ fn comes_back_the_same() {
     assert_eq!(decoder.to_bytes().unwrap(), std::fs::read(&path).unwrap());
 }
 
-/// Whatever the number of channels: the reader's limits follow the payload's length.
+/// This holds for any number of channels: the reader's limits follow the payload's length.
 #[test]
 fn models_of_every_size_come_back_the_same() {
     for channels in (1..=16).map(|i| i * 300).chain([30_000, 38_000, 600_000]) {
@@ -349,7 +349,7 @@ fn with_sections() -> DecoderParts {
     }
 }
 
-/// Where each section of a model's payload lies.
+/// Offset of each section of a model's payload.
 fn sections(payload: &[u8]) -> Vec<(String, std::ops::Range<usize>)> {
     let mut at = self::payload(&decoder().to_bytes().unwrap()).len();
     let mut found = Vec::new();
@@ -465,7 +465,7 @@ fn sections_that_are_missing_or_twice_are_refused() {
                 let error = read.expect_err("an engine without its head");
                 assert!(error.message().contains("one per output"), "{error}");
             }
-            // What a decoder can do without is gone, and nothing else.
+            // Only data that a decoder does not need is gone.
             _ => assert_eq!(read.unwrap().kind(), "lift"),
         }
     }

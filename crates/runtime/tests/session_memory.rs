@@ -1,4 +1,4 @@
-//! What a session takes, counted.
+//! Memory that a session takes, counted.
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 

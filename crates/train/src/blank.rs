@@ -29,9 +29,9 @@ const RARE: f64 = 0.1;
 /// Quantile of the counts that are left, which the limit lies beyond.
 const WITHIN: f64 = 0.999;
 
-/// What `data` says of artefacts, from the channels for which `takes_part` is true: a step is one when it
-/// holds more spikes than the 99.9 % quantile q of usual steps and the larger of q/4 and 2√q more. `None`
-/// where there are too few steps to tell, no spikes, or a signal in their place.
+/// Limits that recognise artefacts in `data`, from the channels for which `takes_part` is true. A step is an
+/// artefact if it exceeds the 99.9 % quantile q of spikes in usual steps by more than the larger of q/4 and 2√q.
+/// `None` if there are too few steps or no spikes, or if the data are a signal.
 pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Blanking> {
     if is_signal(data) {
         return None;
@@ -122,8 +122,9 @@ impl Artefacts {
     }
 }
 
-/// What training sees of a recording: the spikes of each artefact replaced by those of the nearest usual
-/// step of its segment, the earlier of two. A segment of artefacts alone keeps none.
+/// A recording without artefacts, for training: the spikes of each artefact are replaced by those of the nearest
+/// usual step of its segment, or of the earlier one if two are equally near. A segment that consists of artefacts
+/// keeps no spikes.
 pub(crate) struct CleanData {
     /// `None`: there are no artefacts.
     spikes: Option<Spikes>,

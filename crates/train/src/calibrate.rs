@@ -94,7 +94,7 @@ pub struct Timing {
 /// this host has. Takes seconds; runs on rayon's current pool.
 ///
 /// # Errors
-/// Those of the device; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+/// Returns the errors of the device, and [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
 pub fn calibrate(device: &Device, progress: &dyn Progress) -> Result<(Calibration, Vec<Timing>)> {
     let threads = rayon::current_num_threads();
     let mut names = vec![format!("{threads} threads")];

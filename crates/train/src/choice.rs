@@ -43,7 +43,7 @@ pub struct Choice {
     pub gram: GramPath,
     /// Every way there was, the quickest first, the start of a device included.
     pub alternatives: Vec<Alternative>,
-    /// How each bank's Γ is computed.
+    /// Paths to Γ of each bank.
     pub(super) paths: Vec<Paths>,
 }
 
@@ -52,7 +52,7 @@ pub struct Choice {
 pub(super) struct Paths {
     /// On the CPU, as when a device falls short.
     pub(super) cpu: GramPath,
-    /// On a device.
+    /// Path on a device.
     pub(super) cuda: GramPath,
     /// The user left it open: where one falls short, the other will do.
     pub(super) either: bool,

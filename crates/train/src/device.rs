@@ -21,7 +21,7 @@ use betz_runtime::psc::FilterBank;
 pub struct Trained {
     /// The decoder.
     pub decoder: Decoder,
-    /// Where it was trained, by which path to Γ, and why not elsewhere.
+    /// Place of training, its path to Γ, and the reasons against other places.
     pub ran: Ran,
     /// Error of Γ against full precision, if a lower one was asked for ([`TrainOptions::precision`]),
     /// the dense path ran on a device, and there was memory to measure it. Of cross-validation over all folds
@@ -304,7 +304,7 @@ mod tests {
     use betz_base::error::{Error, ErrorKind};
     use betz_gram::cases;
 
-    /// Whatever has been begun on it, a device that fell short trains as the CPU does.
+    /// If a device falls short, training gives the CPU's result, even if work had begun on the device.
     #[test]
     fn a_device_that_falls_short_leaves_the_rest_to_the_cpu() {
         let fallen = || {

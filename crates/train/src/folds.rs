@@ -24,7 +24,7 @@ pub(crate) struct Folds {
 pub(crate) struct Part {
     /// The steps that are held out.
     pub segment: Segment,
-    /// Where the filters start from rest: the segment's start unless it follows a cut.
+    /// Step at which the filters start from rest: the segment's start, unless the segment follows a cut.
     pub from: i64,
 }
 

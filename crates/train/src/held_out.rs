@@ -29,7 +29,7 @@ impl Ridge {
     }
 }
 
-/// Where and how a fold's system is solved.
+/// Settings for solving a fold's system: placement and solver.
 #[derive(Clone, Copy)]
 pub(super) struct SolveTask<'a> {
     pub(super) placement: &'a Placement,
@@ -52,7 +52,7 @@ impl<'a> HeldOut<'a> {
     /// `fold` is part of `total`.
     ///
     /// # Errors
-    /// Those of the device that [`Placement::or_cpu`] passes on.
+    /// Returns the errors of the device that [`Placement::or_cpu`] passes on.
     pub(super) fn new(
         solving: SolveTask<'a>,
         total: &NormalEquations,
@@ -90,7 +90,7 @@ impl<'a> HeldOut<'a> {
         self.centred()?.solve(lambda, solver, mask, names)
     }
 
-    /// What is on the device, unless the operation went back to the CPU since.
+    /// The data on the device; `None` if the operation has returned to the CPU.
     fn there(&self) -> Option<&cuda::OnDevice<'a>> {
         let given_up = self.solving.placement.contexts().is_empty();
         self.there.as_ref().filter(|_| !given_up)

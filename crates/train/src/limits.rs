@@ -1,4 +1,4 @@
-//! What a decoder of a recording is made for: usual counts, and the range of its outputs.
+//! Limits of the recording that a decoder is made for: usual counts, and the range of its outputs.
 
 use rayon::prelude::*;
 
@@ -37,7 +37,7 @@ pub(crate) fn without_blanking(decoder: Decoder) -> Result<Decoder> {
 /// of theirs.
 pub(crate) type Extremes = (f32, f32);
 
-/// Those of no label.
+/// Range of outputs without labels.
 pub(crate) const NO_LABEL: Extremes = (f32::INFINITY, f32::NEG_INFINITY);
 
 /// Labels that a thread goes through at a time.

@@ -34,7 +34,7 @@ pub struct TrainOptions {
     pub ridge: RidgeChoice,
     /// How Γ is computed.
     pub gram: GramPath,
-    /// How exactly the dense path's products are made on a device; the CPU's are f32 or better.
+    /// Precision of the dense path's products on a device; the CPU uses f32 or better.
     pub precision: Precision,
     /// Solver of the linear system.
     pub solver: Solver,

@@ -49,7 +49,7 @@ pub struct Validation {
 /// [`train_validated_on`] the CPU.
 ///
 /// # Errors
-/// As there.
+/// Returns the errors of [`train_validated_on`].
 pub fn train_validated<'d>(
     data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,

@@ -1,9 +1,9 @@
 //! Variance of estimates: a log-variance readout beside a lift's or experts' own.
 //!
-//! What the decoder leaves unexplained is taken from folds: the head's readout is solved without the trials whose
-//! residuals e are taken. ln(e² + 5 % of their mean) is regressed on the same features, at the ridge that
-//! decodes it best where it was held out, and scaled so that the mean of e²/v is 1. (The engine before the head is that
-//! of all trials: its many features err a little less on what they have seen.)
+//! The residuals come from folds: the head's readout is solved without the trials whose residuals e are taken. ln(e² +
+//! 5 % of their mean) is regressed on the same features, at the ridge that predicts it best on held-out trials, and
+//! scaled so that the mean of e²/v is 1. (The engine before the head is that of all trials: its many features have
+//! slightly smaller errors on the data that they were trained on.)
 
 use crate::blank::CleanData;
 use crate::experts::Gate;

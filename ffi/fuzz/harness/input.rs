@@ -1,4 +1,4 @@
-//! What a fuzzer gives, as a harness reads it.
+//! A fuzzer's input, as a harness reads it.
 
 use betz_ffi::betz_status;
 

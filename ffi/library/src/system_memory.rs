@@ -1,4 +1,4 @@
-//! What std takes from the system for itself, with the reserve behind it.
+//! Allocations that std makes directly from the system, with the reserve as fallback.
 //!
 //! std has the handle of a thread and a few things more from [`System`](std::alloc::System), past the global
 //! allocator, and ends the process when there are none. So the library is linked with `--wrap=malloc` and its

@@ -1,4 +1,4 @@
-//! What runs when a thread ends, noted without the C library's memory.
+//! Destructors of a thread's variables, recorded without the C library's memory.
 //!
 //! std notes the destructors of a thread's variables with `__cxa_thread_atexit_impl`, and glibc's ends the
 //! process when it has no memory for the note. The function of that name here is hidden: std's weak

@@ -116,7 +116,7 @@ static void counts_and_spikes_train_the_same_model(void) {
     betz_model_free(a);
     betz_model_free(b);
 
-    // What training refuses.
+    // Data that training refuses.
     betz_model *none = NULL;
     spikes[0].tick = 3;
     spikes[1].tick = 2;
@@ -175,8 +175,8 @@ static void training_can_be_stopped(void) {
     free(behavior);
 }
 
-// What training returns can be saved and opened: names and sizes of which that is not so are refused
-// before the work, and before anything is made in proportion to them.
+// Every trained model can be saved and opened: names and sizes that would prevent this are refused
+// before the work, and before anything in proportion to them is allocated.
 static void a_model_that_nobody_could_open_is_not_trained(void) {
     enum { MANY_FILTERS = 257, MANY_OUTPUTS = 4097, SHORT = 4 };
     betz_train_config config = small_config(CHANNELS);
@@ -410,7 +410,7 @@ static void configurations(const betz_model *model) {
     betz_session_close(session);
     betz_session_close(other);
 
-    // What opening refuses.
+    // Configurations that opening refuses.
     session = NULL;
     config.channel_mask_len = CHANNELS - 1;
     CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_open(model, &config, &session));

@@ -395,7 +395,7 @@ int main(void) {
     long ended = 0, wrong = 0, tried = 0;
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
         const struct call *call = &calls[c];
-        // How many there are: in a child, so that every case begins alike.
+        // Count the allocations in a child, so that every case begins in the same state.
         int ends[2];
         CHECK(pipe(ends) == 0);
         const pid_t child = fork();

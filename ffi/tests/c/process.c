@@ -1,5 +1,5 @@
-// What the library does with the process it is in: threads that inherit nothing and stay no longer than the
-// call, forked children, and the progress function.
+// The library within its process: threads that inherit nothing and end with the call, forked children, and
+// the progress function.
 #define _GNU_SOURCE
 #include "support.h"
 

@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     const uint32_t channels = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 256;
     betz_model *model = train_model(channels, OUTPUTS, 4 * channels + 200, 1);
     betz_session *session = open_session(model);
-    // 20 Hz at 1 ms: 2 % of the channels a tick.
+    // 20 Hz at 1 ms: 2 % of the channels per tick.
     uint16_t *counts = calloc((size_t)PATTERNS * channels, sizeof *counts);
     uint64_t per_pattern[PATTERNS] = {0}, chance = 2;
     for (size_t i = 0; i < (size_t)PATTERNS * channels; i++) {

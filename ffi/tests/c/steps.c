@@ -1,5 +1,5 @@
-// What a step is worth, outputs that may not jump, channels that die, data that stop, spikes too far ahead, ticks skipped, other counts, and a session
-// changed and watched from outside its loop.
+// Status of steps, slew limits, dead channels, missing data, spikes too far ahead, skipped ticks, other counts, and a
+// session that is changed and watched from outside its loop.
 #include "support.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// What the C tests share: checks, chance, and a small model.
+// Shared by the C tests: checks, random numbers, and a small model.
 #ifndef BETZ_TEST_SUPPORT_H
 #define BETZ_TEST_SUPPORT_H
 

@@ -198,7 +198,7 @@ int main() {
     std::vector<float> wrong(outputs + 1);
     CHECK(status_of([&] { session.step_spikes({}, wrong); }) == BETZ_ERROR_MISMATCH);
 
-    // What a configuration is given may be a temporary, and the configuration a copy.
+    // The arguments of a configuration may be temporaries, and the configuration a copy.
     betz::session_config temporary;
     temporary.clamp(std::vector<float>(outputs, -0.25f), std::vector<float>(outputs, 0.25f));
     const betz::session_config copied = temporary;

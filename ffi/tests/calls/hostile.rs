@@ -80,7 +80,7 @@ fn step_all(model: *const betz_model, session: *mut betz_session) -> usize {
     }
 }
 
-/// What becomes of a model's bytes: whether they load, and estimates that are not finite.
+/// Loads a model's bytes: returns true if they load, and the number of estimates that are not finite.
 fn try_model(bytes: &[u8]) -> (bool, usize) {
     let mut model = ptr::null_mut();
     // SAFETY: live slices and handles.

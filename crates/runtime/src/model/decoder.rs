@@ -54,7 +54,7 @@ pub struct TrainingRecord {
 pub struct Attachment {
     /// Four ASCII letters, the first in lower case (as a PNG's optional chunks), one attachment per tag.
     pub tag: [u8; 4],
-    /// Whatever its writer made of it.
+    /// Content, in the format of its writer.
     pub bytes: Vec<u8>,
 }
 

@@ -15,8 +15,9 @@ use betz_base::error::{Error, ErrorKind, Result};
 /// Parts of a spike that are counted, for counts that are not whole.
 const UNIT: f64 = 256.0;
 
-/// When a channel is taken for dead or screaming, and when for well again. Rates are over windows of
-/// `window_seconds` or more (as often as somebody looks); its usual one is that of training.
+/// Rules by which a channel counts as dead, screaming or recovered. Rates are measured over windows of
+/// `window_seconds` or more, depending on how often the watch is asked; the usual rate of a channel is that of
+/// training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChannelRules {
     /// Shortest window in seconds.
@@ -87,7 +88,7 @@ impl ChannelRules {
 /// State of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChannelState {
-    /// As it was in training, as far as its rate tells.
+    /// Its rate is as in training.
     #[default]
     Well,
     /// Silent.
@@ -132,9 +133,8 @@ impl ChannelDetector {
     /// A detector for the channels of `decoder` that take part and fired in training.
     ///
     /// # Errors
-    /// [`ErrorKind::InsufficientData`] for a model that does not know how many spikes a step usually holds
-    /// (its training was too short, or on a signal), [`ErrorKind::InvalidArgument`] for rules that make no
-    /// sense.
+    /// [`ErrorKind::InsufficientData`] if the model does not store the usual number of spikes per step (its
+    /// training was too short, or on a signal); [`ErrorKind::InvalidArgument`] if a rule is out of range.
     pub fn new(decoder: &Decoder, rules: ChannelRules) -> Result<Self> {
         rules.check()?;
         let Some(blanking) = &decoder.limits().blanking else {
@@ -160,7 +160,8 @@ impl ChannelDetector {
         })
     }
 
-    /// `counts`, spikes one a channel, came in the last `steps`. True when a channel's state has changed.
+    /// Takes `counts`, the number of spikes per channel in the last `steps`. Returns true if a channel's state has
+    /// changed.
     pub fn observe(&mut self, steps: u64, counts: &[f64]) -> bool {
         let steps = steps as f64;
         let seconds = steps * self.step_seconds;
@@ -318,10 +319,10 @@ pub struct ChannelWatch {
 }
 
 impl ChannelWatch {
-    /// Looks at what was counted since the last look, if that is a window's worth; true when a channel's
-    /// state has changed. From then on steps say so: [`StepStatus::CHANNELS`] while channels are dead or
-    /// scream, [`StepStatus::UNTRUSTED`] while the decoder leaned on them for more than half. Call it about
-    /// once a window; a longer window is as good, only later. Does not allocate.
+    /// Examines the counts since the last call, if they cover a window. Returns true if a channel's state has
+    /// changed. From then on steps are flagged: [`StepStatus::CHANNELS`] while channels are dead or screaming,
+    /// [`StepStatus::UNTRUSTED`] while these channels give more than half of the decoder's input. Call it about
+    /// once per window; longer windows are as accurate, but later. Does not allocate.
     pub fn look(&mut self) -> bool {
         let steps = self.counted.steps.load(Ordering::Acquire);
         let since = steps.wrapping_sub(self.seen_steps);
@@ -358,9 +359,9 @@ impl Drop for ChannelWatch {
 }
 
 impl Session {
-    /// From now on the session counts each channel's spikes, masked ones' too, for the watch that this
-    /// gives out, about 1 ns a spike. `decoder` is the session's, and says what is usual. One watch at a
-    /// time: the one before sees no more steps. A clone of the session has none.
+    /// From now on the session counts each channel's spikes, including masked channels, for the returned watch;
+    /// this costs about 1 ns per spike. `decoder` is the session's and gives the usual counts. A session has one
+    /// watch at a time: an earlier watch receives no more steps. A clone of the session has none.
     ///
     /// ```
     /// use betz_runtime::model::{Blanking, Decoder, DecoderParts, Limits};
@@ -420,10 +421,10 @@ impl Session {
     }
 
     /// As [`watch_channels`](Self::watch_channels), with steps that look themselves: for a session without another
-    /// thread. A step in which a window ends takes some nanoseconds a channel longer; nothing is allocated.
+    /// thread. A step in which a window ends takes some nanoseconds longer per channel; nothing is allocated.
     ///
     /// # Errors
-    /// As there.
+    /// The same as for [`watch_channels`](Self::watch_channels).
     pub fn watch_itself(&mut self, decoder: &Decoder, rules: ChannelRules) -> Result<()> {
         let watch = self.watch_channels(decoder, rules)?;
         self.keep_watch(watch);

@@ -36,7 +36,7 @@ pub struct Health {
     pub longest_ns: u64,
     /// Fingerprint of the model that gives the estimates.
     pub model: u64,
-    /// Where a swap stands.
+    /// State of the model swap.
     pub swap: SwapState,
 }
 

@@ -147,7 +147,7 @@ impl Holding {
         *status |= StepStatus::HELD | StepStatus::AT_REST.when(way >= 1.0);
     }
 
-    /// As at the start.
+    /// Returns to the initial state.
     pub(super) fn reset(&mut self) {
         self.flagged = 0;
         match &self.policy {

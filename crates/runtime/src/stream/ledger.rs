@@ -10,7 +10,7 @@ use super::atomic::{AtomicI64, AtomicU64, Ordering};
 pub(super) struct Ledger {
     /// Every spike up to this tick was pushed or dropped.
     marked: AtomicI64,
-    /// When that was said last, in the queue's nanoseconds.
+    /// Time of the last mark, in the queue's nanoseconds.
     marked_at: AtomicU64,
     dropped: AtomicU64,
 }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use betz_base::error::{Error, ErrorKind};
 
-/// Why a step was refused: what was expected, what came and where. Allocates nothing, as a loop wants it
-/// ([`Session::try_step`](super::Session::try_step),
-/// [`SpikeConsumer::try_step`](super::SpikeConsumer::try_step)); becomes an [`Error`]
-/// with [`into_error`](Self::into_error).
+/// Reason for refusing a step: what was expected, what was found and where. It allocates nothing, so
+/// that loops can use it ([`Session::try_step`](super::Session::try_step),
+/// [`SpikeConsumer::try_step`](super::SpikeConsumer::try_step)). [`into_error`](Self::into_error) turns
+/// it into an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum StepRefused {

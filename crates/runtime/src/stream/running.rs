@@ -173,7 +173,8 @@ impl Running {
         beside
     }
 
-    /// So many silent ticks for both engines. True when the second one has taken over meanwhile.
+    /// Skips `ticks` silent ticks in both engines. Returns true if the second one has taken over
+    /// meanwhile.
     pub(super) fn skip(&mut self, ticks: u64, mailbox: Option<&Mailbox>) -> bool {
         self.active.skip(ticks);
         let Some(other) = &mut self.other else {

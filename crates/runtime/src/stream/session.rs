@@ -23,7 +23,7 @@ use super::{
 use crate::model::Decoder;
 use betz_base::error::{Error, Result};
 
-/// A decoder at work: filter states, counters, latencies. Belongs to one thread at a time.
+/// A running decoder: filter states, counters, latencies. Belongs to one thread at a time.
 ///
 /// At step t it takes the spikes of tick t and gives x̂ = intercept + Σ φ·(h ∗ s), the estimate of
 /// the behaviour at t − [`delay_steps`](Decoder::delay_steps). Filters start from rest; call
@@ -144,10 +144,10 @@ impl Session {
         self.model().outputs()
     }
 
-    /// So many ticks without a spike at once, after a pause: filters and low-pass decay exactly (to
-    /// rounding), and so does a model that is being swapped in. A head with states of its own is stepped until they are
-    /// where silence leads them (each to 3e-7 of itself), through at most 1,024 ticks; a pause that outlasts its memory
-    /// takes them there at once. No estimates are made; the session's clock goes on. Costs a few microseconds, and with
+    /// Skips `ticks` silent ticks at once, after a pause: filters and low-pass decay exactly (to rounding), also those
+    /// of a model that is being swapped in. A head with further states is stepped until they have settled (each to 3e-7
+    /// of its value), through at most 1,024 ticks. If the pause is longer than the head's memory, they are set to the
+    /// settled states at once. No estimates are made; the session's clock advances. Costs a few microseconds, and for
     /// such a head at most 1,024 steps. Nothing is allocated.
     pub fn skip(&mut self, ticks: u64) {
         let taken_over = self.running.skip(ticks, self.mailbox.as_ref());

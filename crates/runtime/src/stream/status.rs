@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// How far a step's estimates can be trusted: a word of flags, [`OK`](Self::OK) when there is nothing to say.
+/// Status of a step, which tells how far its estimates can be trusted: a word of flags, [`OK`](Self::OK) if
+/// all is well.
 ///
 /// ```
 /// use betz_runtime::stream::StepStatus;

@@ -40,7 +40,7 @@ use betz_base::error::{Error, Result};
 /// Commands on their way to the session at most.
 const COMMANDS: usize = 4;
 
-/// Where a swap stands.
+/// State of a model swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SwapState {
     /// One model runs; there is none to roll back to.
@@ -68,7 +68,7 @@ impl SwapState {
 /// Progress of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwapProgress {
-    /// Where it stands.
+    /// State of the swap.
     pub state: SwapState,
     /// Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
     /// the request is pending, what it asked for.
@@ -358,7 +358,7 @@ impl Swapper {
         self.checkpoint.take()
     }
 
-    /// Where the last swap stands.
+    /// State of the last swap.
     pub fn state(&self) -> SwapState {
         let status = self.status.word.load(Ordering::Acquire);
         match status % 4 {

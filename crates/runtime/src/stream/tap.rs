@@ -45,7 +45,7 @@ pub struct Step<'a> {
     /// Duration of the step *before* in nanoseconds (a step's own time is known only after its taps);
     /// 0 when statistics are off.
     pub previous_latency_ns: u32,
-    /// Where a swap stands.
+    /// State of the model swap.
     pub swap: SwapState,
 }
 

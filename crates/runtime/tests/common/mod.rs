@@ -70,7 +70,7 @@ pub fn open(decoder: &Decoder) -> Session {
     Session::open(decoder, SessionConfig::default()).unwrap()
 }
 
-/// Whether two lots of estimates differ by rounding at most.
+/// True if two sets of estimates differ by at most rounding.
 pub fn close(a: &[f32], b: &[f32], tolerance: f32) -> bool {
     (a.iter().zip(b)).all(|(a, b)| (a - b).abs() <= tolerance * (1.0 + a.abs()))
 }
@@ -83,7 +83,8 @@ pub fn run(session: &mut Session, counts: &[u16]) -> Vec<f32> {
     out
 }
 
-/// What a decoder means (its latents, where it has a head), in plain loops: every feature by its impulse response, low-passed, weighed.
+/// Reference decoder in plain loops: its outputs, or its latents if it has a head. Every feature is computed by its
+/// impulse response, low-passed and weighted.
 pub fn oracle(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
     let (channels, outputs) = (decoder.channels(), decoder.latents());
     let ticks = counts.len() / channels;

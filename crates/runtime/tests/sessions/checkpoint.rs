@@ -122,7 +122,7 @@ fn another_model_or_mask_is_refused() {
         let error = session.restore(&bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch);
     }
-    // How a model was trained does not matter to a session.
+    // A session does not depend on how its model was trained.
     let mut same = model(0).into_parts();
     same.training.steps = 42;
     open(&Decoder::new(same).unwrap()).restore(&bytes).unwrap();

@@ -1,5 +1,5 @@
-//! What a controller has to survive: clocks that lie, data that stop, numbers that overflow, pauses; and what
-//! a session says of each.
+//! Faults that a controller has to survive, and the status of the session in each: wrong clocks, missing
+//! data, overflowing numbers, pauses.
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
@@ -455,7 +455,7 @@ fn outputs_change_by_no_more_than_the_slew_limit_and_steps_say_so() {
         }
     }
     assert!((30..300).contains(&slewed), "{slewed}");
-    // What is held goes to rest no faster.
+    // Held outputs move to rest no faster.
     for _ in 0..200 {
         let before = out;
         session.step_stale(&mut out).unwrap();

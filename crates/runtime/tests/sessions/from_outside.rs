@@ -154,7 +154,7 @@ fn mask_and_clamp_change_while_it_runs() {
     let mut masked = Session::open(&decoder, config).unwrap();
     assert_eq!(run(&mut session, &counts), run(&mut masked, &counts));
     assert_eq!(session.model().fingerprint(), masked.model().fingerprint());
-    // What was heard dies away as it would have; what comes is heard again.
+    // The response to earlier spikes decays as before; new spikes are taken again.
     swapper.set_mask(&decoder, None).unwrap();
     let (mut a, mut b) = ([0.0; 2], [0.0; 2]);
     session.step_spikes(&[2], &mut a).unwrap();

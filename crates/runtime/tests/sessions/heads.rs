@@ -176,7 +176,7 @@ fn sessions_follow_the_formulas() {
     }
 }
 
-/// What a trainer asks for its features is what a session computes.
+/// A trainer gets the same features that a session computes.
 #[test]
 fn features_are_the_sessions() {
     let mut lift = lift(&mut rng(43), 20, 4.0, None);

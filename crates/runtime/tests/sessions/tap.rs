@@ -1,5 +1,4 @@
-//! What a tap hears of a session's steps: ticks that never go back, whatever the acquisition's clock does
-//! between trials.
+//! Taps of a session: their ticks never go back, even if the acquisition's clock restarts between trials.
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 

@@ -20,7 +20,7 @@ impl<'a> OnDevice<'a> {
     /// `None` without a device, or where they do not fit beside what a solution takes.
     ///
     /// # Errors
-    /// Those of the device that [`Placement::or_cpu`] passes on.
+    /// Returns the errors of the device that [`Placement::or_cpu`] passes on.
     pub(super) fn new(
         placement: &'a Placement,
         fold: &NormalEquations,

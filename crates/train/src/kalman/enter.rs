@@ -28,7 +28,7 @@ pub(crate) struct Entrant {
     /// Of everything held out, (steps, outputs); NaN elsewhere.
     pub(crate) estimates: Vec<f32>,
     total: NormalEquations,
-    /// What labels the filter learned to observe, where they are not the outputs: (step, output).
+    /// Labels that the filter learned to observe, (step, output), if they differ from the outputs.
     labels: Option<Vec<f32>>,
 }
 
@@ -37,7 +37,7 @@ impl Entrant {
     /// was found. With `refit` they learn what these say of what was intended, not of what was done.
     ///
     /// # Errors
-    /// Those of the sums and of [`SteadyKalman::fit`]; with `refit` those of [`intended`].
+    /// Returns the errors of the sums and of [`SteadyKalman::fit`], and with `refit` those of [`intended`].
     pub(crate) fn all(
         data: &DatasetView<'_>,
         options: &TrainOptions,

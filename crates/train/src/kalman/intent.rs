@@ -1,5 +1,5 @@
-//! What the subject is taken to have intended (ReFIT: Gilja et al. 2012): at every step, to move towards where the
-//! trial ends, as fast as it moved; at the end, to hold.
+//! Intended movement of the subject (ReFIT: Gilja et al. 2012): at every step, to move towards the end point of
+//! the trial at the actual speed; at the end, to hold.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_gram::movement::coordinates;

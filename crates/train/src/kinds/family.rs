@@ -21,7 +21,8 @@ pub(crate) trait Family {
     /// one per output; the same configurations in the same order for every fold.
     ///
     /// # Errors
-    /// Those of the latents and of the sums; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    /// Returns the errors of the latents and of the sums, and
+    /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
     fn compare(
         &self,
         fold: Fold<'_>,
@@ -143,7 +144,8 @@ impl Truth {
     }
 }
 
-/// What the configurations of `passes` with at most `latents` latents leave of the folds `folds` of `split`, added up.
+/// Residuals of the configurations of `passes` with at most `latents` latents on the folds `folds` of `split`, added
+/// up.
 ///
 /// # Errors
 /// As [`Family::compare`].

@@ -12,10 +12,10 @@ use betz_recording::{DatasetView, Segment};
 
 use super::{Kind, KindScore};
 
-/// How a kind does, whose `estimates`, (steps, outputs), are those of all that folds hold out.
+/// Score of a kind. `estimates`, (steps, outputs), cover all held-out steps.
 ///
 /// # Errors
-/// Those of the scores.
+/// Returns the errors of the scores.
 pub(super) fn score(
     (data, options, found): (&DatasetView<'_>, &TrainOptions, &BankChoice),
     kind: Kind,
@@ -42,7 +42,7 @@ pub(super) fn score(
 /// Median distance of `estimates` from the place, where outputs are its coordinates.
 ///
 /// # Errors
-/// Those of [`place_error`].
+/// Returns the errors of [`place_error`].
 pub(super) fn median_error(
     data: &DatasetView<'_>,
     options: &TrainOptions,

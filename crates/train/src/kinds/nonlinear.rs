@@ -1,5 +1,5 @@
-//! What the nonlinear kinds share in training: the sums of the targets, latents of every fold and of the
-//! whole, scores, and the decoder's linear engine.
+//! Shared parts of training the nonlinear kinds: sums of the targets, latents of every fold and of the whole
+//! recording, scores, and the decoder's linear engine.
 
 use super::family::{self, Family, FamilyFit, held_out};
 use super::race::race;
@@ -33,7 +33,7 @@ pub(super) struct Nonlinear<'a> {
     data: DatasetView<'a>,
     options: &'a TrainOptions,
     found: &'a BankChoice,
-    /// What its latents predict.
+    /// Targets that the latents predict.
     targets: Targets,
     split: Split<'a>,
     /// Sums of the targets over all folds.
@@ -51,8 +51,8 @@ pub(super) struct Whole {
 
 impl<'a> Nonlinear<'a> {
     /// # Errors
-    /// Those of the sums and of their solution; [`ErrorKind::InsufficientData`](betz_base::ErrorKind)
-    /// when no output changes.
+    /// Returns the errors of the sums and of their solution, and
+    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind) if no output changes.
     pub(super) fn new(
         data: DatasetView<'a>,
         options: &'a TrainOptions,

@@ -102,7 +102,7 @@ impl OtherKind {
     /// The decoder of the whole recording, which did as `score` says.
     ///
     /// # Errors
-    /// Those of its training.
+    /// Returns the errors of its training.
     pub(super) fn decoder(
         &self,
         data: &DatasetView<'_>,

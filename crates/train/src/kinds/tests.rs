@@ -100,7 +100,7 @@ fn trained(data: &Dataset, kinds: &KindOptions) -> (Decoder, Comparison) {
 #[test]
 fn nonlinear_kinds_decode_what_they_were_not_trained_on_as_cross_validation_says() {
     let (data, aside) = (reaches(120, 1), reaches(60, 2));
-    // What else is chosen by cross-validation has tests of its own.
+    // Other choices of cross-validation have tests of their own.
     let auto = KindOptions {
         latents: Some(6),
         units: Some(64),

@@ -14,7 +14,7 @@ const SEGMENTS: usize = 16;
 /// outside segments. The spikes have been checked. Runs on rayon's current pool.
 ///
 /// # Errors
-/// Those of the low-pass.
+/// Returns the errors of the low-pass.
 pub(crate) fn filter_latents(
     latents: &Latents,
     data: &DatasetView<'_>,

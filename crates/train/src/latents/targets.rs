@@ -56,8 +56,8 @@ impl Targets {
     }
 }
 
-/// What tells movements apart: the outputs now and 0.2 s later, and the speed, (step, value) row-major,
-/// and how many values there are. Leads as in [`targets`].
+/// Labels that distinguish movements, and their number: the outputs now and 0.2 s later, and the speed, (step, value)
+/// row-major. Leads are the same as in [`targets`].
 pub(crate) fn labels(data: &DatasetView<'_>) -> (Vec<f32>, usize) {
     let leads = in_steps(&LEADS[2..4], data.step_seconds);
     let width = leads.len() * data.outputs.len() + 1;

@@ -13,7 +13,7 @@ use super::Read;
 /// own while `take` has those of the one before: two are in memory at most. What fails first, reading or taking, ends both.
 ///
 /// # Errors
-/// What `read` and `take` say; [`ErrorKind::Io`] where the system has no thread left.
+/// Returns the errors of `read` and `take`, and [`ErrorKind::Io`] if the system cannot start a thread.
 pub(super) fn each<T: Sync>(
     read: &mut dyn Read,
     items: &[T],

@@ -86,7 +86,7 @@ impl FoldDecision {
 }
 
 impl Job {
-    /// Where the first process puts the sums of a bank's groups.
+    /// Empty sums of a bank's groups, which the first process fills.
     pub(super) fn gathered(&self, bank: usize, groups: Groups) -> GroupSums {
         let folds = groups == Groups::Wanted && self.search.is_some();
         let whole = self.split.as_ref().is_none_or(|split| split.whole);
@@ -153,7 +153,7 @@ impl Job {
     /// The decision for the best bank, for all processes.
     ///
     /// # Errors
-    /// Those of making a model file.
+    /// Returns the errors of making a model file.
     pub(super) fn decided(&self) -> Result<Vec<u64>> {
         let Some(found) = &self.found else {
             return FoldDecision::default().to_words();

@@ -212,11 +212,11 @@ impl Job {
         })
     }
 
-    /// What the decoders of the folds leave unexplained of what they did not see, in the steps `chunk`: one an
-    /// output. `parts` are the steps of each fold, `data` is the chunk's [`reach`](Self::reach).
+    /// Residuals of the folds' decoders on their held-out steps in `chunk`, one per output. `parts` are the steps of
+    /// each fold; `data` is the chunk's [`reach`](Self::reach).
     ///
     /// # Errors
-    /// Those of decoding.
+    /// Returns the errors of decoding.
     pub(super) fn score(
         &self,
         decoders: &[Decoder],

@@ -70,12 +70,12 @@ impl File {
         &self.outline
     }
 
-    /// Where it is cut, in steps.
+    /// Cuts between chunks, in steps.
     pub fn cuts(&self) -> &[i64] {
         &self.cuts
     }
 
-    /// How its spikes are stored.
+    /// Format in which its spikes are stored.
     pub fn form(&self) -> SpikeForm {
         self.chunks.outline().form
     }

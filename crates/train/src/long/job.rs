@@ -52,7 +52,7 @@ pub(super) struct Job {
     /// Steps with more spikes are artefacts.
     pub(super) most: Option<u64>,
     pub(super) split: Option<Folds>,
-    /// Of the first process.
+    /// The best bank; only the first process has it.
     pub(super) found: Option<BestBank>,
 }
 
@@ -179,7 +179,7 @@ impl Job {
         self.banks.len()
     }
 
-    /// How each bank's Γ is computed: what must be the same everywhere for the same bits.
+    /// Path to Γ of a bank. It must be the same in all processes, so that they give the same bits.
     pub(super) fn gram(&self, bank: usize) -> GramPath {
         match self.placement.is_cpu() {
             true => self.paths[bank].cpu,
@@ -222,8 +222,8 @@ impl Job {
         fixed::len(features, outputs).unwrap_or(usize::MAX) as u128 * 16
     }
 
-    /// What each pass sums, so that groups whose sums take `memory` bytes, and one at least, are at work at once: groups
-    /// lie one after the other in time, so that a pass more reads little more.
+    /// Groups of each pass. A pass sums as many groups as fit into `memory` bytes, but at least one. Groups follow each
+    /// other in time, so that a further pass reads little more.
     pub(super) fn passes(
         &self,
         bank: usize,
@@ -262,7 +262,7 @@ impl Job {
                 parts: parts.to_vec(),
             });
         }
-        // What lies between groups is counted, too.
+        // Chunks between groups are counted, too.
         if let Some(first) = passes.first_mut() {
             let left = cuts
                 .windows(2)

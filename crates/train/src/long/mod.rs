@@ -54,7 +54,7 @@ pub trait Read: Send {
     /// The `steps` of the recording, the first of them as step 0; segments that reach beyond are cut there.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Returns the errors of reading.
     fn read(&mut self, steps: Range<i64>) -> Result<Dataset>;
 }
 
@@ -81,11 +81,11 @@ pub struct Outline {
 pub struct Work<'a> {
     /// The team: [`Alone`](betz_base::team::Alone), or several processes that read the same recording.
     pub team: &'a dyn Team,
-    /// Where sums are computed.
+    /// Device that computes the sums.
     pub device: &'a Device,
     /// Outline of the recording.
     pub outline: &'a Outline,
-    /// Where it is cut: steps, ascending, from 0 to its end. Other cuts, other roundings.
+    /// Cuts between chunks: steps, ascending, from 0 to the end of the recording. Other cuts give other roundings.
     pub cuts: &'a [i64],
     /// Bytes of sums that a process holds while it sums: those of so many folds at once, and of one at least. Fewer
     /// folds at once, more passes over what lies at their seams; the same bits.
@@ -141,7 +141,7 @@ impl Work<'_> {
     /// The sums over the recording that `read` reads, as [`Sums::over`] gives them in memory, to rounding.
     ///
     /// # Errors
-    /// As there, what reading says, and what the team says.
+    /// Returns the errors of [`Sums::over`], of reading and of the team.
     pub fn sums(&self, read: &mut dyn Read, options: &TrainOptions) -> Result<Option<Sums>> {
         let plan = TrainingPlan {
             options: options.clone(),
@@ -164,7 +164,7 @@ impl Work<'_> {
         own.map(|i| self.cuts[i]..self.cuts[i + 1]).collect()
     }
 
-    /// What the decoders of the folds leave unexplained of this process' chunks, in their order; nothing without folds.
+    /// Residuals of the folds' decoders on this process' chunks, in their order; empty without folds.
     fn scored(&self, job: &Job, read: &mut dyn Read, decoders: &[Decoder]) -> Result<Vec<u64>> {
         let (own, parts) = (self.own(), job.parts(Groups::Wanted));
         let mut words = Vec::new();
@@ -253,7 +253,7 @@ impl Work<'_> {
         Ok((facts, gathered))
     }
 
-    /// What the first process makes, for all to know; what fails there fails everywhere.
+    /// Runs `make` in the first process and sends its result to all processes; if it fails, it fails in all of them.
     fn of_first(&self, make: impl FnOnce() -> Result<Vec<u64>>) -> Result<Vec<u64>> {
         let first = self.team.rank() == 0;
         let made = match first {

@@ -12,7 +12,7 @@ use betz_gram::gram::{GramPath, NormalEquations};
 /// Facts of chunks besides their sums.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Facts {
-    /// With which bank.
+    /// Number of the bank.
     pub(super) bank: usize,
     /// Features and outputs.
     pub(super) shape: (usize, usize),
@@ -72,7 +72,7 @@ impl Group {
 }
 
 impl Facts {
-    /// Of no chunk.
+    /// Facts of no chunk.
     pub(super) fn nothing(bank: usize, shape: (usize, usize), channels: usize) -> Self {
         Self {
             bank,

@@ -23,7 +23,7 @@ pub(super) struct Survey {
     /// One flag per channel: true if it has an entry in a segment.
     pub(super) fires: Vec<bool>,
     pub(super) extremes: Vec<Extremes>,
-    /// What entries inside segments count for, together, and how many there are.
+    /// Total weight of the entries inside segments, and their number.
     pub(super) spikes: f64,
     pub(super) entries: u64,
     pub(super) weighted: bool,

@@ -16,7 +16,7 @@ use betz_gram::{GramPath, MaskPolicy};
 use betz_recording::{Segment, Spikes};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
-/// What [`Dataset`] holds between two steps, as a reader gives it.
+/// Part of a [`Dataset`] between two steps, as a reader gives it.
 fn cut(whole: &Dataset, steps: Range<i64>) -> Dataset {
     let (from, to) = (steps.start, steps.end);
     let mut spikes = Spikes::default();

@@ -259,7 +259,7 @@ impl Assembler {
         self.ended_with = tick;
         let long = std::mem::take(&mut self.long);
         let short = std::mem::take(&mut self.short);
-        // What is remembered begins with the last rest.
+        // The remembered steps begin with the last rest.
         let steps = self.heard.make_contiguous();
         let first = (steps[..count].iter())
             .rposition(|s| s.after_rest)
@@ -301,7 +301,7 @@ impl Assembler {
                 (self.step_seconds, &self.channel_names, &self.outputs),
             )),
         };
-        // What filters remember of this trial stays for the next, if nothing is missing in it.
+        // Steps of this trial that the filters remember stay for the next one, if none is missing.
         let stay = if gap || short {
             0
         } else {

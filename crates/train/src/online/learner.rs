@@ -50,14 +50,14 @@ pub enum Verdict {
     Refused {
         /// Mean R² over outputs of the model in use, on those trials.
         before: f64,
-        /// That of the candidate.
+        /// Mean R² of the candidate.
         after: f64,
     },
     /// A candidate was better on trials that neither had seen, and is the model from here on.
     Accepted {
         /// Mean R² over outputs of the model that was in use, on those trials.
         before: f64,
-        /// That of the candidate.
+        /// Mean R² of the candidate.
         after: f64,
     },
     /// The model in use turned out worse than the one before, which is back.
@@ -77,7 +77,7 @@ struct Memory {
     half_life: f64,
     /// Solved before the trials of this batch.
     candidate: Option<Decoder>,
-    /// Of its candidates.
+    /// Errors of its candidates.
     errors: Errors,
 }
 
@@ -96,7 +96,7 @@ impl Memory {
 /// The model before, while the one in use is watched.
 struct PreviousModel {
     decoder: Decoder,
-    /// What the one in use errs more, trial by trial.
+    /// Additional error of the model in use, one value per trial.
     worse: Vec<f64>,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Learner {
     pub(super) scores: Option<(f64, f64)>,
     /// Candidates that were not solved because memory was short.
     pub(super) unsolved: u64,
-    /// Why the last system could not be solved.
+    /// Reason why the last system could not be solved.
     pub(super) failure: Option<String>,
     pub(super) has_room: fn(usize) -> bool,
     /// Nobody waits for what is being solved any more.
@@ -219,7 +219,7 @@ impl Learner {
     /// Scores the models on `trial`, which they have not seen, decides, then learns from it.
     ///
     /// # Errors
-    /// Those of the sums: the trial is then not learned from.
+    /// Returns the errors of the sums; the trial is then not learned from.
     pub(super) fn take(&mut self, trial: Trial) -> Result<Verdict> {
         self.trials += 1;
         self.labelled_seconds += trial.seconds();
@@ -245,7 +245,7 @@ impl Learner {
     /// where nothing was learned since the last were solved, or the trials do not decide.
     ///
     /// # Errors
-    /// Those of decoding.
+    /// Returns the errors of decoding.
     pub(super) fn end_batch(&mut self) -> Result<Option<Verdict>> {
         let since = std::mem::take(&mut self.since);
         if since == 0 {
@@ -352,8 +352,9 @@ impl Learner {
         Ok(Verdict::Learned)
     }
 
-    /// Whether a candidate takes over: of those that are better than the model in use, by the trials since
-    /// each was solved, `batch`, and by those of its memory before it, the best on the newest.
+    /// Decides on the candidates. A candidate qualifies if it scores better than the model in use on the newest
+    /// `batch` trials, and if its memory's candidates are also better beyond chance ([`is_better`]). The best one
+    /// takes over.
     fn decide(&mut self, trial: &Trial, batch: usize) -> Result<Option<Verdict>> {
         let score = |errors: &Errors| errors.mean_of_newest(batch).map(|e| 1.0 - e);
         let Some(before) = score(&self.errors) else {

@@ -96,7 +96,7 @@ fn has_room(bytes: usize) -> bool {
     memory::expect("trainer", bytes).is_ok()
 }
 
-/// Where a trainer stands.
+/// State of an online trainer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TrainerState {
     /// Trials learned from.
@@ -125,7 +125,7 @@ pub struct TrainerState {
     pub ill_channels: Vec<usize>,
     /// Mean R² over outputs of the model in use and of the best candidate, on the trials that decided last.
     pub scores: Option<(f64, f64)>,
-    /// Why the last system could not be solved, or the last model not be swapped in.
+    /// Reason why the last system could not be solved, or the last model could not be swapped in.
     pub failure: Option<String>,
 }
 
@@ -193,7 +193,7 @@ impl Worker {
     /// one, and says what became of it. Allocates; takes as long as solving does, every few trials.
     ///
     /// # Errors
-    /// Those of decoding and summing; the trial is then not learned from.
+    /// Returns the errors of decoding and summing; the trial is then not learned from.
     pub fn work(&mut self) -> Result<Option<Verdict>> {
         if let Some(watch) = &mut self.watch
             && self.learner.has_room()
@@ -214,7 +214,7 @@ impl Worker {
     /// happens every [`batch`](TrainerConfig::batch) trials.
     ///
     /// # Errors
-    /// Those of decoding.
+    /// Returns the errors of decoding.
     pub fn solve_now(&mut self) -> Result<Option<Verdict>> {
         self.learner.end_batch()
     }
@@ -235,8 +235,9 @@ impl Worker {
         Ok(())
     }
 
-    /// What was learned, as bytes: the first model and that in use, the sums of all memories, what was counted.
-    /// Which trials were compared is not in there. Takes three times what the model retains, and a little.
+    /// State of the trainer as bytes: the first model, the model in use, the sums of all memories and the
+    /// counters. The list of compared trials is not included. Takes a little more than three times the size of
+    /// the statistics stored in the model.
     ///
     /// # Errors
     /// As [`Decoder::to_bytes`].
@@ -288,7 +289,7 @@ impl Worker {
         self.learner.take_over(decoder);
     }
 
-    /// Where it stands.
+    /// State of the trainer.
     pub fn state(&self) -> TrainerState {
         let learner = &self.learner;
         let mut dropped = self.assembler.dropped;

@@ -22,7 +22,7 @@ impl Errors {
         self.0.clear();
     }
 
-    /// Those of the newest `count` trials; `None` where one is missing.
+    /// Errors on the newest `count` trials; `None` if there are fewer.
     pub(super) fn newest(&self, count: usize) -> Option<Vec<f64>> {
         let first = self.0.len().checked_sub(count)?;
         self.0.iter().skip(first).copied().collect()
@@ -34,9 +34,9 @@ impl Errors {
     }
 }
 
-/// True if the errors of `this` are lower than those of `other` by more than `gain` of them and by more than
-/// chance, over the newest `batch` trials, or twice, four times as many: soon after a change the
-/// newest say it, while little changes it takes more.
+/// True if the errors of `this` are lower than those of `other`, by more than the fraction `gain` and by
+/// more than chance, over the newest `batch` trials, or over 2, 4, … times as many (up to `LONGEST`): soon
+/// after a change the newest trials show a difference, while small differences need more trials.
 pub(super) fn is_better(this: &Errors, other: &Errors, batch: usize, gain: f64) -> bool {
     let spans = std::iter::successors(Some(batch), |n| n.checked_mul(2));
     spans.take_while(|n| *n <= LONGEST.max(batch)).any(|n| {

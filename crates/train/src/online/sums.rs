@@ -35,7 +35,7 @@ impl FadingSums {
         }
     }
 
-    /// Those that [`parts`](Self::parts) gave.
+    /// Restores the sums from the result of [`parts`](Self::parts).
     pub(super) fn from_parts(sums: NormalEquations, steps: f64) -> Self {
         Self { sums, steps }
     }

@@ -137,7 +137,7 @@ impl Trainer {
         Ok(Self { shared, thread })
     }
 
-    /// Where it stands.
+    /// State of the trainer.
     pub fn state(&self) -> TrainerState {
         let shown = lock(&self.shared.shown);
         let ended = self.shared.counters.ended.load(Ordering::Relaxed);
@@ -173,7 +173,7 @@ impl Trainer {
     /// As [`apply`](Self::apply), and gives the model that the session runs from then on.
     ///
     /// # Errors
-    /// Those of [`apply`](Self::apply).
+    /// Returns the errors of [`apply`](Self::apply).
     pub fn apply_model(&self, swapper: &mut Swapper) -> Result<Option<Decoder>> {
         let mut worker = lock(&self.shared.worker);
         let shown = &mut *lock(&self.shared.shown);
@@ -193,7 +193,7 @@ impl Trainer {
     /// As [`Worker::set_half_life`]. Waits for the trial that the thread is at.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Worker::set_half_life`].
     pub fn set_half_life(&self, seconds: f64) -> Result<()> {
         lock(&self.shared.worker).set_half_life(seconds)
     }
@@ -201,7 +201,7 @@ impl Trainer {
     /// As [`Worker::to_bytes`]. Waits for the trial that the thread is at.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Worker::to_bytes`].
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         lock(&self.shared.worker).to_bytes()
     }
@@ -209,7 +209,7 @@ impl Trainer {
     /// As [`Worker::restore`]; the model in use is on offer then. Waits for the trial that the thread is at.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Worker::restore`].
     pub fn restore(&self, bytes: &[u8]) -> Result<()> {
         let mut worker = lock(&self.shared.worker);
         worker.restore(bytes)?;
@@ -227,7 +227,7 @@ impl Trainer {
     /// [`to_bytes`](Self::to_bytes) as the file `path`: complete, or not at all.
     ///
     /// # Errors
-    /// As there, and [`ErrorKind::Io`](betz_base::ErrorKind::Io).
+    /// Returns the errors of [`to_bytes`](Self::to_bytes), and [`ErrorKind::Io`](betz_base::ErrorKind::Io).
     pub fn save(&self, path: &Path) -> Result<()> {
         let bytes = self.to_bytes()?;
         write_atomically(path, |file| file.write_all(&bytes))
@@ -236,7 +236,8 @@ impl Trainer {
     /// [`restore`](Self::restore) from the file `path`.
     ///
     /// # Errors
-    /// As there, and [`ErrorKind::Io`](betz_base::ErrorKind::Io); messages begin with the path.
+    /// Returns the errors of [`restore`](Self::restore), and [`ErrorKind::Io`](betz_base::ErrorKind::Io);
+    /// messages begin with the path.
     pub fn load(&self, path: &Path) -> Result<()> {
         let bytes = read_all(path, Some(&super::MAGIC))?;
         self.restore(&bytes).map_err(|e| e.at(path.display()))

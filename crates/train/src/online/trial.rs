@@ -1,4 +1,4 @@
-//! What is made of a trial beside its sums: which steps are scored, its spikes without artefacts, its labels.
+//! Parts of a trial besides its sums: its scored steps, its spikes without artefacts, its labels.
 
 use super::assemble::Trial;
 use crate::limits::{Extremes, NO_LABEL, widen};

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 /// Cells along the longest axis.
 const ACROSS: usize = 28;
 
-/// What is tried.
+/// Values that cross-validation tries.
 const SMOOTHINGS: [f64; 3] = [0.7, 1.2, 2.0];
 const PACES: [f64; 3] = [0.7, 1.5, 3.0];
 const JUMPS_HZ: [f64; 2] = [0.01, 0.1];
@@ -184,7 +184,7 @@ impl Entrant {
     /// The decoder of all of `data`.
     ///
     /// # Errors
-    /// Those of the fields.
+    /// Returns the errors of the fields.
     pub(crate) fn whole(&self, data: &DatasetView<'_>, options: &TrainOptions) -> Result<Whole> {
         let (config, delay) = (&self.config, options.delay_steps);
         let shape = (config.across, config.smoothing);

@@ -85,7 +85,7 @@ impl Grid {
         })
     }
 
-    /// Where the middle of `place` lies along each axis.
+    /// Position of the middle of `place` along each axis.
     pub(super) fn middle(&self, mut place: usize) -> Vec<f64> {
         let mut middle: Vec<f64> = (self.shape.iter().zip(&self.low).rev())
             .map(|(&n, low)| {

@@ -24,7 +24,7 @@ pub(crate) struct Config {
     pub(crate) across: usize,
     /// Standard deviation of the fields' smoothing, in cells.
     pub(crate) smoothing: f64,
-    /// That of the walk, in those of the movement from step to step.
+    /// Standard deviation of the walk, relative to that of the movement from step to step.
     pub(crate) pace: f64,
     /// Jumps anywhere, a second.
     pub(crate) jumps_hz: f64,

@@ -130,7 +130,7 @@ fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[
         };
         places.iter().map(of).collect()
     };
-    // What is summed over the steps spent in each place.
+    // Sums over the steps spent in each place.
     let sums = |of: &dyn Fn(i64) -> f64| -> Vec<f64> {
         let mut sums = vec![0.0; places.len()];
         for &t in &steps {

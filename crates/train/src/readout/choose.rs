@@ -40,8 +40,8 @@ pub(crate) fn ridge_readout(
     CentredSums::new(sums, subset)?.solve(sums, subset, kappa)
 }
 
-/// What each of `kappas` with each of `subsets` of the features, solved for from `train`, leaves
-/// unexplained of `held`: subset by subset, ridge by ridge.
+/// Residuals on `held` of each of `kappas` with each of `subsets` of the features, solved from
+/// `train`: subset by subset, ridge by ridge.
 ///
 /// # Errors
 /// As [`ridge_readout`], except that a ridge that is too small is passed over.

@@ -22,8 +22,8 @@ const CPU: CostModel = CostModel {
     defaults: &[0.0086e-9],
 };
 
-/// From `benches/record/decoders.md` (H200). Features are gathered and sent from pageable memory, elements of Γ come down, and both once for as many steps as
-/// are sent together.
+/// Measured values from `benches/record/decoders.md` (H200). Features are gathered and sent from pageable memory, and
+/// elements of Γ return, both once for as many steps as are sent together.
 const CUDA: CostModel = CostModel {
     name: "readout.cuda",
     terms: &["sendings", "responses", "elements"],
@@ -50,7 +50,7 @@ pub(super) fn chosen(
 /// As [`Pass::sums`] on `context`. Γ is off by the rounding of f32.
 ///
 /// # Errors
-/// Those of the device; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+/// Returns the errors of the device, and [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
 pub(super) fn sums(
     context: &Arc<Context>,
     pass: &Pass<'_>,

@@ -32,7 +32,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) delay_steps: i64,
     /// Longest norm of the latents: those beyond are scaled back to it.
     pub(crate) radius: f64,
-    /// Where sums may be made, if not on the CPU.
+    /// Devices that may compute sums; `None` for the CPU.
     pub(crate) placement: Option<&'a Placement>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Pass<'a> {
     /// Filters run over every step of a segment that has such a step.
     ///
     /// # Errors
-    /// Those of `each`; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    /// Returns the errors of `each`, and [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
     pub(crate) fn blocks(
         &self,
         wants: &(dyn Fn(usize) -> bool + Sync),

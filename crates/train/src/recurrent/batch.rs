@@ -11,7 +11,7 @@ use super::samples::{Samples, Scaling};
 /// Runs of steps that are gone through without a reset between them.
 pub(super) type Sequence = Vec<Range<usize>>;
 
-/// How the steps of a recording are shown to a network in training.
+/// Recipe of training: the way in which the steps of a recording are presented to a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Recipe {
     pub(super) epochs: usize,
@@ -32,7 +32,7 @@ pub(super) struct Recipe {
     pub(super) mean_decay: f64,
 }
 
-/// What one sequence of training is.
+/// Source of one training sequence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Sequences {
     /// Whole runs in random order, up to `most` of them joined without a reset, each with the probability `joined`.
@@ -64,7 +64,7 @@ impl Recipe {
         mean_decay: 0.998,
     };
 
-    /// For few long runs.
+    /// Recipe for few long runs.
     pub(super) const CONTINUOUS: Self = Self {
         epochs: 150,
         sequences: Sequences::Windows {
@@ -262,7 +262,7 @@ impl Batch {
     }
 }
 
-/// How many of `count` spikes are left where each is lost with `probability`.
+/// Number of spikes left of `count`, if each is lost with `probability`.
 #[inline]
 fn thin(count: f32, probability: f32, random: &mut Random) -> f32 {
     if probability <= 0.0 {

@@ -99,7 +99,7 @@ impl Entrant {
         })
     }
 
-    /// What was chosen, in words.
+    /// Text that describes the chosen configuration.
     pub(crate) fn configuration(&self) -> String {
         self.sizes.describe()
     }
@@ -119,7 +119,7 @@ impl Entrant {
     /// The decoder of all of `data`, with `record` of its training.
     ///
     /// # Errors
-    /// Those of training.
+    /// Returns the errors of training.
     pub(crate) fn whole(
         &self,
         data: &DatasetView<'_>,

@@ -22,10 +22,10 @@ const LONGEST_GRADIENT: f64 = 1.0;
 /// A batch whose gradient's squared norm is not below this is left out.
 const OVERFLOW: f64 = 1e30;
 
-/// So many batches left out in a row end training.
+/// Number of consecutive skipped batches that ends training.
 const MOST_OVERFLOWS: usize = 10;
 
-/// What is trained: the network's sizes, on these runs of steps.
+/// Training task: the network's sizes and its runs of steps.
 pub(super) struct Task<'a> {
     pub(super) shape: &'a Shape,
     pub(super) samples: &'a Samples<'a>,

@@ -92,7 +92,7 @@ impl Sizes {
     }
 }
 
-/// Whether the recording is one of many short runs.
+/// True if the recording consists of many short runs.
 fn has_trials(data: &DatasetView<'_>) -> bool {
     let count = data.segments.len();
     count >= FEWEST_TRIALS && data.steps_in_segments() <= LONGEST_TRIALS * count

@@ -11,7 +11,7 @@ use super::real::Real;
 use super::shape::{GATES, Layer, Shape};
 use pulp::{Arch, Simd, WithSimd};
 
-/// How sequences lie in rows: step t of sequence b is row `first[t] + b`, for b below `count[t]`.
+/// Layout of sequences in rows: step t of sequence b is row `first[t] + b`, for b below `count[t]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Packing {
     pub(super) first: Vec<usize>,
@@ -34,7 +34,7 @@ impl Packing {
     }
 }
 
-/// What a forward pass leaves for the way back. Grows to the largest batch and stays.
+/// Values that a forward pass stores for the backward pass. Grows to the largest batch and stays that large.
 #[derive(Debug, Default)]
 pub(super) struct Work<T> {
     layers: Vec<LayerWork<T>>,

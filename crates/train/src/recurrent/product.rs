@@ -41,7 +41,7 @@ pub(super) struct Product<'a, T> {
     pub(super) left: Left<'a, T>,
     pub(super) right: &'a [T],
     pub(super) to: &'a mut [T],
-    /// Whether the product is added to what `to` holds.
+    /// True if the product is added to the values in `to`.
     pub(super) add: bool,
 }
 

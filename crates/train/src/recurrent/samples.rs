@@ -1,4 +1,4 @@
-//! What networks are trained on: counts of every step, and the labels beside them.
+//! Training samples of networks: counts of every step, and their labels.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub(super) struct Samples<'a> {
     counts: Vec<f32>,
     /// The step of behaviour that step t estimates, if both lie in one segment.
     label_step: Vec<Option<u32>>,
-    /// Whether all counts are whole and not negative: thinning then keeps each spike or not.
+    /// True if all counts are whole and not negative: thinning then keeps or drops each spike.
     pub(super) are_counts: bool,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Samples<'a> {
     }
 }
 
-/// What counts are multiplied by, and labels are standardised with.
+/// Factors that scale the counts and standardise the labels.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scaling {
     /// s_c, one per channel; 0 for one that never changes.

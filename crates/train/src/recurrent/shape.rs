@@ -1,4 +1,4 @@
-//! Where the weights of a network lie in one list.
+//! Layout of a network's weights in one list.
 
 use std::ops::Range;
 

@@ -12,10 +12,11 @@ use betz_base::error::{Error, ErrorKind, Result};
 use betz_gram::NormalEquations;
 use betz_runtime::model::{Decoder, DecoderParts, Head};
 
-/// What is left of a column of W, of the longest, below which it says nothing that others do not.
+/// Threshold of the remaining length of a column of W, relative to the longest: a shorter column depends on
+/// the others.
 const RANK: f64 = 1e-10;
 
-/// How far W·turn may be from the weights that are there, as a part of them.
+/// Largest distance of W·turn from the existing weights, relative to them.
 const CLOSE: f64 = 1e-5;
 
 /// Sums whose steps may count in part.
@@ -166,7 +167,7 @@ impl Refit {
         Decoder::new(parts)
     }
 
-    /// What a decoder of `sums` at `ridge` is put together from; its attachments are those it had.
+    /// Parts of a decoder solved from `sums` at `ridge`; its attachments stay the same.
     pub(crate) fn solve_view(&self, sums: SumsView<'_>, ridge: f64) -> Result<DecoderParts> {
         let solved = self.solve_targets(sums, ridge)?;
         let latents = self.latent_mean.len();
@@ -223,7 +224,7 @@ impl Refit {
         Ok(solved)
     }
 
-    /// What turns `solved`, W of the sums in training, into the decoder's weights.
+    /// Matrix that turns `solved`, W of the sums in training, into the decoder's weights.
     fn turn_of(&self, solved: &Mat<f64>) -> Result<Mat<f64>> {
         let latents = self.latent_mean.len();
         let weights = &self.parts.weights;
@@ -336,7 +337,7 @@ mod tests {
             }
             assert_eq!(x[(4, o)], 0.0);
         }
-        // What is in their span comes out whole.
+        // Columns in their span are reproduced exactly.
         let inside = product(a.as_ref(), x.as_ref());
         let again = least_squares(a.as_ref(), inside.as_ref());
         let off = product(a.as_ref(), again.as_ref()) - &inside;

@@ -122,7 +122,7 @@ pub(crate) struct RecordingFacts {
     pub(crate) largest: f64,
     pub(crate) usual: UsualCounts,
     pub(crate) extremes: Vec<Extremes>,
-    /// Where they were computed, by which path.
+    /// Place and path of the computation.
     pub(crate) ran: Ran,
 }
 
@@ -335,7 +335,7 @@ impl Sums {
         self.artefacts
     }
 
-    /// Where they were computed, of sums that were not merged or read from a file.
+    /// Place and path of the computation; `None` for sums that were merged or read from a file.
     pub fn ran(&self) -> Option<&Ran> {
         self.ran.as_ref()
     }

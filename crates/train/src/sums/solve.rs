@@ -12,7 +12,7 @@ use betz_gram::gram::NormalEquations;
 use betz_gram::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 use betz_runtime::model::{Decoder, DecoderParts, Limits, OutputScore, TrainingRecord};
 
-/// How sums are solved.
+/// Options for solving sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SolveOptions {
     /// The ridge.
@@ -157,8 +157,8 @@ impl Sums {
         Ok((decoder, RidgeScore { ridge, outputs }))
     }
 
-    /// What `decoder`, linear and of this form, scores on these sums, to about six digits, before its outputs are
-    /// kept within their range.
+    /// Scores of `decoder`, linear and of this form, on these sums, to about six digits, before its outputs are
+    /// clipped to their range.
     fn scores(&self, aside: &NormalEquations, solution: &Solution) -> Vec<OutputScore> {
         let left = aside.residual_squares(&solution.weights, &solution.intercept);
         let total = aside.output_total_squares();

@@ -157,7 +157,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
     refused(&with(&|_, o| o.low_pass = low_pass), "low-pass");
     let fewer = cases::dataset(4, &[(0, 500)], cases::random_spikes(1, 4, 500, 900), 2);
     refused(&sums_of(&fewer, &options()), "4 channels");
-    // What no whole number of units holds.
+    // No whole number of units gives this value.
     let mut tiny = data(1);
     tiny.behavior.iter_mut().for_each(|x| *x *= 1e-9);
     let error = Sums::over(&Device::cpu(), &tiny, &options(), &()).unwrap_err();

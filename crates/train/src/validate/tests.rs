@@ -101,7 +101,7 @@ fn the_bank_that_made_the_behaviour_wins_with_a_small_ridge() {
         assert_eq!(decoder.training().scores, found.scores);
         assert_eq!(decoder.training().folds, 5);
         assert_eq!(decoder.training().steps, data.steps_in_segments() as u64);
-        // What is held out is decoded a little worse than what was trained on.
+        // Held-out data are decoded a little worse than training data.
         let seen = evaluate(&decoder, &data).unwrap();
         for (seen, held) in seen.outputs.iter().zip(&found.scores) {
             assert!(
@@ -294,7 +294,7 @@ fn a_cuda_device_finds_what_the_cpu_finds() {
         assert_eq!(there.bank(), here.bank());
         assert_eq!(there.channel_mask(), here.channel_mask());
         assert_eq!(there.training().folds, here.training().folds);
-        // What is left to explain is small, and sums in f32 are off by more of it.
+        // The unexplained variance is small, so that sums in f32 have a larger relative error.
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-3 * b.abs();
         assert!(near(there.training().ridge, here.training().ridge));
         let size = here.weights().iter().fold(0.0, |s: f64, w| s.max(w.abs()));

@@ -11,8 +11,8 @@
 //! section is kept as an [`Attachment`] and otherwise ignored. Sections may come in any order, each tag
 //! once.
 //!
-//! What a version wrote never changes meaning: payload v1 stays as it is, a section that grows gets
-//! another tag, and `tests/fixtures` keeps a file of each version.
+//! Files of older versions never change meaning: payload v1 stays as it is, a section that grows gets a
+//! new tag, and `tests/fixtures` keeps a file of each version.
 
 mod v1;
 

@@ -17,8 +17,8 @@ pub const MAX_EXPERTS: usize = 1024;
 /// Largest score of a gate that a step can come to.
 const MAX_SCORE: f64 = 1e30;
 
-/// What says how much each expert counts: p = softmax(Bᵀu + b) with u = [z; h ∗ z], the latents (clipped)
-/// and, where the readout has a filter h, the filtered latents.
+/// Weights of the experts: p = softmax(Bᵀu + b) with u = [z; h ∗ z], the latents (clipped) and, if the
+/// readout has a filter h, the filtered latents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gate {
     /// R: latents z are clipped radially, z ← z·min(1, R/|z|), before all else.
@@ -52,7 +52,7 @@ impl Gate {
     /// in a session. Allocates nothing.
     ///
     /// # Panics
-    /// When the slices are not as long as the gate's.
+    /// If the slices' lengths differ from the gate's.
     pub fn weigh(&self, input: &[f32], experts: &mut [f32]) {
         assert_eq!(input.len() * self.experts(), self.weights.len());
         experts.copy_from_slice(&self.bias);

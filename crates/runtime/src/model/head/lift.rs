@@ -1,8 +1,8 @@
 //! The lift: cosines of random projections of the latents, read out linearly.
 //!
 //! Random Fourier features (Rahimi and Recht 2007) of a few whitened latents: c = cos(2π·(Fz + p)). The
-//! cosines bend what the linear engine gives, so that the decoder knows when nothing moves; what it costs
-//! is latents × units multiplications a tick, whatever the channels.
+//! cosines make the readout nonlinear, so that the decoder recognises rest. The cost is latents × units
+//! multiplications per tick, independent of the number of channels.
 
 use super::arithmetic::{Width, add_dots, cosines_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};

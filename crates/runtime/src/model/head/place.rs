@@ -34,7 +34,7 @@ pub struct Place {
     pub shape: Vec<u64>,
     /// Which of the grid's places is a cell, one a latent, ascending.
     pub cells: Vec<u64>,
-    /// p before anything was seen, one a cell.
+    /// p before the first observation, one per cell.
     pub start: Vec<f64>,
     /// Share that stays, goes one place to either side, two …: weights of a step along an axis.
     pub walk: Vec<f32>,

@@ -94,7 +94,7 @@ pub struct RecurrentLayer {
 /// One network: its layers, from the input up, and its part of the readout.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecurrentMember {
-    /// As many as [`Recurrent::units`].
+    /// The layers, in the order and number of [`Recurrent::units`].
     pub layers: Vec<RecurrentLayer>,
     /// From the last layer's states to the outputs, row-major (output, unit), in units of the output.
     pub readout: Vec<f32>,

@@ -3,7 +3,8 @@ use crate::model::{Blanking, DecoderParts, Limits};
 use crate::psc::{Filter, FilterBank};
 use crate::stream::{Hold, SessionConfig};
 
-/// Channels of 1, 2 and 0.5 spikes a step of 0.1 s, one that was silent in training and a masked one.
+/// Channels with 1, 2 and 0.5 spikes per step of 0.1 s, one that was silent in training and a masked
+/// one.
 fn decoder() -> Decoder {
     let bank = FilterBank::new(vec![Filter {
         tau_seconds: 0.1,
@@ -42,14 +43,15 @@ fn with(changes: &[(usize, f64)]) -> [f64; 5] {
 #[test]
 fn a_silent_channel_is_dead_after_what_its_rate_makes_unlikely() {
     let mut d = detector();
-    // 10 spikes a second: 60 are missed in the sixth.
+    // 10 spikes per second: 60 are missing in the sixth window.
     let silent = with(&[(0, 0.0)]);
     let told =
         |d: &mut ChannelDetector, counts: &[f64; 5]| (0..100).position(|_| d.observe(10, counts));
     assert_eq!(told(&mut d, &silent), Some(5));
     assert_eq!(d.state(0), Some(ChannelState::Dead));
     assert_eq!(d.ill(), [0]);
-    // 5 a second: in the twelfth; the others are well, and what never fired is not missed.
+    // 5 spikes per second: found in the twelfth window. The other channels are well, and a channel
+    // that never fired is not missed.
     let both = with(&[(0, 0.0), (2, 0.0)]);
     assert_eq!((told(&mut d, &both), d.ill()), (Some(11), vec![0, 2]));
     // Well again after 10 s of spikes, not at the first; after a relapse in 20.

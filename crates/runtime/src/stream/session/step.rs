@@ -52,8 +52,8 @@ impl Session {
     /// One tick from any input, with a refusal that allocates nothing.
     ///
     /// # Errors
-    /// Those of [`step_counts`](Self::step_counts), [`step_values`](Self::step_values) and
-    /// [`step_spikes`](Self::step_spikes). Nothing has changed then and `out` is untouched.
+    /// The errors of [`step_counts`](Self::step_counts), [`step_values`](Self::step_values) and
+    /// [`step_spikes`](Self::step_spikes). Nothing changes then, and `out` is untouched.
     #[inline]
     pub fn try_step(
         &mut self,
@@ -154,8 +154,8 @@ impl Session {
         Ok(())
     }
 
-    /// As many ticks as `counts` holds, (ticks, channels) row-major; `out` is (ticks, outputs).
-    /// The same as one [`step_counts`](Self::step_counts) a tick.
+    /// Steps through all ticks of `counts`, (ticks, channels) row-major; `out` is (ticks, outputs). Gives the same
+    /// result as one [`step_counts`](Self::step_counts) per tick.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not a whole number of ticks or `out` holds not as

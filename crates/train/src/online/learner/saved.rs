@@ -76,7 +76,7 @@ impl Learner {
         Ok(to.seal(CONTENT, VERSION))
     }
 
-    /// What `bytes` hold, to go on at the pace of `config`, for the steps of `like`.
+    /// Reads the saved trainer `bytes`, to continue at the pace of `config` for the steps of `like`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidModel`] for bytes that are none of [`to_bytes`](Self::to_bytes), or damaged;

@@ -1,4 +1,4 @@
-//! What can be asked of a trainer while it runs: candidates at once, another half-life, its state, its models.
+//! Requests to a running trainer: candidates at once, another half-life, its state, its models.
 
 use super::*;
 
@@ -131,7 +131,7 @@ fn what_was_learned_is_kept_and_goes_on() {
     assert!(refused.to_string().contains("filters"), "{refused}");
 }
 
-/// What a session gives that has run `model` alone over `steps` of `data` since its rest.
+/// Estimates of a session that has run `model` alone over `steps` of `data`, starting from rest.
 fn estimates(model: &Decoder, data: &Dataset, steps: std::ops::Range<i64>) -> Vec<f32> {
     let mut session = Session::open(model, SessionConfig::default()).unwrap();
     let mut out = vec![0.0; session.outputs()];
