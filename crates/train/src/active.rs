@@ -81,7 +81,7 @@ pub(crate) fn active(data: &Dataset) -> Result<Option<Active>> {
 /// channels: those that are not among them are masked, with weights of 0.
 ///
 /// # Errors
-/// As [`Decoder::new`].
+/// The same as for [`Decoder::new`].
 pub(crate) fn spread(model: Decoder, names: &[String], channels: &[u32]) -> Result<Decoder> {
     let width = model.bank().len() * model.latents();
     memory::plan(

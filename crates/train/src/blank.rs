@@ -143,7 +143,7 @@ impl CleanData {
     /// The data that `decoder`, which was trained on it, was trained on.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub(crate) fn for_decoder(data: &DatasetView<'_>, decoder: &Decoder) -> Result<Self> {
         Self::unless(data, decoder.limits().blanking.is_none())
     }
@@ -170,7 +170,7 @@ impl CleanData {
     /// Of data whose usual steps hold at most `most` spikes; artefacts are counted inside the steps `own`.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub(crate) fn beyond(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Result<Self> {
         check_segments(data.segments, data.steps as i64)?;
         check_spikes(data)?;

@@ -26,7 +26,7 @@ pub(crate) fn limits(data: &DatasetView<'_>, takes_part: &[bool], keep_artefacts
 /// `decoder` without blanking.
 ///
 /// # Errors
-/// As [`Decoder::new`].
+/// The same as for [`Decoder::new`].
 pub(crate) fn without_blanking(decoder: Decoder) -> Result<Decoder> {
     let mut parts = decoder.into_parts();
     parts.limits.blanking = None;

@@ -34,7 +34,7 @@ impl Search {
     /// ([`Preset::candidates`]).
     ///
     /// # Errors
-    /// As [`Preset::bank`].
+    /// The same as for [`Preset::bank`].
     pub fn presets<'d>(data: impl Into<DatasetView<'d>>) -> Result<Self> {
         let data = &data.into();
         let banks = Preset::candidates(data).into_iter().map(Preset::bank);

@@ -135,7 +135,7 @@ pub(super) fn finish(
 /// Chooses and scores without training on the whole.
 ///
 /// # Errors
-/// As [`train_validated`].
+/// The same as for [`train_validated`].
 pub fn cross_validate<'d>(
     data: impl Into<DatasetView<'d>>,
     options: &TrainOptions,
@@ -193,7 +193,7 @@ pub(super) struct TriedRidge {
 /// Cross-validates; `data` holds no artefacts.
 ///
 /// # Errors
-/// As [`train_validated`].
+/// The same as for [`train_validated`].
 pub(super) fn cross_validate_banks(
     device: &Device,
     data: &DatasetView<'_>,

@@ -300,7 +300,7 @@ pub struct VarianceScore {
 /// none. Outputs are in order.
 ///
 /// # Errors
-/// As [`decode`].
+/// The same as for [`decode`].
 pub fn variance_scores<'d>(
     decoder: &Decoder,
     data: impl Into<DatasetView<'d>>,

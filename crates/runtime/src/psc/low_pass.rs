@@ -58,7 +58,7 @@ impl LowPass {
     /// first-order section.
     ///
     /// # Errors
-    /// As [`LowPass::check`].
+    /// The same as for [`LowPass::check`].
     pub fn sections(&self, step_seconds: f64) -> Result<Vec<Section>> {
         self.check(step_seconds)?;
         let k = (std::f64::consts::PI * self.cutoff_hz * step_seconds).tan();
@@ -100,7 +100,7 @@ impl LowPassFilter {
     /// A filter at rest for `signals` signals.
     ///
     /// # Errors
-    /// As [`LowPass::check`].
+    /// The same as for [`LowPass::check`].
     pub fn new(low_pass: LowPass, step_seconds: f64, signals: usize) -> Result<Self> {
         let sections = low_pass.sections(step_seconds)?;
         let state = vec![0.0; sections.len() * 2 * signals];

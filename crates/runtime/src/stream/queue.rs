@@ -1,4 +1,4 @@
-//! Spikes from an acquisition thread to the decoding thread: bounded, never blocking.
+//! A bounded queue that carries spikes from an acquisition thread to the decoding thread, without blocking.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{Input, Session, StepRefused, StepStatus};
 use betz_base::error::{Error, Result};
 use betz_base::ring::ring;
 
-/// One spike: when, in ticks of the model's step, and where. Laid out as C's `betz_spike`.
+/// One spike: its tick and its channel. Its layout is that of C's `betz_spike`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spike {
@@ -26,15 +26,15 @@ pub struct Spike {
 /// Treatment of a spike that reaches the session after its tick. It is counted either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LateSpikes {
-    /// It is taken in the tick that is decoded now.
+    /// Decode the spike with the current tick.
     #[default]
     Take,
-    /// It is left out.
+    /// Discard the spike.
     Discard,
 }
 
-/// The acquisition thread's end of a queue. Nothing here blocks, allocates or calls the system
-/// (on Linux the time comes from the vDSO).
+/// The acquisition thread's end of a queue. No function here blocks, allocates or calls the system (on Linux the time
+/// comes from the vDSO).
 pub struct SpikeProducer {
     ring: HeapProd<Spike>,
     ledger: Arc<Ledger>,
@@ -51,23 +51,23 @@ pub struct SpikeConsumer {
     tick: i64,
     late_spikes: LateSpikes,
     ahead_seconds: f64,
-    /// Drops and cleared spikes that the session has been told of.
+    /// Dropped and cleared spikes that the session has counted already.
     losses_reported: u64,
-    /// Spikes that were cleared, ever.
+    /// Total number of cleared spikes.
     cleared: u64,
     origin: Instant,
 }
 
-/// Configuration of a queue. The default holds 65,536 spikes, takes late ones and leaves out what lies more than
-/// 10 s ahead.
+/// Configuration of a queue. The default holds 65,536 spikes, takes late ones and discards spikes more than 10 s ahead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueConfig {
-    /// Spikes that it holds at most, 1 to 2²⁴; 20 bytes each.
+    /// Capacity in spikes, 1 to 2²⁴; each takes 20 bytes.
     pub capacity: usize,
     /// Treatment of late spikes.
     pub late_spikes: LateSpikes,
-    /// Largest distance, in seconds, of a spike's tick ahead of the tick that is decoded; one further ahead is a
-    /// fault of the acquisition's, counted as `future` and left out, so that it holds up nothing.
+    /// Largest time, in seconds, that a spike's tick may lie ahead of the tick that is decoded. Spikes further ahead
+    /// point to a fault of the acquisition: they are counted as `future` and discarded, so that they do not block the
+    /// queue.
     pub ahead_seconds: f64,
 }
 
@@ -81,23 +81,22 @@ impl Default for QueueConfig {
     }
 }
 
-/// Treatment of a session whose queue goes on elsewhere ([`SpikeConsumer::resync`]).
+/// Policy for the session's filters when its queue continues at another tick ([`SpikeConsumer::resync`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resync {
-    /// Its filters decay by the ticks that passed, exactly.
+    /// Let the filters decay exactly by the ticks that passed.
     Decay,
-    /// It starts from rest.
+    /// Reset the filters to rest.
     Reset,
 }
 
-/// A queue for one producing and one consuming thread that holds at most `capacity` spikes (20
-/// bytes each) and is otherwise as [`QueueConfig`]'s default. Decoding begins at tick 0; see [`SpikeConsumer::set_tick`]. Allocates all that it
-/// ever will.
+/// Opens a queue for one producing and one consuming thread that holds at most `capacity` spikes (20 bytes each), with
+/// the other defaults of [`QueueConfig`]. Decoding begins at tick 0; see [`SpikeConsumer::set_tick`]. Allocates all
+/// memory that the queue will need.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a capacity of 0 or more
-/// than 2²⁴; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) when the system has no memory
-/// for it.
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a capacity of 0 or more than 2²⁴;
+/// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) if the system has too little memory.
 pub fn spike_queue(
     capacity: usize,
     late_spikes: LateSpikes,
@@ -109,12 +108,12 @@ pub fn spike_queue(
     })
 }
 
-/// A queue made as `config` says. Decoding begins at tick 0. Allocates all that it ever will.
+/// Opens a queue with the configuration `config`. Decoding begins at tick 0. Allocates all memory that the queue will
+/// need.
 ///
 /// # Errors
-/// As [`spike_queue`], and
-/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a bound that is not
-/// above 0 s.
+/// The errors of [`spike_queue`], and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) unless
+/// `ahead_seconds` is above 0.
 ///
 /// ```
 /// use betz_runtime::stream::{QueueConfig, Spike, spike_queue_with};
@@ -167,11 +166,10 @@ pub fn spike_queue_with(config: QueueConfig) -> Result<(SpikeProducer, SpikeCons
 }
 
 impl SpikeProducer {
-    /// Puts `spikes` in line, ticks ascending, and gives how many found room: the first so many. The
-    /// rest is dropped and counted.
+    /// Puts `spikes` into the queue, in ascending order of their ticks, and returns the number that entered. If the
+    /// queue fills up, the remaining spikes are dropped and counted.
     ///
-    /// A tick that goes back is no error here; its spike may reach the session late, and is counted
-    /// then.
+    /// A tick that goes back is no error here: its spike may reach the session late, and is then counted as late.
     pub fn push(&mut self, spikes: &[Spike]) -> usize {
         let taken = self.ring.push_slice(spikes);
         let dropped = (spikes.len() - taken) as u64;
@@ -182,14 +180,14 @@ impl SpikeProducer {
         taken
     }
 
-    /// Says that every spike up to and including `tick` has been pushed: the data's age counts from
-    /// here. To be called every tick, also when nothing fired. A tick that goes back by up to 1,000 only
-    /// renews the time; further back, the clock was set back, and is believed.
+    /// Declares that every spike up to and including `tick` has been pushed. The age of the data counts from this call.
+    /// Call it every tick, also if nothing fired. A tick that goes back by up to 1,000 only renews the time; a tick
+    /// further back means that the clock was set back, and is accepted.
     pub fn mark(&mut self, tick: i64) {
         self.ledger.mark(tick, nanoseconds_since(self.origin));
     }
 
-    /// Spikes that found no room, ever. Exact.
+    /// Total number of spikes dropped because the queue was full. Exact.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -201,23 +199,23 @@ impl SpikeProducer {
 }
 
 impl SpikeConsumer {
-    /// Decodes one tick: gives the session all spikes up to [`tick`](Self::tick), then moves on to
-    /// the next. Never waits; spikes of later ticks stay in line.
+    /// Decodes one tick: gives the session all spikes up to [`tick`](Self::tick), then moves on to the next tick. Never
+    /// waits; spikes of later ticks stay in the queue.
     ///
     /// Spikes of earlier ticks are late; spikes dropped by the producer and late ones are counted
     /// in the session's [`Stats`](super::Stats). No allocation, lock or system call.
     ///
     /// # Errors
-    /// As [`Session::step_spikes`]. The tick is then to be decoded again; its spikes up to now are
-    /// gone and counted as dropped.
+    /// The errors of [`Session::step_spikes`]. The queue then stays at this tick; the tick's spikes that had arrived
+    /// are discarded and counted as dropped.
     pub fn step(&mut self, session: &mut Session, out: &mut [f32]) -> Result<()> {
         self.try_step(session, out).map_err(StepRefused::into_error)
     }
 
-    /// As [`step`](Self::step), with a refusal that allocates nothing either.
+    /// The same as [`step`](Self::step), but a refusal allocates nothing.
     ///
     /// # Errors
-    /// As [`step`](Self::step).
+    /// The same as for [`step`](Self::step).
     pub fn try_step(
         &mut self,
         session: &mut Session,
@@ -227,7 +225,7 @@ impl SpikeConsumer {
         let ahead = self.ahead_seconds / session.model().step_seconds();
         let farthest = self.tick.saturating_add(ahead as i64);
         self.channels.clear();
-        // Never more than it has room for, even while the producer goes on filling the ring.
+        // Never more spikes than there is room for, even if the producer fills the ring meanwhile.
         while self.channels.len() < self.channels.capacity() && left_out < self.channels.capacity()
         {
             let Some(spike) = self.ring.try_peek().copied() else {
@@ -288,12 +286,12 @@ impl SpikeConsumer {
         self.tick
     }
 
-    /// Sets the tick to decode next: where the acquisition's clock stands at the start. After a pause,
-    /// [`resync`](Self::resync) takes the session along.
+    /// Sets the tick to decode next, for example the acquisition's clock at the start. After a pause use
+    /// [`resync`](Self::resync), which also updates the session.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for the last tick there is,
-    /// after which no other comes.
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for the largest tick, which has no
+    /// successor.
     pub fn set_tick(&mut self, tick: i64) -> Result<()> {
         if tick == i64::MAX {
             return Err(Error::argument(format!(
@@ -305,12 +303,12 @@ impl SpikeConsumer {
         Ok(())
     }
 
-    /// Goes on at `tick` after a pause, and takes the session along: its filters decay by the ticks
-    /// between, or start from rest. A tick that lies back resets in either case. Spikes in line stay;
-    /// those before `tick` are late ([`clear`](Self::clear) leaves them out).
+    /// Continues at `tick` after a pause and updates the session: its filters decay by the ticks in between, or are
+    /// reset. An earlier tick resets them in either case. Spikes in the queue stay; those before `tick` are late
+    /// ([`clear`](Self::clear) discards them).
     ///
     /// # Errors
-    /// As [`set_tick`](Self::set_tick).
+    /// The same as for [`set_tick`](Self::set_tick).
     pub fn resync(&mut self, session: &mut Session, tick: i64, how: Resync) -> Result<()> {
         let passed = tick.checked_sub(self.tick).map(u64::try_from);
         self.set_tick(tick)?;
@@ -321,33 +319,33 @@ impl SpikeConsumer {
         Ok(())
     }
 
-    /// Leaves out all spikes that are in line now, and says how many; the session counts them as dropped
-    /// with its next step.
+    /// Discards all spikes that are in the queue now and returns their number. The session counts them as dropped in
+    /// its next step.
     pub fn clear(&mut self) -> usize {
         let cleared = self.ring.skip(self.ring.occupied_len());
         self.cleared += cleared as u64;
         cleared
     }
 
-    /// Ticks by which the producer's newest mark is ahead of the last tick decoded: 0 when all that is
-    /// known is decoded, negative when steps have run ahead of the data; `None` before the first mark.
+    /// Number of ticks from the last decoded tick to the newest mark: 0 if all marked ticks are decoded, negative if
+    /// steps have run ahead of the data; `None` before the first mark.
     pub fn lag(&self) -> Option<i64> {
         let marked = self.ledger.read().marked?;
         Some(marked.saturating_sub(self.tick).saturating_add(1))
     }
 
-    /// True if the producer has marked the tick to be decoded next: all its spikes are here.
+    /// True if the producer has marked the next tick, so that all its spikes have arrived.
     pub fn is_ready(&self) -> bool {
         (self.ledger.read().marked).is_some_and(|marked| marked >= self.tick)
     }
 
-    /// The newest tick that the producer has marked; `None` before the first.
+    /// The newest tick that the producer has marked; `None` before the first mark.
     pub fn newest_tick(&self) -> Option<i64> {
         self.ledger.read().marked
     }
 
-    /// Time since the producer marked a tick; `None` before the first. Grows when the acquisition
-    /// has stopped.
+    /// Time since the producer last marked a tick; `None` before the first mark. It grows when the acquisition has
+    /// stopped.
     pub fn newest_age(&self) -> Option<Duration> {
         let entry = self.ledger.read();
         entry.marked?;
@@ -355,12 +353,13 @@ impl SpikeConsumer {
         Some(Duration::from_nanos(age))
     }
 
-    /// Spikes the producer has dropped so far. Those counted before a mark are seen with it.
+    /// Number of spikes that the producer has dropped so far. Spikes dropped before a mark become visible with that
+    /// mark.
     pub fn dropped(&self) -> u64 {
         self.ledger.read().dropped
     }
 
-    /// Spikes in line now.
+    /// Number of spikes in the queue now.
     pub fn waiting(&self) -> usize {
         self.ring.occupied_len()
     }

@@ -1,4 +1,4 @@
-//! One decoder at work, a tick at a time.
+//! A session: one running decoder that steps tick by tick.
 
 mod step;
 mod warm;
@@ -25,13 +25,13 @@ use betz_base::error::{Error, Result};
 
 /// A running decoder: filter states, counters, latencies. Belongs to one thread at a time.
 ///
-/// At step t it takes the spikes of tick t and gives x̂ = intercept + Σ φ·(h ∗ s), the estimate of
-/// the behaviour at t − [`delay_steps`](Decoder::delay_steps). Filters start from rest; call
-/// [`reset`](Self::reset) wherever a segment begins.
+/// At step t it takes the spikes of tick t and gives x̂ = intercept + Σ φ·(h ∗ s), the estimate of the behaviour at t −
+/// [`delay_steps`](Decoder::delay_steps). Filters start from rest; call [`reset`](Self::reset) at the beginning of each
+/// segment.
 ///
-/// The same input gives the same bits: after `reset`, in a clone, after a
-/// [`restore`](Self::restore), however the ticks are portioned. (A count of c and c entries in a list are
-/// equal to rounding: c·w is not always w + … + w.)
+/// The same input gives the same bits: after `reset`, in a clone, after a [`restore`](Self::restore), and for any
+/// division of the ticks into calls. (A count of c and c entries in a list are equal only to rounding: c·w is not
+/// always w + … + w.)
 ///
 /// # Real time
 /// Opening, cloning, [`swapper`](Self::swapper) and [`checkpoint`](Self::checkpoint) allocate.
@@ -46,11 +46,11 @@ pub struct Session {
     unknown_channels: UnknownChannels,
     timing: Option<Timing>,
     counters: Counters,
-    /// The next step's tick.
+    /// Tick of the next step.
     tick: i64,
-    /// True if a queue has set the tick of the step that is under way.
+    /// True if a queue has set the tick of the current step.
     clock_is_set: bool,
-    /// Flags that come with the next step.
+    /// Flags that the next step will report.
     pending: StepStatus,
     status: StepStatus,
     holding: Holding,
@@ -61,9 +61,9 @@ pub struct Session {
     counted: Option<Arc<Counted>>,
     /// The session's own watch of its channels.
     watch: Option<Box<ChannelWatch>>,
-    /// The form of the last step's spikes.
+    /// The form in which the last step got its spikes.
     form: Form,
-    /// Away while [`warm`](Self::warm) uses it.
+    /// `None` while [`warm`](Self::warm) uses it.
     warmth: Option<Box<Warmth>>,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Counters {
 }
 
 impl Session {
-    /// A session of `decoder`, from rest. Allocates all that it will ever need.
+    /// Opens a session of `decoder`, at rest. Allocates all memory that the session will need.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for a mask or clamp of the wrong length,
@@ -93,12 +93,12 @@ impl Session {
         Self::open_prepared(Arc::new(model), config)
     }
 
-    /// A session of a model that is prepared already, so that several sessions share its weights.
+    /// Opens a session of a prepared model, so that several sessions share its weights.
     ///
     /// The mask is part of preparing: the one in `config` is used only for models swapped in later.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The same as for [`open`](Self::open).
     pub fn open_prepared(model: Arc<PreparedModel>, config: SessionConfig) -> Result<Self> {
         config.check(model.outputs())?;
         let timing = (config.statistics)
@@ -162,15 +162,15 @@ impl Session {
         self.status
     }
 
-    /// Variances of the last step's estimates, in output units squared, to `out`, one per output: how far they are
-    /// likely to be from the truth, by a readout of the same features ([`LogVariance`](crate::model::LogVariance)).
-    /// Infinity before the first step. They are of the estimates of the model that runs, whatever a clamp, a slew
-    /// limit or a hold policy has made of those. Allocates nothing.
+    /// Writes the variances of the last step's estimates to `out`, one per output, in output units squared: the
+    /// expected squared error, by a readout of the same features ([`LogVariance`](crate::model::LogVariance)). Infinity
+    /// before the first step. They describe the running model's estimates before a clamp, a slew limit or a hold policy
+    /// changes them. Allocates nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) for a model that does not
-    /// tell them ([`PreparedModel::tells_variances`]); [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when
-    /// `out` is not one per output.
+    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) if the model does not estimate variances
+    /// ([`PreparedModel::tells_variances`]); [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) unless `out` has
+    /// one value per output.
     pub fn variances(&self, out: &mut [f32]) -> Result<()> {
         self.try_variances(out).map_err(StepRefused::into_error)
     }
@@ -178,7 +178,7 @@ impl Session {
     /// As [`variances`](Self::variances), with a refusal that allocates nothing.
     ///
     /// # Errors
-    /// As [`variances`](Self::variances).
+    /// The same as for [`variances`](Self::variances).
     pub fn try_variances(&self, out: &mut [f32]) -> std::result::Result<(), StepRefused> {
         if !self.model().tells_variances() {
             return Err(StepRefused::NoVariances);
@@ -196,8 +196,8 @@ impl Session {
         Ok(())
     }
 
-    /// The tick of the next step, on the session's clock: steps count it up from 0, a
-    /// [`SpikeConsumer`](super::SpikeConsumer) sets it to its own.
+    /// Tick of the next step, on the session's clock: steps count it up from 0, and a
+    /// [`SpikeConsumer`](super::SpikeConsumer) sets it to its own tick.
     pub fn tick(&self) -> i64 {
         self.tick
     }
@@ -207,8 +207,8 @@ impl Session {
         self.taps.len()
     }
 
-    /// Back to rest, as at the start of a segment. Counters, latencies and the model stay; a model
-    /// that is warming up takes over at once, since it has nothing to catch up with any more.
+    /// Returns the filters to rest, as at the start of a segment. Counters, latencies and the model stay; a model that
+    /// is warming up takes over at once, because it has nothing to catch up with.
     pub fn reset(&mut self) {
         let taken_over = self.running.reset(self.mailbox.as_ref());
         self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    /// All counters and latencies back to zero.
+    /// Sets all counters and latencies back to zero.
     pub fn clear_stats(&mut self) {
         self.counters = Counters::default();
         if let Some(timing) = &mut self.timing {
@@ -254,11 +254,11 @@ impl Session {
         }
     }
 
-    /// The handle through which another thread gives this session models while it runs. Allocates:
-    /// take it when the session is opened.
+    /// Handle through which another thread gives this session models while it runs. Allocates: take it when you open
+    /// the session.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when it was taken before.
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if it was taken before.
     pub fn swapper(&mut self) -> Result<Swapper> {
         if self.mailbox.is_some() {
             return Err(Error::argument(
@@ -271,15 +271,15 @@ impl Session {
         Ok(swapper)
     }
 
-    /// From now on every step publishes the session's [`Health`], which the reader (and its clones) may
-    /// read from any thread; a step takes some 10 ns longer. Allocates once.
+    /// From now on every step publishes the session's [`Health`], which the reader (and its clones) may read from any
+    /// thread. A step takes about 10 ns longer. Allocates once.
     pub fn health(&mut self) -> HealthReader {
         let published = Arc::clone(self.published.get_or_insert_default());
         published.write(self.current_health());
         HealthReader { published }
     }
 
-    /// Counts spikes that never came to a step, or came after their own, or lay too far ahead.
+    /// Counts spikes that were lost before a step, were late, or lay too far ahead.
     pub(super) fn count_losses(&mut self, dropped: u64, late: u64, future: u64) {
         self.counters.dropped = self.counters.dropped.saturating_add(dropped);
         self.counters.late = self.counters.late.saturating_add(late);
@@ -289,7 +289,7 @@ impl Session {
             | StepStatus::FUTURE.when(future > 0);
     }
 
-    /// A queue says which tick comes next.
+    /// Sets the next tick to the queue's.
     pub(super) fn set_clock(&mut self, tick: i64) {
         self.tick = tick;
         self.clock_is_set = true;
@@ -301,8 +301,8 @@ impl Session {
         (self.mailbox.as_ref()).is_some_and(Mailbox::has_request)
     }
 
-    /// Takes what the [`Swapper`] has sent now and not with the next steps, one request each: for whoever
-    /// wants to see what comes of it first. Nothing is allocated or freed.
+    /// Takes the pending requests of the [`Swapper`] now instead of at the next steps, one per step. Use it to see
+    /// their effect before the next step. Nothing is allocated or freed.
     pub fn take_requests(&mut self) {
         while self.has_request() {
             let changed = self.follow();
@@ -314,7 +314,7 @@ impl Session {
         &mut self.taps
     }
 
-    /// Gives the tap back where there is no room for it.
+    /// Attaches a tap, or returns it if there is no room.
     pub(super) fn add_tap(&mut self, mut tap: Attached) -> std::result::Result<(), Attached> {
         if self.taps.len() == MAX_TAPS {
             return Err(tap);
@@ -327,13 +327,13 @@ impl Session {
         Ok(())
     }
 
-    /// Counts channels for a watch from now on.
+    /// Counts the channels' spikes for a watch from now on.
     pub(super) fn count_for(&mut self, counted: Arc<Counted>) {
         self.counted = Some(counted);
         self.watch = None;
     }
 
-    /// Steps look themselves from now on.
+    /// From now on the session's steps run the watch themselves.
     pub(super) fn keep_watch(&mut self, watch: ChannelWatch) {
         self.watch = Some(Box::new(watch));
     }
@@ -401,8 +401,8 @@ impl Session {
         }
     }
 
-    /// Takes one request at a tick's boundary; true when another model gives the estimates from now on.
-    /// Moves pointers only.
+    /// Takes one request between two ticks. Returns true if another model gives the estimates from now on. Moves only
+    /// pointers.
     #[cold]
     fn follow(&mut self) -> bool {
         let Some(command) = self.mailbox.as_mut().and_then(Mailbox::next) else {
@@ -441,7 +441,7 @@ impl Session {
             Command::Attach(tap) => self.add_tap(tap).err().map(Retired::Tap),
             Command::Detach => self.taps.pop().map(Retired::Tap),
             Command::Checkpoint(mut bytes) => {
-                // Truncating keeps the memory: nothing is freed here.
+                // Truncating keeps the memory: this frees nothing.
                 let length = self.checkpoint_into(&mut bytes).unwrap_or(0);
                 bytes.truncate(length);
                 Some(Retired::Checkpoint(bytes))
@@ -458,8 +458,8 @@ impl Session {
     }
 }
 
-/// The clone goes on bit for bit as the original does. It shares the model's weights, has counters,
-/// latencies and a warming model of its own, no [`Swapper`] yet, no reader and no [`Tap`](super::Tap).
+/// The clone continues bit for bit like the original. It shares the model's weights, and has its own counters,
+/// latencies and warming model, but no [`Swapper`], reader or [`Tap`](super::Tap).
 impl Clone for Session {
     fn clone(&self) -> Self {
         Self {

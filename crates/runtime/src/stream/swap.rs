@@ -223,7 +223,7 @@ impl Swapper {
     /// As [`swap_with`](Self::swap_with), with a model prepared already.
     ///
     /// # Errors
-    /// As [`swap_with`](Self::swap_with).
+    /// The same as for [`swap_with`](Self::swap_with).
     pub fn swap_prepared_with(
         &mut self,
         model: Arc<PreparedModel>,
@@ -316,7 +316,7 @@ impl Swapper {
     /// takes, the tap comes back ([`take_tap`](Self::take_tap)).
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// The same as for [`release`](Self::release).
     pub fn attach(&mut self, tap: Box<dyn Tap>, first_tick: Option<i64>) -> Result<()> {
         let attached = Attached::new(tap, first_tick, self.first.step_seconds());
         self.send(Command::Attach(attached))
@@ -325,7 +325,7 @@ impl Swapper {
     /// Asks for the tap that came last, at the session's next step.
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// The same as for [`release`](Self::release).
     pub fn detach(&mut self) -> Result<()> {
         self.send(Command::Detach)
     }

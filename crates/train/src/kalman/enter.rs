@@ -130,7 +130,7 @@ impl Entrant {
     /// them.)
     ///
     /// # Errors
-    /// As [`SteadyKalman::fit`].
+    /// The same as for [`SteadyKalman::fit`].
     pub(crate) fn whole(
         &self,
         data: &DatasetView<'_>,

@@ -34,7 +34,7 @@ pub(crate) trait Family {
     /// The basis of `config` as `fold`'s training steps make it.
     ///
     /// # Errors
-    /// As [`compare`](Self::compare).
+    /// The same as for [`compare`](Self::compare).
     fn basis(
         &self,
         fold: Fold<'_>,
@@ -148,7 +148,7 @@ impl Truth {
 /// up.
 ///
 /// # Errors
-/// As [`Family::compare`].
+/// The same as for [`Family::compare`].
 pub(crate) fn compared<F: Family>(
     family: &F,
     (split, folds): (&Split<'_>, std::ops::Range<usize>),
@@ -233,7 +233,7 @@ pub(crate) fn fit<F: Family>(
 /// to the fold's training set; NaN elsewhere.
 ///
 /// # Errors
-/// As [`fit`].
+/// The same as for [`fit`].
 pub(crate) fn held_out<F: Family>(
     family: &F,
     split: &Split<'_>,

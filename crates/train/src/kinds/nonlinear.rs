@@ -75,7 +75,7 @@ impl<'a> Nonlinear<'a> {
     /// Splits that hold out where segments end; `None` where that does not tell them apart.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub(super) fn regions(&self, seed: u64, progress: &dyn Progress) -> Result<Option<Split<'a>>> {
         let Some(folds) = regions(&self.data, seed) else {
             return Ok(None);
@@ -90,7 +90,7 @@ impl<'a> Nonlinear<'a> {
     /// not preferred.
     ///
     /// # Errors
-    /// As [`Family::compare`].
+    /// The same as for [`Family::compare`].
     pub(super) fn enter<F: Family>(
         &self,
         family: &F,
@@ -129,7 +129,7 @@ impl<'a> Nonlinear<'a> {
     /// Latents of the whole recording.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub(super) fn whole(&self, progress: &dyn Progress) -> Result<Whole> {
         let (found, options) = (self.found, self.options);
         let bank = &found.validation.bank;

@@ -22,7 +22,7 @@ const MOST_AHEAD: usize = 2;
 /// what it makes of those that it never saw, so that one that only knows what it has seen is not preferred.
 ///
 /// # Errors
-/// As [`Family::compare`].
+/// The same as for [`Family::compare`].
 pub(super) fn race<F: Family>(
     family: &F,
     split: &Split<'_>,

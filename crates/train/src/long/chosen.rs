@@ -104,7 +104,7 @@ impl Job {
     /// Chooses the ridge by the sums of a bank over the whole recording, and keeps the bank where it is the best yet.
     ///
     /// # Errors
-    /// As [`train_validated_on`](crate::validate::train_validated_on).
+    /// The same as for [`train_validated_on`](crate::validate::train_validated_on).
     pub(super) fn take(
         &mut self,
         facts: Facts,
@@ -169,7 +169,7 @@ impl Job {
     /// over all chunks.
     ///
     /// # Errors
-    /// As [`train_validated_on`](crate::validate::train_validated_on).
+    /// The same as for [`train_validated_on`](crate::validate::train_validated_on).
     pub(super) fn finish(
         mut self,
         whole: Option<(Facts, GroupSums)>,
@@ -242,7 +242,7 @@ impl Job {
     /// The sums themselves.
     ///
     /// # Errors
-    /// As [`Sums::over`].
+    /// The same as for [`Sums::over`].
     pub(super) fn into_sums(self, facts: Facts, gathered: GroupSums) -> Result<Sums> {
         self.sums_of(facts, gathered.total.transpose()?)
     }

@@ -27,7 +27,7 @@ impl File {
     /// so that the same file and the same `memory` give the same bits anywhere.
     ///
     /// # Errors
-    /// As [`Stretches::cut_steps`].
+    /// The same as for [`Stretches::cut_steps`].
     pub fn new(mut chunks: Stretches, options: AlignOptions, memory: u64) -> Result<Self> {
         let steps = chunks.steps(&options)?;
         let whole = chunks.outline();
@@ -60,7 +60,7 @@ impl File {
     /// The report of [`Stretches::align_report`] on the recording's behaviour.
     ///
     /// # Errors
-    /// As [`Stretches::align_report`].
+    /// The same as for [`Stretches::align_report`].
     pub fn align_report(&mut self) -> Result<AlignReport> {
         self.chunks.align_report(&self.options, &self.cuts)
     }

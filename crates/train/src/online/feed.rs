@@ -133,7 +133,7 @@ impl Labels {
     /// The label of the step at `tick`, as the tap heard it, of the trial that has not ended.
     ///
     /// # Errors
-    /// As [`label`](Self::label).
+    /// The same as for [`label`](Self::label).
     pub fn label_at(&mut self, tick: i64, target: &[f32]) -> Result<bool> {
         let refusal = if !self.shared.has_stepped() {
             Some(Error::argument(

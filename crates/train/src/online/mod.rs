@@ -240,7 +240,7 @@ impl Worker {
     /// the statistics stored in the model.
     ///
     /// # Errors
-    /// As [`Decoder::to_bytes`].
+    /// The same as for [`Decoder::to_bytes`].
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         self.learner.to_bytes()
     }

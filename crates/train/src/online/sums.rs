@@ -100,7 +100,7 @@ pub(super) fn bytes(features: usize) -> usize {
 /// each run.
 ///
 /// # Errors
-/// As [`normal_equations`].
+/// The same as for [`normal_equations`].
 pub(super) fn of_trial(
     trial: &Trial,
     spikes: SpikesView<'_>,

@@ -107,7 +107,7 @@ impl Refit {
     /// The decoder that this is of.
     ///
     /// # Errors
-    /// As [`Decoder::new`].
+    /// The same as for [`Decoder::new`].
     pub(crate) fn first(&self) -> Result<Decoder> {
         Decoder::new(self.parts.clone())
     }

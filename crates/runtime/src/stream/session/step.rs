@@ -1,4 +1,4 @@
-//! A step of a session: what may come in, and what is done with it.
+//! The step of a session: its inputs and its work.
 
 use super::{Form, Session};
 use crate::stream::running::Beside;
@@ -8,8 +8,8 @@ use crate::stream::{Clamp, StepRefused, StepStatus, UnknownChannels};
 use betz_base::error::{Error, Result};
 
 impl Session {
-    /// One tick from binned counts, one per channel; the estimates go to `out`, one per output.
-    /// [`status`](Self::status) reports how far they can be trusted.
+    /// Decodes one tick of binned counts, one per channel, and writes one estimate per output to `out`.
+    /// [`status`](Self::status) reports how far the estimates can be trusted.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not one per channel or `out` not one per output.
@@ -19,37 +19,40 @@ impl Session {
             .map_err(StepRefused::into_error)
     }
 
-    /// As [`step_counts`](Self::step_counts), from counts of 8 bits.
+    /// Decodes one tick of 8-bit counts, otherwise like [`step_counts`](Self::step_counts).
     ///
     /// # Errors
-    /// As [`step_counts`](Self::step_counts).
+    /// The same as for [`step_counts`](Self::step_counts).
     pub fn step_counts_u8(&mut self, counts: &[u8], out: &mut [f32]) -> Result<()> {
         self.try_step(&Input::CountsU8(counts), out)
             .map_err(StepRefused::into_error)
     }
 
-    /// As [`step_counts`](Self::step_counts), from counts that need not be whole (weighted, smoothed).
+    /// Decodes one tick of counts that need not be whole (weighted, smoothed), otherwise like
+    /// [`step_counts`](Self::step_counts).
     ///
     /// # Errors
-    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a count that is not
-    /// finite, below 0 or above 65,535.
+    /// The errors of [`step_counts`](Self::step_counts), and
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a count that is not finite, below 0 or
+    /// above 65,535.
     pub fn step_counts_f32(&mut self, counts: &[f32], out: &mut [f32]) -> Result<()> {
         self.try_step_weighted(counts, out)
             .map_err(StepRefused::into_error)
     }
 
-    /// As [`step_counts`](Self::step_counts), from features of any sign, one per channel, such as the
-    /// power in a band: what a model of a [`signal`](betz_recording::SpikeForm::Signal) was trained on.
+    /// Decodes one tick of features of any sign, one per channel, such as the power in a band, with a model that was
+    /// trained on a [`signal`](betz_recording::SpikeForm::Signal); otherwise like [`step_counts`](Self::step_counts).
     ///
     /// # Errors
-    /// As [`step_counts`](Self::step_counts), and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a value that is not
-    /// finite, or further than 10¹⁵ from 0.
+    /// The errors of [`step_counts`](Self::step_counts), and
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a value that is not finite or exceeds
+    /// 10¹⁵ in magnitude.
     pub fn step_values(&mut self, values: &[f32], out: &mut [f32]) -> Result<()> {
         self.try_step(&Input::CountsF32(values), out)
             .map_err(StepRefused::into_error)
     }
 
-    /// One tick from any input, with a refusal that allocates nothing.
+    /// Decodes one tick of any input. A refusal allocates nothing.
     ///
     /// # Errors
     /// The errors of [`step_counts`](Self::step_counts), [`step_values`](Self::step_values) and
@@ -63,10 +66,10 @@ impl Session {
         self.try_step_as(input, StepStatus::OK, out)
     }
 
-    /// As [`step_counts_f32`](Self::step_counts_f32), with a refusal that allocates nothing.
+    /// The same as [`step_counts_f32`](Self::step_counts_f32), but a refusal allocates nothing.
     ///
     /// # Errors
-    /// As [`step_counts_f32`](Self::step_counts_f32).
+    /// The same as for [`step_counts_f32`](Self::step_counts_f32).
     pub fn try_step_weighted(
         &mut self,
         counts: &[f32],
@@ -83,8 +86,8 @@ impl Session {
         self.try_step(&Input::CountsF32(counts), out)
     }
 
-    /// One tick from the channels that fired, one entry per spike, in any order; the estimates go to
-    /// `out`, one per output. The cost grows with the spikes, not with the channels there are.
+    /// Decodes one tick from the channels that fired, one entry per spike, in any order, and writes one estimate per
+    /// output to `out`. The cost grows with the number of spikes, not of channels.
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output, or when a channel is unknown and
@@ -94,9 +97,9 @@ impl Session {
             .map_err(StepRefused::into_error)
     }
 
-    /// One tick whose data did not come: the filters pass it in silence, and the
-    /// [`Hold`](crate::stream::Hold) policy gives the outputs. Without one, the estimates slide to what silence
-    /// means, and the step is flagged [`STALE`](StepStatus::STALE).
+    /// Steps one tick whose data did not arrive. The filters advance as in silence, and the
+    /// [`Hold`](crate::stream::Hold) policy gives the outputs. Without a policy the estimates drift to those of
+    /// silence, and the step is flagged [`STALE`](StepStatus::STALE).
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `out` is not one per output.
@@ -104,15 +107,15 @@ impl Session {
         self.try_step_stale(out).map_err(StepRefused::into_error)
     }
 
-    /// As [`step_stale`](Self::step_stale), with a refusal that allocates nothing.
+    /// The same as [`step_stale`](Self::step_stale), but a refusal allocates nothing.
     ///
     /// # Errors
-    /// As [`step_stale`](Self::step_stale).
+    /// The same as for [`step_stale`](Self::step_stale).
     pub fn try_step_stale(&mut self, out: &mut [f32]) -> std::result::Result<(), StepRefused> {
         self.try_step_as(&Input::Spikes(&[]), StepStatus::STALE, out)
     }
 
-    /// [`try_step`](Self::try_step), of which `status` is known already.
+    /// The same as [`try_step`](Self::try_step), with flags that are known already.
     #[inline]
     pub(in crate::stream) fn try_step_as(
         &mut self,
@@ -247,10 +250,10 @@ impl Session {
         }
         self.holding.judge(&mut status, out);
         if let Some(slew) = &self.slew {
-            // Outputs that a policy puts in their place are held to it too.
+            // The limit also holds for outputs that a policy has replaced.
             status |= StepStatus::SLEWED.when(slew.keep(out));
         }
-        // The bounds are hard: a limit of change, or where held outputs come to rest, does not go beyond them.
+        // The bounds are hard: slew limits and rest values do not go beyond them.
         status |= self.keep_in_bounds(out);
         if let Some(slew) = &mut self.slew {
             slew.give(out);
@@ -273,7 +276,7 @@ impl Session {
         StepStatus::CLAMPED.when(clamped)
     }
 
-    /// Filters whose states are no numbers any more would never come back: they start from rest.
+    /// Resets filters whose states are not finite, because they would never recover.
     #[cold]
     fn mend(&mut self) {
         let active = self.running.active_mut();
@@ -282,7 +285,7 @@ impl Session {
         }
     }
 
-    /// The end of a step, after its estimates: taps, clock, timing, and the state that other threads read.
+    /// The end of a step, after its estimates: taps, clock, timing, and the state for other threads.
     #[inline(always)]
     fn finish(&mut self, input: &Input<'_>, out: &[f32], start: Option<u64>) {
         if !self.taps.is_empty() {

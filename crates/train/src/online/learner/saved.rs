@@ -38,7 +38,7 @@ impl Learner {
     /// All that was learned, but what is being compared.
     ///
     /// # Errors
-    /// As [`Decoder::to_bytes`].
+    /// The same as for [`Decoder::to_bytes`].
     pub(in crate::online) fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut to = Writer::framed();
         let first = self.refit.first()?;
