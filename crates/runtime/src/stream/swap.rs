@@ -1,27 +1,29 @@
-//! Another model for a running session: made ready off the loop, taken at a tick's boundary.
+//! Swapping the model of a running session: prepared outside the loop, taken between two ticks.
 //!
-//! States are of the *weighted* train, so they belong to one model and cannot be handed to another.
-//! A new model therefore runs beside the old one, from rest, on the same spikes, until what it has
-//! not seen is forgotten; only then do the estimates come from it. In full:
+//! Filter states hold *weighted* spike trains, so they belong to one model and cannot be passed to
+//! another. A new model therefore starts from rest and runs in parallel with the old one, on the same
+//! spikes, until the spikes before its start no longer matter. Only then does it give the estimates. The
+//! steps are:
 //!
 //! 1. [`Swapper::swap`] prepares the model and its states in the caller's thread.
-//! 2. At the boundary before some tick T the session takes it. From T on both models take every
-//!    spike; estimates still come from the old one, bit for bit.
-//! 3. After W ticks ([`PreparedModel::memory_steps`], or as told), at T + W, estimates come from the
-//!    new one: those of a session that was opened with it at T. They differ from those of one that
-//!    had always run it by the responses to spikes before T, less than 1e-7 of each for the default W.
-//! 4. The old model stays in step as a standby, so that [`Swapper::roll_back`] is immediate and
-//!    exact: estimates go on as if there had been no swap. [`Swapper::release`] ends that.
+//! 2. Between two ticks, before some tick T, the session takes it. From T on both models take every
+//!    spike; the old one still gives the estimates, bit for bit.
+//! 3. After W ticks ([`PreparedModel::memory_steps`], or the requested number), at T + W, the new model
+//!    gives the estimates: those of a session that was opened with it at T. They differ from those of a
+//!    session that had always run it by the responses to spikes before T, less than 1e-7 of each for the
+//!    default W.
+//! 4. The old model stays in step as a standby, so that [`Swapper::roll_back`] is immediate and exact:
+//!    estimates continue as if there had been no swap. [`Swapper::release`] ends the standby.
 //!
-//! With a cross-fade of N ticks the estimates go from the old model's to the new one's in a straight line
-//! over the N ticks after the warm-up. A warm-up may be shortened by replay: the new model is run over
-//! recorded spikes in the caller's thread, and the session lets the ticks since pass over it in silence.
+//! With a cross-fade of N ticks the estimates move from the old model's to the new one's in a straight
+//! line over the N ticks after the warm-up. Replay can shorten a warm-up: the new model runs over
+//! recorded spikes in the caller's thread, and the session lets it pass the ticks since then in silence.
 //!
-//! The same way go other changes to a running session: masks, clamps, taps, checkpoints on request. All
-//! are made ready off the loop; the session moves pointers.
+//! Other changes to a running session work in the same way: masks, clamps, taps, requested checkpoints.
+//! All are prepared outside the loop; the session only moves pointers.
 //!
-//! Two models side by side double what a spike and a tick cost. The session neither allocates nor
-//! frees: retired models travel back and are freed in the swapper's thread.
+//! Two models in parallel double the cost of a spike and of a tick. The session neither allocates nor
+//! frees: retired models are sent back and freed in the swapper's thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +39,7 @@ use super::{Clamp, PreparedModel, Spike};
 use crate::model::Decoder;
 use betz_base::error::{Error, Result};
 
-/// Commands on their way to the session at most.
+/// Largest number of commands on their way to the session.
 const COMMANDS: usize = 4;
 
 /// State of a model swap.
@@ -46,11 +48,11 @@ pub enum SwapState {
     /// One model runs; there is none to roll back to.
     #[default]
     Idle,
-    /// The session has not taken the last request yet: it has not stepped since.
+    /// The session has not taken the last request yet, because it has not stepped since.
     Pending,
-    /// The new model runs beside the old one, which still gives the estimates, or part of them.
+    /// The new model runs in parallel with the old one, which still gives the estimates, or part of them.
     WarmingUp,
-    /// The new model gives the estimates; the one before stands by.
+    /// The new model gives the estimates; the previous one is on standby.
     TakenOver,
 }
 
@@ -70,37 +72,37 @@ impl SwapState {
 pub struct SwapProgress {
     /// State of the swap.
     pub state: SwapState,
-    /// Ticks until the new model gives all of the estimates; 0 when it does, or when there is none. While
-    /// the request is pending, what it asked for.
+    /// Number of ticks until the new model alone gives the estimates; 0 if it does, or if there is none.
+    /// While the request is pending: the number that was requested.
     pub ticks_left: u64,
-    /// Ticks that the warm-up and the cross-fade of the last swap take in all.
+    /// Total number of ticks of the warm-up and the cross-fade of the last swap.
     pub ticks: u64,
-    /// Which decoder gives the estimates ([`PreparedModel::decoder_fingerprint`]).
+    /// Fingerprint of the decoder that gives the estimates ([`PreparedModel::decoder_fingerprint`]).
     pub running: u64,
 }
 
 /// Options of a swap.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SwapOptions<'a> {
-    /// Ticks that it runs beside the old one before it takes over; `None`: as many as it remembers
+    /// Number of ticks until the new model takes over; `None`: the length of its memory
     /// ([`PreparedModel::memory_steps`]).
     pub warm_up_steps: Option<u64>,
-    /// Ticks over which the estimates then go from the old model's to its own.
+    /// Number of ticks of the cross-fade to the new model's estimates, after the warm-up.
     pub cross_fade_steps: u64,
-    /// True to match channels and outputs by position, whatever their names; else their names must
-    /// be those of the running model, in its order.
+    /// True to match channels and outputs by position, whatever their names; false to require the running
+    /// model's names in the same order.
     pub by_position: bool,
-    /// Recorded spikes to warm up with, in the caller's thread.
+    /// Recorded spikes that warm the new model up, in the caller's thread.
     pub replay: Option<Replay<'a>>,
 }
 
-/// The spikes of the last ticks, to warm a model up with.
+/// Spikes of the last ticks, which warm a model up.
 #[derive(Debug, Clone, Copy)]
 pub struct Replay<'a> {
-    /// Spikes of the session's clock, ticks ascending.
+    /// Spikes in ascending order of their ticks, on the session's clock.
     pub spikes: &'a [Spike],
-    /// The first tick that they do not cover. The session takes the ticks from here to where it stands as
-    /// silent; choose `warm_up_steps` so that what is missing is forgotten.
+    /// The first tick after those that the spikes cover. The session treats the ticks from here to its
+    /// own as silent; choose `warm_up_steps` so long that the missing spikes no longer matter.
     pub end_tick: i64,
 }
 
@@ -128,7 +130,7 @@ pub(super) enum Command {
     Checkpoint(Vec<u8>),
 }
 
-/// Objects that come back, to be freed or taken in the swapper's thread.
+/// Objects that the session sends back, to be freed or taken in the swapper's thread.
 pub(super) enum Retired {
     Engine(Box<Engine>),
     #[allow(dead_code)] // freed, never read
@@ -139,15 +141,16 @@ pub(super) enum Retired {
     Checkpoint(Vec<u8>),
 }
 
-/// Gives a running session other models and settings, from any one thread. See the module's description.
+/// Gives a running session other models and settings, from any single thread. See the module's
+/// documentation.
 pub struct Swapper {
     commands: HeapProd<Command>,
     retired: HeapCons<Retired>,
     status: Arc<Status>,
     sent: u64,
-    /// `sent` when a model was sent last.
+    /// Value of `sent` when the last model was sent.
     swap_sent: u64,
-    /// Ticks of the last swap that was sent.
+    /// Number of ticks of the last swap that was sent.
     ticks: u64,
     first: Arc<PreparedModel>,
     mask: Option<Vec<bool>>,
@@ -156,7 +159,7 @@ pub struct Swapper {
     taps: Vec<Box<dyn Tap>>,
 }
 
-/// The session's end.
+/// The session's end of the connection.
 pub(super) struct Mailbox {
     commands: HeapCons<Command>,
     retired: HeapProd<Retired>,
@@ -197,30 +200,31 @@ pub(super) fn pair(
 }
 
 impl Swapper {
-    /// Prepares `decoder`, with the session's mask, and sends it to the session, to take over
-    /// after [`PreparedModel::memory_steps`]. A model still warming up is superseded, one standing
-    /// by retired. Allocates; never blocks the session.
+    /// Prepares `decoder`, with the session's mask, and sends it to the session, where it takes over
+    /// after [`PreparedModel::memory_steps`]. It replaces a model that is still warming up, and retires
+    /// one on standby. Allocates; never blocks the session.
     ///
     /// # Errors
-    /// As [`PreparedModel::new`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when step,
-    /// channels or outputs are not those of the running model;
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when the session is gone or
-    /// has left several requests untaken.
+    /// The errors of [`PreparedModel::new`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if
+    /// step, channels or outputs differ from the running model's;
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if the session is gone or
+    /// several requests still wait for it.
     pub fn swap(&mut self, decoder: &Decoder) -> Result<()> {
         self.swap_with(decoder, &SwapOptions::default())
     }
 
-    /// As [`swap`](Self::swap), with a warm-up, a cross-fade and a matching of one's own choice.
+    /// Swaps like [`swap`](Self::swap), with the given warm-up, cross-fade and matching.
     ///
     /// # Errors
-    /// As [`swap`](Self::swap); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for
-    /// spikes to replay whose ticks descend or are not before `end_tick`.
+    /// The errors of [`swap`](Self::swap);
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if ticks of the spikes to
+    /// replay descend or are not before `end_tick`.
     pub fn swap_with(&mut self, decoder: &Decoder, options: &SwapOptions<'_>) -> Result<()> {
         let model = Arc::new(PreparedModel::new(decoder, self.mask.as_deref())?);
         self.swap_prepared_with(model, options)
     }
 
-    /// As [`swap_with`](Self::swap_with), with a model prepared already.
+    /// Swaps like [`swap_with`](Self::swap_with), with a prepared model.
     ///
     /// # Errors
     /// The same as for [`swap_with`](Self::swap_with).
@@ -247,12 +251,12 @@ impl Swapper {
         Ok(())
     }
 
-    /// Back to the model before, at the next tick and as if the swap had not been; during warm-up and
-    /// cross-fade, the swap is called off.
+    /// Returns to the previous model, at the next tick and as if the swap had not happened. During
+    /// warm-up and cross-fade this cancels the swap.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there is no model to
-    /// roll back to: none was swapped in, or the one before was released.
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if there is no model to
+    /// return to: none was swapped in, or the previous one was released.
     pub fn roll_back(&mut self) -> Result<()> {
         if self.state() == SwapState::Idle {
             return Err(Error::argument(
@@ -262,23 +266,24 @@ impl Swapper {
         self.send(Command::RollBack)
     }
 
-    /// Retires the model that stands by: steps cost one model again, and there is no way back. A
-    /// model that is still warming up is left alone.
+    /// Retires the model on standby: a step costs one model again, and a rollback is no longer possible.
+    /// A model that is still warming up is not affected.
     ///
     /// # Errors
-    /// As [`swap`](Self::swap), for a session that is gone or does not step.
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if the session is gone or
+    /// several requests still wait for it.
     pub fn release(&mut self) -> Result<()> {
         self.send(Command::Release)
     }
 
-    /// From the session's next step on, channels that are false in `mask` take no part (`None`: all that
-    /// the decoder has). `decoder` is the one that the session runs. Filters stay: what a channel did
-    /// before dies away as they forget. Models swapped in later are masked likewise.
+    /// Leaves out the channels that are false in `mask`, from the session's next step on (`None`: leaves
+    /// none out). `decoder` is the one that the session runs. Filters are not reset: the responses to
+    /// earlier spikes of a channel decay. Models that are swapped in later get the same mask.
     ///
     /// # Errors
-    /// As [`PreparedModel::new`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for another
-    /// decoder; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) during a swap, or
-    /// while a model stands by (release it first).
+    /// The errors of [`PreparedModel::new`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for
+    /// another decoder; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) during a
+    /// swap, or while a model is on standby (release it first).
     pub fn set_mask(&mut self, decoder: &Decoder, mask: Option<&[bool]>) -> Result<()> {
         // Other requests may be on their way.
         let status = self.status.word.load(Ordering::Acquire);
@@ -300,10 +305,11 @@ impl Swapper {
         Ok(())
     }
 
-    /// From the session's next step on, its outputs are bounded so; `None` for no bounds.
+    /// Replaces the bounds of the session's outputs from its next step on; `None` removes them.
     ///
     /// # Errors
-    /// As for a session's [`clamp`](super::SessionConfig::clamp), and as [`release`](Self::release).
+    /// The errors of a session's [`clamp`](super::SessionConfig::clamp) and of
+    /// [`release`](Self::release).
     pub fn set_clamp(&mut self, clamp: Option<Vec<Clamp>>) -> Result<()> {
         if let Some(clamp) = &clamp {
             check_clamp(clamp, self.first.outputs())?;
@@ -311,9 +317,9 @@ impl Swapper {
         self.send(Command::Clamp(clamp))
     }
 
-    /// As [`Session::attach`](super::Session::attach), from the session's next step on. The first tick it
-    /// hears is `first_tick`, or what the session's clock says. Where the session has as many taps as it
-    /// takes, the tap comes back ([`take_tap`](Self::take_tap)).
+    /// Attaches a tap like [`Session::attach`](super::Session::attach), from the session's next step on.
+    /// Its first tick is `first_tick`, or that of the session's clock. If the session has no room for
+    /// another tap, the tap comes back ([`take_tap`](Self::take_tap)).
     ///
     /// # Errors
     /// The same as for [`release`](Self::release).
@@ -322,7 +328,7 @@ impl Swapper {
         self.send(Command::Attach(attached))
     }
 
-    /// Asks for the tap that came last, at the session's next step.
+    /// Requests the tap that was attached last, at the session's next step.
     ///
     /// # Errors
     /// The same as for [`release`](Self::release).
@@ -330,17 +336,18 @@ impl Swapper {
         self.send(Command::Detach)
     }
 
-    /// A tap that the session has given back.
+    /// Returns a tap that the session has sent back.
     pub fn take_tap(&mut self) -> Option<Box<dyn Tap>> {
         self.reclaim();
         self.taps.pop()
     }
 
-    /// Asks for a [checkpoint](super::Session::checkpoint) of the session between two of its steps; fetch
-    /// it with [`take_checkpoint`](Self::take_checkpoint). Its memory is allocated here.
+    /// Requests a [checkpoint](super::Session::checkpoint) of the session between two of its steps; fetch
+    /// it with [`take_checkpoint`](Self::take_checkpoint). This call allocates its memory.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory), and as [`release`](Self::release).
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory), and the errors of
+    /// [`release`](Self::release).
     pub fn request_checkpoint(&mut self) -> Result<()> {
         let mut bytes = Vec::new();
         let length = 2 * self.checkpoint_len + 4096;
@@ -351,8 +358,9 @@ impl Swapper {
         self.send(Command::Checkpoint(bytes))
     }
 
-    /// The checkpoint that was asked for last, once the session has made it. `None` also where a model of
-    /// much more states than the first was running; ask the session itself then.
+    /// Returns the last requested checkpoint, once the session has made it. Also returns `None` if the
+    /// running model has many more states than the first one; then use
+    /// [`Session::checkpoint`](super::Session::checkpoint).
     pub fn take_checkpoint(&mut self) -> Option<Vec<u8>> {
         self.reclaim();
         self.checkpoint.take()
@@ -383,7 +391,8 @@ impl Swapper {
         }
     }
 
-    /// Frees what the session has retired, and says how many models. Every request does so too.
+    /// Frees the objects that the session has retired and returns the number of models among them. Every
+    /// request does so, too.
     pub fn reclaim(&mut self) -> usize {
         let mut models = 0;
         while let Some(retired) = self.retired.try_pop() {
@@ -464,8 +473,8 @@ impl fmt::Debug for Mailbox {
 }
 
 impl Mailbox {
-    /// A request, at a tick's boundary. Each retires one thing at most; without room for it the request
-    /// waits.
+    /// True if a request waits. The session takes requests between two ticks. Each retires at most one
+    /// object; without room for it the request waits.
     #[inline(always)]
     pub(super) fn has_request(&self) -> bool {
         !self.commands.is_empty() && !self.retired.is_full()
@@ -478,7 +487,7 @@ impl Mailbox {
     }
 
     pub(super) fn retire(&mut self, retired: Retired) {
-        // There is room: asked for before, and only this end fills the ring.
+        // There is room: this was checked before, and only this end fills the ring.
         if let Err(retired) = self.retired.try_push(retired) {
             std::mem::forget(retired);
         }

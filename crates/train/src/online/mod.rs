@@ -1,4 +1,4 @@
-//! A trainer that learns while a session runs.
+//! Online training: a trainer that learns while a session runs.
 //!
 //! ```text
 //! loop thread                            worker's thread (or whoever calls Worker::work)
@@ -19,11 +19,11 @@
 //! chance. Of a lift or of experts stage 1 alone adapts: latents keep their meaning, and what is behind them
 //! stays.
 //!
-//! With a [`ChannelWatch`] ([`Worker::watch`]) channels that die or scream are left out without a label.
+//! With a [`ChannelWatch`] ([`Worker::watch`]) dead or screaming channels are left out, without any label.
 //!
-//! A full ring loses whole trials, counted, never half of one. Before the worker takes a trial or solves a
-//! candidate it asks the allocator for the memory that this may take; where there is none, the trial or the
-//! candidate is dropped and counted.
+//! A full ring loses whole trials, which are counted, and never parts of one. Before the worker takes a trial
+//! or solves a candidate, it asks the allocator for the memory that this may take. If there is too little, the
+//! trial or the candidate is dropped and counted.
 //!
 //! ```
 //! use betz_runtime::psc::{Filter, FilterBank};
@@ -90,8 +90,8 @@ use learner::Learner;
 /// missing at most, where that takes e⁻¹⁶.
 const HURRY: u64 = 5;
 
-/// True where the program's allocator has so many bytes. Between this question and the work another thread may
-/// take them.
+/// True if the program's allocator has this many bytes. Another thread may take them between this check and the
+/// work.
 fn has_room(bytes: usize) -> bool {
     memory::expect("trainer", bytes).is_ok()
 }
@@ -99,54 +99,56 @@ fn has_room(bytes: usize) -> bool {
 /// State of an online trainer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TrainerState {
-    /// Trials learned from.
+    /// Number of trials learned from.
     pub trials: u64,
-    /// Seconds with labels in them.
+    /// Total time of labelled steps, in seconds.
     pub labelled_seconds: f64,
-    /// Steps that the sums count for, after forgetting.
+    /// Effective number of steps in the sums, after forgetting.
     pub effective_steps: f64,
-    /// Trials that were not learned from.
+    /// Numbers of trials that were not learned from.
     pub dropped: Dropped,
-    /// Steps that found no room in the ring.
+    /// Number of steps lost because the ring was full.
     pub lost_steps: u64,
-    /// Labels that were refused, found no room or came after their trial's end.
+    /// Number of labels that were refused, were lost because the ring was full, or came after their trial's
+    /// end.
     pub lost_labels: u64,
-    /// Candidates that took over.
+    /// Number of candidates that took over.
     pub accepted: u64,
-    /// Candidates that did not.
+    /// Number of candidates that did not take over.
     pub refused: u64,
-    /// Models that were rolled back.
+    /// Number of models that were rolled back.
     pub rolled_back: u64,
-    /// Trials that have ended and that the worker has not come to yet.
+    /// Number of ended trials that still wait for the worker.
     pub waiting: u64,
-    /// Candidates that were not solved because there was no memory for it.
+    /// Number of candidates that were not solved because there was too little memory.
     pub unsolved: u64,
-    /// Numbers of the channels that are dead or scream, ascending.
+    /// Numbers of the channels that are dead or screaming, in ascending order.
     pub ill_channels: Vec<usize>,
-    /// Mean R² over outputs of the model in use and of the best candidate, on the trials that decided last.
+    /// R² of the model in use and of the best candidate, averaged over outputs, on the trials of the last
+    /// comparison.
     pub scores: Option<(f64, f64)>,
     /// Reason why the last system could not be solved, or the last model could not be swapped in.
     pub failure: Option<String>,
 }
 
-/// A trainer's worker: what takes trials and makes models, on whichever thread calls it.
+/// The worker of a trainer: it takes trials and makes models, on whichever thread calls it.
 pub struct Worker {
     assembler: Assembler,
     learner: Learner,
     shared: Arc<FeedCounters>,
     config: TrainerConfig,
     watch: Option<ChannelWatch>,
-    /// Steps that a model warms up where there is no time.
+    /// Number of warm-up steps of a model that is needed at once.
     short_warm_up: u64,
 }
 
 impl Worker {
-    /// A worker for sessions of `decoder`, and the loop's two ends.
+    /// Opens a worker for sessions of `decoder`, with the two ends for the loop.
     ///
     /// # Errors
-    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) for a model that retains no
-    /// sums; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for numbers that make
-    /// no sense, a model that one core cannot keep up with, or a kind that does not adapt; as
+    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) if the model does not store its
+    /// sums; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for numbers out of range,
+    /// for a model that one core cannot process in time, or for a kind that cannot adapt; the errors of
     /// [`Refit::new`](crate::retained::Refit::new).
     pub fn open(decoder: &Decoder, config: TrainerConfig) -> Result<(TrainerTap, Labels, Self)> {
         config.check()?;
@@ -176,21 +178,21 @@ impl Worker {
         Ok((ends.tap, ends.labels, worker))
     }
 
-    /// From now on [`work`](Self::work) looks at the session's channels as well: those that die or scream are
-    /// left out of the model, exactly as if it had been trained without them, and taken back in when they are
-    /// well. Takes no label. Where the decoder leaned on them for more than half the model stays, and the
-    /// session's steps say so.
+    /// From now on [`work`](Self::work) also watches the session's channels. Dead or screaming channels are
+    /// left out of the model, exactly as if it had been trained without them, and are included again when they
+    /// have recovered. This needs no labels. If these channels give more than half of the decoder's input, the
+    /// model stays, and the session's steps are flagged.
     pub fn watch(&mut self, watch: ChannelWatch) {
         self.watch = Some(watch);
     }
 
-    /// Numbers of the channels that are dead or scream, ascending; none without a watch.
+    /// Numbers of the channels that are dead or screaming, in ascending order; empty without a watch.
     pub fn ill_channels(&self) -> Vec<usize> {
         (self.watch.as_ref()).map_or_else(Vec::new, |watch| watch.detector().ill())
     }
 
-    /// Looks at the channels where there is a watch, then takes the next trial that has ended, if there is
-    /// one, and says what became of it. Allocates; takes as long as solving does, every few trials.
+    /// Checks the channels if there is a watch, then takes the next trial that has ended, if there is one, and
+    /// returns the result. Allocates; every few trials it takes as long as solving takes.
     ///
     /// # Errors
     /// Returns the errors of decoding and summing; the trial is then not learned from.
@@ -209,9 +211,9 @@ impl Worker {
         }
     }
 
-    /// Ends the batch now: decides on the candidates, where enough trials do, and solves the next from all that
-    /// was learned, for the trials to come to decide on. `None` where there is nothing to decide. Else that
-    /// happens every [`batch`](TrainerConfig::batch) trials.
+    /// Ends the batch now: decides on the candidates if there are enough trials, and solves the next candidates
+    /// from everything learned, for later trials to decide on. `None` if there is nothing to decide. Without
+    /// this call it happens every [`batch`](TrainerConfig::batch) trials.
     ///
     /// # Errors
     /// Returns the errors of decoding.
@@ -219,11 +221,11 @@ impl Worker {
         self.learner.end_batch()
     }
 
-    /// From now on what was learned counts half after so many seconds *with labels*, as
-    /// [`TrainerConfig::half_life_seconds`].
+    /// Changes the half-life, in seconds of labelled steps, from now on ([`TrainerConfig::half_life_seconds`]).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for NaN and what is not above 0.
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for NaN and for values that are
+    /// not above 0.
     pub fn set_half_life(&mut self, seconds: f64) -> Result<()> {
         let config = TrainerConfig {
             half_life_seconds: seconds,
@@ -245,14 +247,14 @@ impl Worker {
         self.learner.to_bytes()
     }
 
-    /// Goes on with what [`to_bytes`](Self::to_bytes) gave, at this worker's pace, in the place of what it has
-    /// learned itself. The session is to run [`model`](Self::model) from here on. Comparisons begin anew.
+    /// Replaces the worker's state by the one from [`to_bytes`](Self::to_bytes); its own half-life and other
+    /// settings stay. The session must run [`model`](Self::model) from then on. Comparisons start anew.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) for bytes that are damaged or no such
-    /// bytes; [`ErrorKind::UnsupportedVersion`](betz_base::ErrorKind::UnsupportedVersion);
-    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) for those of other channels, outputs, filters or
-    /// another step. Nothing has changed then.
+    /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) for damaged or other bytes;
+    /// [`ErrorKind::UnsupportedVersion`](betz_base::ErrorKind::UnsupportedVersion);
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if channels, outputs, filters or step differ.
+    /// Nothing changes then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let mut learner = Learner::from_bytes(bytes, &self.config, self.learner.current())?;
         learner.abandoned = Arc::clone(&self.learner.abandoned);
@@ -261,14 +263,14 @@ impl Worker {
         Ok(())
     }
 
-    /// The model in use: the first, or the candidate that took over last. It retains the sums that it was
+    /// The model in use: the first one, or the candidate that took over last. It stores the sums that it was
     /// solved from.
     pub fn model(&self) -> &Decoder {
         self.learner.current()
     }
 
-    /// From now on asks `has_room` before each trial and candidate whether there are so many bytes of memory,
-    /// instead of the program's allocator: that may have a reserve which is for other work.
+    /// Sets the function that checks for memory before each trial and candidate. It replaces the check with the
+    /// program's allocator, which may have a reserve for other work.
     pub fn set_room(&mut self, has_room: fn(usize) -> bool) {
         self.assembler.has_room = has_room;
         self.learner.has_room = has_room;

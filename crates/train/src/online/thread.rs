@@ -13,7 +13,7 @@ use betz_base::worker::{Backlog, WorkerThread};
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{PreparedModel, Replay, SwapOptions, SwapState, Swapper};
 
-/// A trainer on its thread. Dropping it ends the thread; the session goes on with the model it has.
+/// A trainer on its own thread. Dropping it ends the thread; the session continues with its current model.
 pub struct Trainer {
     shared: Arc<SharedState>,
     thread: WorkerThread,
@@ -22,19 +22,19 @@ pub struct Trainer {
 /// State that the thread shares with its handle.
 struct SharedState {
     counters: Arc<FeedCounters>,
-    /// Set when the handle goes: what is being solved is not waited for.
+    /// Set when the handle is dropped: the thread then does not finish solving.
     abandoned: Arc<AtomicBool>,
-    /// Held by the thread while it is at a trial.
+    /// Locked by the thread while it works on a trial.
     worker: Mutex<Worker>,
     shown: Mutex<WorkerReport>,
-    /// Candidates are to be solved now.
+    /// True if candidates are to be solved now.
     asked: AtomicBool,
 }
 
 /// Report of the thread to its handle.
 struct WorkerReport {
     state: TrainerState,
-    /// Ends of trials that the worker had come to by then.
+    /// Number of trial ends that the worker had processed at that time.
     ended: u64,
     offer: Option<Offer>,
     given: Given,
@@ -43,9 +43,9 @@ struct WorkerReport {
 /// A model for the session.
 struct Offer {
     decoder: Decoder,
-    /// The worker went back to it.
+    /// True if the worker rolled back to this model.
     back: bool,
-    /// There is no time for the usual warm-up.
+    /// True if there is no time for the usual warm-up.
     hurry: bool,
 }
 
@@ -114,7 +114,7 @@ impl Trainer {
     /// without, they are offered ([`take`](Self::take), [`apply`](Self::apply)).
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) when the system starts no thread.
+    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) if the system cannot start a thread.
     pub fn start(worker: Worker, mut swapper: Option<Swapper>) -> Result<Self> {
         let idle = worker.config.idle;
         let shared = Arc::new(SharedState {
@@ -147,12 +147,12 @@ impl Trainer {
         }
     }
 
-    /// True while its thread runs: it ends with this handle, or by a panic.
+    /// True while its thread runs: the thread ends with this handle, or by a panic.
     pub fn is_running(&self) -> bool {
         self.thread.is_running()
     }
 
-    /// The newest model that took over, or came back, since the last call of this or of
+    /// Returns the newest model that took over or was rolled back to, since the last call of this function or of
     /// [`apply`](Self::apply).
     pub fn take(&self) -> Option<Decoder> {
         lock(&self.shared.shown).offer.take().map(|o| o.decoder)
@@ -165,12 +165,12 @@ impl Trainer {
     /// Waits for the trial that the thread is at.
     ///
     /// # Errors
-    /// As [`Swapper::swap_with`] and [`Swapper::roll_back`]; the model is then still on offer.
+    /// The errors of [`Swapper::swap_with`] and [`Swapper::roll_back`]; the model then stays available.
     pub fn apply(&self, swapper: &mut Swapper) -> Result<bool> {
         Ok(self.apply_model(swapper)?.is_some())
     }
 
-    /// As [`apply`](Self::apply), and gives the model that the session runs from then on.
+    /// Does the same as [`apply`](Self::apply), and returns the model that the session runs from then on.
     ///
     /// # Errors
     /// Returns the errors of [`apply`](Self::apply).
@@ -184,13 +184,13 @@ impl Trainer {
         Ok(shown.offer.take().map(|offer| offer.decoder))
     }
 
-    /// Asks for candidates of all trials that have ended, without waiting for the end of the batch
+    /// Requests candidates from all trials that have ended, without waiting for the end of the batch
     /// ([`Worker::solve_now`]). Does not wait.
     pub fn request(&self) {
         self.shared.asked.store(true, Ordering::Release);
     }
 
-    /// As [`Worker::set_half_life`]. Waits for the trial that the thread is at.
+    /// Calls [`Worker::set_half_life`], after the trial that the thread is working on.
     ///
     /// # Errors
     /// Returns the errors of [`Worker::set_half_life`].
@@ -198,7 +198,7 @@ impl Trainer {
         lock(&self.shared.worker).set_half_life(seconds)
     }
 
-    /// As [`Worker::to_bytes`]. Waits for the trial that the thread is at.
+    /// Calls [`Worker::to_bytes`], after the trial that the thread is working on.
     ///
     /// # Errors
     /// Returns the errors of [`Worker::to_bytes`].
@@ -206,7 +206,8 @@ impl Trainer {
         lock(&self.shared.worker).to_bytes()
     }
 
-    /// As [`Worker::restore`]; the model in use is on offer then. Waits for the trial that the thread is at.
+    /// Calls [`Worker::restore`], after the trial that the thread is working on. The model in use then becomes
+    /// available.
     ///
     /// # Errors
     /// Returns the errors of [`Worker::restore`].
@@ -224,7 +225,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// [`to_bytes`](Self::to_bytes) as the file `path`: complete, or not at all.
+    /// Writes [`to_bytes`](Self::to_bytes) to the file `path`, complete or not at all.
     ///
     /// # Errors
     /// Returns the errors of [`to_bytes`](Self::to_bytes), and [`ErrorKind::Io`](betz_base::ErrorKind::Io).
@@ -233,7 +234,7 @@ impl Trainer {
         write_atomically(path, |file| file.write_all(&bytes))
     }
 
-    /// [`restore`](Self::restore) from the file `path`.
+    /// Reads the file `path` and [restores](Self::restore) its state.
     ///
     /// # Errors
     /// Returns the errors of [`restore`](Self::restore), and [`ErrorKind::Io`](betz_base::ErrorKind::Io);
@@ -243,7 +244,7 @@ impl Trainer {
         self.restore(&bytes).map_err(|e| e.at(path.display()))
     }
 
-    /// Ends the thread, after the trial it is at, and gives the worker back; `None` if it panicked.
+    /// Ends the thread after the trial that it is working on, and returns the worker; `None` if it panicked.
     pub fn stop(mut self) -> Option<Worker> {
         self.thread.end().ok()?;
         let shared = Arc::clone(&self.shared);
@@ -261,7 +262,7 @@ impl Drop for Trainer {
 }
 
 impl SharedState {
-    /// Takes a trial; true where there is nothing to do.
+    /// Takes a trial. Returns true if there is nothing to do.
     fn work(&self, swapper: Option<&mut Swapper>) -> bool {
         let mut worker = lock(&self.worker);
         let mut done = worker.work();
