@@ -1,4 +1,4 @@
-//! Training a decoder from beginning to end: the one entry for the command line, Python, C and Rust.
+//! Training a decoder from beginning to end: the one entry point for the command line, Python, C and Rust.
 
 #[cfg(feature = "npz")]
 mod chunks;
@@ -28,7 +28,7 @@ use betz_runtime::psc::{FilterBank, LowPass};
 pub enum Delay {
     /// The output at step t estimates the behaviour at step t − delay.
     Steps(i64),
-    /// The delay at which spikes explain behaviour best, at most so many seconds either way
+    /// The delay at which spikes explain behaviour best, within the given seconds in both directions
     /// ([`estimate_delay`]).
     Estimated {
         /// Largest delay that is tried, in seconds.
@@ -36,7 +36,7 @@ pub enum Delay {
     },
 }
 
-/// Everything that decides how a decoder is trained.
+/// Configuration of training.
 ///
 /// ```
 /// use betz_device::Device;
@@ -68,23 +68,23 @@ pub struct Training {
     pub solver: Solver,
     /// Treatment of dead and duplicated channels.
     pub mask: MaskPolicy,
-    /// Keep the sufficient statistics in the decoder, in at most so many bytes.
+    /// Store the sufficient statistics in the decoder, in at most this many bytes.
     pub retain: Option<usize>,
     /// Folds of cross-validation; 0: none.
     pub folds: usize,
     /// Decoder kinds to choose from; [`KindOptions::linear`] alone compares nothing.
     pub kinds: KindOptions,
-    /// Train on the channels that fire, and mask the others; otherwise the solver meets silent channels.
+    /// Train only on channels that fire, and mask the others. If false, the solver handles silent channels.
     pub leave_out_silent: bool,
-    /// Train on steps with far more spikes than usual as they are, and decode them as they are. Otherwise they are
-    /// taken for artefacts ([`Artefacts`]).
+    /// Train on and decode steps with far more spikes than usual without changes. If false, they count as artefacts
+    /// ([`Artefacts`]).
     pub keep_artefacts: bool,
-    /// Also estimate the variance of every output, if the kind that is taken has one (lift and experts).
+    /// Also estimate the variance of every output, if the chosen kind supports it (lift and experts).
     pub variance: bool,
 }
 
 impl Default for Training {
-    /// The best preset and ridge of a linear decoder by five folds; channels without information masked.
+    /// The best preset and ridge of a linear decoder by five folds; masks channels without information.
     fn default() -> Self {
         Self {
             bank: None,
@@ -105,7 +105,7 @@ impl Default for Training {
     }
 }
 
-/// A trained decoder, and how its training went.
+/// A trained decoder and a report of its training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingOutcome {
     /// The decoder, for all channels of the data.
@@ -114,13 +114,13 @@ pub struct TrainingOutcome {
     pub ran: Ran,
     /// Error of Γ in a lower precision; see [`Trained::gram_error`](super::Trained::gram_error).
     pub gram_error: Option<SampledError>,
-    /// Scores of the kinds that were compared; `None` when only the linear one was asked for.
+    /// Scores of the compared kinds; `None` if only the linear one was requested.
     pub comparison: Option<Comparison>,
     /// Channels that were left out because they are silent.
     pub silent_channels: usize,
-    /// Steps that were taken for artefacts.
+    /// Number of steps that count as artefacts.
     pub artefacts: Artefacts,
-    /// Doubts about the data, a sentence each; empty when there are none.
+    /// Warnings about the data, one sentence each; empty if there are none.
     pub warnings: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl Training {
     /// ([`choose`](super::choose)).
     ///
     /// # Errors
-    /// As [`train_on`], [`train_validated_on`] and [`train_kinds_on`];
+    /// The errors of [`train_on`], [`train_validated_on`] and [`train_kinds_on`];
     /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
     pub fn run(
         &self,
@@ -157,12 +157,13 @@ impl Training {
         })
     }
 
-    /// As [`run`](Self::run) for the linear kind alone, whatever `kinds` says, at a given delay. A program that calls
-    /// nothing else does not link the training of the other kinds, nor the transforms that estimate a delay: 1.5 MB.
+    /// Trains like [`run`](Self::run), but only the linear kind, whatever `kinds` says, and at a given delay. A program
+    /// that calls only this function does not link the training of the other kinds, nor the transforms that estimate a
+    /// delay: 1.5 MB.
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a delay that is
-    /// to be estimated.
+    /// The errors of [`run`](Self::run); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if the
+    /// delay is to be estimated.
     pub fn run_linear(
         &self,
         data: &Dataset,
@@ -174,8 +175,8 @@ impl Training {
         })
     }
 
-    /// Trains by `train` on the channels that take part, and spreads the decoder over all of them. `delay` estimates a
-    /// delay of at most so many seconds.
+    /// Trains by `train` on the channels that take part, and extends the decoder to all of them. `delay` estimates a
+    /// delay of at most the given seconds.
     fn run_by(
         &self,
         data: &Dataset,
@@ -203,7 +204,7 @@ impl Training {
         })
     }
 
-    /// True if other kinds than the linear one are asked for.
+    /// True if kinds other than the linear one are requested.
     fn compares(&self) -> bool {
         self.kinds.kinds != [Kind::Linear]
     }
@@ -250,7 +251,7 @@ impl Training {
     }
 }
 
-/// Stands for the estimate of a delay where one is to be given.
+/// Replaces the estimate of a delay if a delay must be given.
 fn given_delay(_: &DatasetView<'_>, _: &TrainOptions, _: f64) -> Result<i64> {
     Err(Error::argument(
         "delay: expected a number of steps, got one to be estimated",

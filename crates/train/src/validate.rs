@@ -1,9 +1,9 @@
-//! Cross-validation: the ridge and the bank that decode best what was not trained on.
+//! Cross-validation: finds the ridge and the bank that decode held-out data best.
 //!
-//! Sums are additive, so each fold's are computed once a bank: the sums of a training set are the
-//! total minus those of the fold that is held out. (The pieces of a segment that had to be cut are
-//! computed with the history before them, which is then taken away.) Ridges are compared from these sums alone; the
-//! scores that are reported come from decoding what was held out.
+//! Sums are additive, so each fold's sums are computed once per bank: the sums of a training set are the total minus
+//! those of the held-out fold. (Pieces of a segment that had to be cut are computed with the history before them, which
+//! is then subtracted.) Ridges are compared from these sums alone; the reported scores come from decoding the held-out
+//! data.
 
 use super::blank::{Artefacts, CleanData};
 use super::choice::{Paths, choose};
@@ -36,11 +36,11 @@ const HISTORY_LIFETIMES: usize = 5;
 pub struct Validation {
     /// The best of the banks.
     pub bank: FilterBank,
-    /// λ for all of the data.
+    /// λ for the whole recording.
     pub ridge: f64,
-    /// Folds there were (fewer than asked for when there are too few steps).
+    /// Number of folds used (fewer than requested if there are too few steps).
     pub folds: usize,
-    /// Scores of all that was held out, each step decoded by the decoder that did not see it.
+    /// Scores over all held-out steps, each decoded by the decoder that was not trained on it.
     pub scores: Vec<OutputScore>,
     /// Mean R² over outputs of each bank, at its best ridge, in the order of the search.
     pub bank_r2: Vec<f64>,
@@ -63,16 +63,16 @@ pub fn train_validated<'d>(
 
 /// Trains with the ridge and the bank that cross-validate best, and records their scores.
 ///
-/// Γ and Υ of every fold and the systems whose ridges are compared are computed on `device`
-/// ([`Device::auto`] is settled by [`choose`], once for all of it); the folds' sums are kept in host memory, and what was held
-/// out is decoded on the CPU, which takes a small part of the time.
+/// `device` computes Γ and Υ of every fold, and solves the systems whose ridges are compared ([`choose`] resolves
+/// [`Device::auto`] once for all of this). The folds' sums stay in host memory, and the CPU decodes the held-out data,
+/// which takes a small part of the time.
 ///
-/// Memory: (folds + 5) × features² × 8 bytes for the bank at work, and (folds + 1) of the best so
-/// far.
+/// Memory: (folds + 5) × features² × 8 bytes for the current bank, and (folds + 1) × features² × 8 bytes for the best
+/// one so far.
 ///
 /// # Errors
-/// As [`train_on`](super::train_on); [`ErrorKind::InvalidArgument`] for a number of folds that is out of
-/// range, and [`ErrorKind::InsufficientData`] for too few steps to make folds of.
+/// The errors of [`train_on`](super::train_on); [`ErrorKind::InvalidArgument`] for a number of folds out of range, and
+/// [`ErrorKind::InsufficientData`] if there are too few steps for folds.
 pub fn train_validated_on<'d>(
     device: &Device,
     data: impl Into<DatasetView<'d>>,
@@ -132,7 +132,7 @@ pub(super) fn finish(
     })
 }
 
-/// Chooses and scores without training on the whole.
+/// Chooses bank and ridge and scores them, without training on the whole recording.
 ///
 /// # Errors
 /// The same as for [`train_validated`].
@@ -154,7 +154,7 @@ pub(super) struct BankChoice {
     pub(super) validation: Validation,
     pub(super) bank: BankSums,
     pub(super) split: Folds,
-    /// Of every step that was held out, (steps, outputs); NaN elsewhere.
+    /// Estimates of every held-out step, (steps, outputs); NaN elsewhere.
     pub(super) estimates: Vec<f32>,
 }
 
@@ -170,20 +170,20 @@ impl BankChoice {
     }
 }
 
-/// The sums of one bank, fold by fold, and the ridge that suits it best.
+/// The sums of one bank, fold by fold, and its best ridge.
 pub(super) struct BankSums {
     pub(super) bank: FilterBank,
     pub(super) folds: Vec<NormalEquations>,
     pub(super) total: NormalEquations,
     pub(super) paths: Paths,
-    /// The one that was taken.
+    /// The path to Γ that was taken.
     pub(super) path: GramPath,
     pub(super) gram_error: Option<SampledError>,
     pub(super) whole: bool,
     pub(super) best: TriedRidge,
 }
 
-/// A ridge, and the mean R² over outputs of what was held out.
+/// A ridge and its mean R² over outputs on held-out data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TriedRidge {
     pub(super) ridge: Ridge,
@@ -233,7 +233,7 @@ pub(super) fn cross_validate_banks(
         let mut sums = BankSums::new(&study, bank, paths, &split, &told)?;
         sums.best = sums.choose(&study)?;
         bank_r2.push(sums.best.r2);
-        // NaN (no output changes) never beats what is there.
+        // NaN (no output changes) never replaces the best so far.
         if best.as_ref().is_none_or(|b| sums.best.r2 > b.best.r2) {
             best = Some(sums);
         }
@@ -280,12 +280,12 @@ pub(super) fn all_steps(data: &DatasetView<'_>, delay_steps: i64) -> u64 {
     paired.map(|(first, stop)| (stop - first) as u64).sum()
 }
 
-/// The data and options that every bank and every fold of cross-validation share.
+/// Data and options shared by every bank and every fold of cross-validation.
 pub(super) struct Study<'a> {
     pub(super) placement: &'a Placement,
     pub(super) data: DatasetView<'a>,
     pub(super) options: &'a TrainOptions,
-    /// The ridge is looked for.
+    /// True if cross-validation chooses the ridge.
     pub(super) search_ridge: bool,
     pub(super) progress: &'a dyn Progress,
 }
@@ -318,7 +318,7 @@ impl Study<'_> {
     }
 }
 
-/// Of both samples, where there are two.
+/// Both samples joined, if there are two.
 fn joined(a: Option<SampledError>, b: Option<SampledError>) -> Option<SampledError> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.and(b)),
@@ -403,12 +403,12 @@ impl BankSums {
         })
     }
 
-    /// The best ridge by what the folds leave unexplained.
+    /// Finds the ridge with the smallest residuals over the folds.
     pub(super) fn choose(&self, study: &Study<'_>) -> Result<TriedRidge> {
         let Study { data, options, .. } = study;
         let progress = study.progress;
         let solving = self.solving(study, study.search_ridge);
-        // Where no output changes, any ridge will do: the largest.
+        // If no output changes, any ridge will do: the largest.
         let best = |choices: Vec<Result<TriedRidge>>| {
             choices.into_iter().reduce(|a, b| match (a, b) {
                 (Ok(a), Ok(b)) => Ok(if a.r2 > b.r2 { a } else { b }),
@@ -526,7 +526,7 @@ impl BankSums {
         }
     }
 
-    /// For each fold what was trained on the others, at the best ridge.
+    /// Returns one decoder per fold, trained on the other folds, at the best ridge.
     pub(super) fn decoders(&self, study: &Study<'_>) -> Result<Vec<Decoder>> {
         let options = TrainOptions {
             bank: self.bank.clone(),
@@ -540,7 +540,7 @@ impl BankSums {
         decoders.collect()
     }
 
-    /// Decodes each fold by what was trained on the others, and scores them together.
+    /// Decodes each fold with the decoder trained on the other folds, and scores all of them together.
     fn decode_folds(
         &self,
         study: &Study<'_>,

@@ -1,8 +1,8 @@
-//! Kinds of decoders: which there are, how they compare on what they did not see, and which to take.
+//! Decoder kinds: the list of kinds, their comparison on held-out data, and the choice among them.
 //!
-//! All kinds begin with the same linear engine, so that one set of sums serves them: the bank and the ridge
-//! are the linear decoder's own choice. Every fold is fitted whole (latents, clip, clusters, readout)
-//! without what it holds out.
+//! All kinds begin with the same linear engine, so that one set of sums serves them: the bank and the ridge are
+//! the linear decoder's own choice. In each fold everything (latents, clip, clusters, readout) is fitted without
+//! the held-out data.
 
 pub(crate) mod family;
 mod gain;
@@ -35,7 +35,7 @@ use nonlinear::{MOST_LATENTS, Nonlinear};
 use others::{kalman_score, place_score, recurrent_score};
 use teams::Teams;
 
-/// Gains below this many standard errors over folds do not pay for another kind.
+/// A kind must gain at least this many standard errors over folds to be chosen.
 const ERRORS: f64 = 2.0;
 
 /// Kinds of decoders.
@@ -48,12 +48,12 @@ pub enum Kind {
     Lift,
     /// Linear readouts of latents under a soft gate.
     Experts,
-    /// A Kalman filter of the outputs in its steady state.
+    /// A steady-state Kalman filter of the outputs.
     Kalman,
-    /// That filter taught what was intended instead of what was done: velocities turned to where each trial ends
-    /// (ReFIT: Gilja et al. 2012). The model is of kind `kalman`.
+    /// A Kalman filter trained on intended instead of actual movements: velocities are turned towards the end
+    /// point of each trial (ReFIT: Gilja et al. 2012). The model is of kind `kalman`.
     Refit,
-    /// Bayes' rule on a grid of places.
+    /// Bayesian decoding on a grid of places.
     Place,
     /// Layers of gated recurrent units on the counts of a bin, read out linearly.
     Recurrent,
@@ -74,11 +74,11 @@ impl Kind {
     }
 }
 
-/// Which kinds are compared, and what about them is given rather than chosen.
+/// The kinds to compare, and their options that are given rather than chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindOptions {
-    /// The kinds to choose from. The linear one is always scored, and taken where it is listed and no
-    /// other gains more than two standard errors over folds on it.
+    /// The kinds to choose from. The linear one is always scored. It is chosen if it is listed and no other kind
+    /// gains more than two standard errors over folds on it.
     pub kinds: Vec<Kind>,
     /// Latents of the nonlinear kinds, 1 to 64; `None`: by cross-validation.
     pub latents: Option<usize>,
@@ -100,7 +100,7 @@ pub struct KindOptions {
 }
 
 impl KindOptions {
-    /// The choice among `kinds`, all else by cross-validation.
+    /// A choice among `kinds`; cross-validation sets all other options.
     pub fn among(kinds: &[Kind]) -> Self {
         Self {
             kinds: kinds.to_vec(),
@@ -120,8 +120,8 @@ impl KindOptions {
         Self::among(&[Kind::Linear])
     }
 
-    /// All kinds but the Kalman filters, which the linear decoder has not been seen to lose to, and the decoder of
-    /// place, which takes outputs that are places.
+    /// All kinds except the Kalman filters, which have not been seen to beat the linear decoder, and the place
+    /// decoder, which needs outputs that are places.
     pub fn auto() -> Self {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
@@ -168,35 +168,35 @@ impl KindOptions {
 pub struct KindScore {
     /// The kind.
     pub kind: Kind,
-    /// The configuration that was chosen, in words.
+    /// Text that describes the chosen configuration.
     pub configuration: String,
-    /// Scores of all that was held out.
+    /// Scores over all held-out steps.
     pub scores: Vec<OutputScore>,
     /// Mean R² over the outputs that change.
     pub r2: f64,
-    /// Gain in R² on the linear decoder: its mean over folds.
+    /// Mean gain in R² over the linear decoder, over folds.
     pub gain: f64,
     /// Standard error of the gain over folds.
     pub gain_error: f64,
-    /// Median distance from the place that outputs are coordinates of
-    /// ([`place_error`](betz_gram::score::place_error)); `None` where they are none.
+    /// Median distance from the true place, if the outputs are coordinates of a place
+    /// ([`place_error`](betz_gram::score::place_error)); otherwise `None`.
     pub median_error: Option<f64>,
-    /// Multiply-adds of a step with the recording's mean number of spikes.
+    /// Multiply-adds per step at the recording's mean number of spikes.
     pub multiply_adds: f64,
 }
 
 /// Comparison of the kinds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// One a kind, the linear first.
+    /// One score per kind, the linear one first.
     pub kinds: Vec<KindScore>,
-    /// The kind that was taken.
+    /// The chosen kind.
     pub taken: Kind,
-    /// Steps whose spikes were taken for artefacts, and trained on as if they had been usual.
+    /// Number of steps whose spikes count as artefacts; they were replaced before training.
     pub artefacts: usize,
 }
 
-/// Trains the kind of decoder that decodes best what it was not trained on, and says how all compare.
+/// Trains the kind of decoder that decodes held-out data best, and returns the comparison of all kinds.
 ///
 /// Cross-validates bank and ridge with the linear decoder as
 /// [`train_validated_on`](super::train_validated_on) does, then the other kinds behind the same bank and
@@ -207,10 +207,10 @@ pub struct Comparison {
 /// 2 × folds × steps × latents × 4 bytes.
 ///
 /// # Errors
-/// As [`train_validated_on`](super::train_validated_on), which wants two folds or more;
+/// The errors of [`train_validated_on`](super::train_validated_on), which needs at least two folds;
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for options out of range;
-/// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) when no output changes, where
-/// another kind than the linear is asked for.
+/// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) if no output changes and a kind other
+/// than the linear one is requested.
 pub fn train_kinds_on<'d>(
     device: &Device,
     data: impl Into<DatasetView<'d>>,
@@ -247,7 +247,7 @@ pub fn train_kinds_on<'d>(
     ))
 }
 
-/// [`train_kinds_on`] with `data` without artefacts, whose velocities are known.
+/// Runs [`train_kinds_on`] on `data` without artefacts, with known velocities.
 fn compare(
     device: &Device,
     data: &DatasetView<'_>,
@@ -341,8 +341,8 @@ fn compare(
     Ok((found.trained(decoder), comparison))
 }
 
-/// Refuses kinds whose matrices do not fit in memory beside the sums: the noise or the whitened sums, their
-/// factors, and the right-hand sides.
+/// Refuses kinds whose matrices do not fit in memory in addition to the sums: the noise or the whitened sums,
+/// their factors, and the right-hand sides.
 fn plan_memory(data: &DatasetView<'_>, found: &BankChoice, kinds: &KindOptions) -> Result<()> {
     let wide = [Kind::Kalman, Kind::Refit, Kind::Lift, Kind::Experts];
     if !wide.iter().any(|kind| kinds.kinds.contains(kind)) {
@@ -355,11 +355,11 @@ fn plan_memory(data: &DatasetView<'_>, found: &BankChoice, kinds: &KindOptions) 
     )
 }
 
-/// The kind to take: of those asked for the best, but the linear unless the best gains more than two
-/// standard errors on it.
+/// Chooses a kind: the best of the requested ones, but the linear one unless the best gains more than two standard
+/// errors on it.
 fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
     let asked = scores.iter().filter(|s| kinds.kinds.contains(&s.kind));
-    // NaN (no output changes) never beats what is there.
+    // NaN (no output changes) never replaces the best so far.
     let best = asked.reduce(|a, b| if b.r2 > a.r2 { b } else { a });
     match best {
         Some(best) if best.kind != Kind::Linear && kinds.kinds.contains(&Kind::Linear) => {
