@@ -68,8 +68,7 @@ struct FrameStep<'a> {
 ///
 /// # Errors
 /// `InvalidArgument` for channels that the model does not have. `Mismatch` if the frames have another session's shape,
-/// or
-/// counts in place of spikes. `InsufficientData` if too few steps or no spikes are stored.
+/// or counts in place of spikes. `InsufficientData` if too few steps or no spikes are stored.
 pub(crate) fn of_mask(
     decoder: &Decoder,
     off: &[usize],

@@ -9,12 +9,10 @@ use ringbuf::{HeapCons, HeapProd};
 /// Hands a session's steps to a page. Attach it with `Session::attach`.
 ///
 /// A step goes into a ring if all of it fits; otherwise the feed counts it as *not shown*. The feed never writes part
-/// of a
-/// step and never waits. It makes no allocation, takes no lock and makes no system call.
+/// of a step and never waits. It makes no allocation, takes no lock and makes no system call.
 ///
 /// The page's clock continues through a reset: the first step of a trial comes one tick after the last step of the
-/// trial
-/// before, and is marked.
+/// trial before, and is marked.
 #[derive(Debug)]
 pub struct Feed {
     ring: StepWriter,
@@ -156,8 +154,7 @@ pub(crate) fn truth(outputs: usize) -> Result<(Truth, TruthReader)> {
 
 impl Truth {
     /// Sends the intended outputs of the next step; NaN if unknown. Neither waits nor allocates. A row is lost and
-    /// counted if
-    /// it does not fit or has the wrong number of outputs.
+    /// counted if it does not fit or has the wrong number of outputs.
     pub fn step(&mut self, values: &[f32]) {
         let number = self.number;
         self.number += 1;

@@ -1,8 +1,7 @@
 //! Frames: the binary messages to a page.
 //!
 //! A message is one or more frames, concatenated. Numbers are little-endian. A header of 32 bytes is followed by
-//! sections.
-//! Every array begins at a multiple of 8, so that a page can read it in place.
+//! sections. Every array begins at a multiple of 8, so that a page can read it in place.
 //!
 //! ```text
 //!  0 u32 magic "BTZF"   4 u16 version 1   6 u16 kind
@@ -10,8 +9,7 @@
 //! section: u16 id, u16 bytes per element, u32 elements, data, zeros to a multiple of 8
 //! ```
 //! A reader skips unknown sections and refuses another version. It refuses a frame that is cut short or inconsistent,
-//! and
-//! says where. It allocates nothing by a size that it has not checked.
+//! and says where. It allocates nothing by a size that it has not checked.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use bytes::Bytes;

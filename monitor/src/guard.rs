@@ -1,14 +1,10 @@
 //! Access control: a request needs the token, must name a host of this server, and must come from one of its pages.
 //!
 //! Loopback alone is no protection: every user of the machine can reach it, and so can every page that its browser
-//! shows.
-//! A request needs the token (in a cookie, in `Authorization: Bearer`, or once in the address of `/`). Its `Host` must
-//! be
-//! one of the server's names; otherwise an attacker could point a name of their own at this machine. Its `Origin` must
-//! be
-//! one of them too; only requests that read may lack it. `Host` and `Origin` are never compared with each other,
-//! because
-//! an attacker may control both.
+//! shows. A request needs the token (in a cookie, in `Authorization: Bearer`, or once in the address of `/`). Its
+//! `Host` must be one of the server's names; otherwise an attacker could point a name of their own at this machine. Its
+//! `Origin` must be one of them too; only requests that read may lack it. `Host` and `Origin` are never compared with
+//! each other, because an attacker may control both.
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use betz_base::error::{Error, Result};
@@ -18,8 +14,7 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
      img-src 'self' data: blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Start of the name of the cookie with the token; the server's port follows. Browsers keep cookies by host, not by
-/// port.
-/// With one name for all ports, a second server would lock out the pages of the first.
+/// port. With one name for all ports, a second server would lock out the pages of the first.
 const COOKIE: &str = "betz-";
 
 /// Secret of 256 bits that gives access to the page.

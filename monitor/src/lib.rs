@@ -1,16 +1,15 @@
 //! The page of Betz: see a decoding session at work in a browser, without ever making it wait.
 //!
 //! ```text
-//! decoding thread ──Feed (a ring of words)──► hub thread ──frames──► server thread: one task a viewer
+//! decoding thread ──Feed (a ring of words)──► hub thread ──frames──► server thread: one task per viewer
 //! acquisition     ──Truth (a ring)─────────►     │
 //!                                                └─ keeps the last minute, totals, frames around misses
 //! ```
-//! - The session's thread only pushes: [`Feed`] never waits, allocates, locks or calls the system. A step that does
-//! not fit
-//!   is counted as not shown.
+//! - The session's thread only pushes: [`Feed`] never waits, allocates, locks or calls the system. A step that does not
+//!   fit is counted as not shown.
 //! - The hub makes one frame for all viewers, 60 times per second. At most two messages are on their way to a viewer
-//! before
-//!   it draws them. Later frames wait and are sent together; those older than two seconds are dropped and counted.
+//!   before it draws them. Later frames wait and are sent together; those older than two seconds are dropped and
+//!   counted.
 //! - A viewer needs the token, whatever the address. The page is read-only unless [`Options::control`] is set.
 //!
 //! [`Monitor::open`] serves recordings and networks without a session, in the same frames.
@@ -100,8 +99,7 @@ const NICE: i32 = 10;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Address to listen on; loopback by default. On any other address, everybody with the token can watch, and
-    /// everybody on
-    /// the network path can read along, because there is no TLS.
+    /// everybody on the network path can read along, because there is no TLS.
     pub address: IpAddr,
     /// Port; 0 chooses a free one.
     pub port: u16,
@@ -116,8 +114,7 @@ pub struct Options {
     /// Size of the ring between session and hub, in words of 4 bytes: 7 per step, and one per output and per spike.
     pub ring_words: usize,
     /// State of a page that is opened without one in its address: a JSON object, saved by another page with `state` of
-    /// its
-    /// *take along*.
+    /// its *take along*.
     pub state: Option<serde_json::Value>,
     /// Read the page's files from this folder in place of the built-in ones.
     pub page_folder: Option<PathBuf>,
@@ -160,8 +157,7 @@ impl Monitor {
     ///
     /// # Errors
     /// `InvalidArgument` if the source has no channels or its step is not a positive length of time, or if a page
-    /// without a
-    /// token would listen elsewhere than on loopback; `Io` if the address cannot be bound.
+    /// without a token would listen elsewhere than on loopback; `Io` if the address cannot be bound.
     pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
         check(&source, &options)?;
         let outputs = source.outputs.len();
@@ -207,8 +203,7 @@ impl Monitor {
     ///
     /// # Errors
     /// The errors of [`start`](Self::start); `InvalidArgument` if there is nothing to show or the picture is not a PNG
-    /// or JPEG;
-    /// `Mismatch` if arrays do not fit each other.
+    /// or JPEG; `Mismatch` if arrays do not fit each other.
     pub fn open(shown: impl Into<Contents>, options: Options) -> Result<Self> {
         let shown: Contents = shown.into();
         for one in &shown.recordings {
@@ -330,9 +325,8 @@ impl Monitor {
         self.token.as_ref()
     }
 
-    /// From now on, the totals on the page are those that the session publishes (`Session::health`), including
-    /// dropped, late
-    /// and unknown spikes.
+    /// From now on, the totals on the page are those that the session publishes (`Session::health`), including dropped,
+    /// late and unknown spikes.
     pub fn watch(&self, health: HealthReader) {
         *lock(&self.health) = Some(health);
     }
@@ -368,8 +362,7 @@ impl Monitor {
     }
 
     /// Shows episodes with their counts during the session. `miner`'s feed must be another tap of the session, and its
-    /// symbols
-    /// must be the session's channels.
+    /// symbols must be the session's channels.
     ///
     /// # Errors
     /// `Mismatch` for a miner of other channels; `InvalidArgument` from the second call on.

@@ -169,8 +169,7 @@ pub(crate) struct Computing {
 }
 
 /// Computes correlations of a recording, or of a session's last minute, in windows that the page chooses. Adds the
-/// result
-/// to the list of networks.
+/// result to the list of networks.
 pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computing>) -> Response {
     let lately = app.live && asked.source == 0;
     if !lately && app.recorded.get(asked.source).is_none() {

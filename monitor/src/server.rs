@@ -369,8 +369,7 @@ fn steer(app: &App, what: &str, body: &[u8]) -> Response {
 }
 
 /// Computes the expected cost of a mask without touching the session. One computation runs at a time, on its own
-/// thread;
-/// the client cancels it by closing the connection.
+/// thread; the client cancels it by closing the connection.
 async fn expected(State(app): State<App>, body: Bytes) -> Response {
     let asked: MaskQuery = match serde_json::from_slice(&body) {
         Ok(asked) => asked,

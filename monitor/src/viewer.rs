@@ -1,8 +1,7 @@
 //! Flow control of one viewer: at most two undrawn messages are on their way to it; further frames are joined.
 //!
-//! Without such a bound, the sockets' buffers would hold seconds of frames, and a slow page would show the past.
-//! Frames are
-//! self-contained, so joining them is concatenation.
+//! Without such a bound, the sockets' buffers would hold seconds of frames, and a slow page would show the past. Frames
+//! are self-contained, so joining them is concatenation.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -241,8 +240,7 @@ mod tests {
 
     proptest! {
         /// For any messages of a page, at most two messages are undrawn, none is sent twice or out of order, and every
-        /// missing
-        /// frame was counted.
+        /// missing frame was counted.
         #[test]
         fn whatever_a_page_says_its_credit_holds(
             said in vec(prop_oneof![vec(any::<u8>(), 0..9), (0u32..4).prop_map(|n| n.to_le_bytes().to_vec())], 0..300)

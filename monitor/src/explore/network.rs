@@ -98,8 +98,7 @@ pub(crate) struct EdgeQuery {
 impl NetworkView {
     /// # Errors
     /// `Mismatch` if the number of names, positions or times differs from the number of nodes or windows;
-    /// `InvalidArgument`
-    /// for more windows than a timeline can have.
+    /// `InvalidArgument` for more windows than a timeline can have.
     pub(crate) fn new(given: NamedNetwork) -> Result<Self> {
         given.check()?;
         if given.network.len() > MOST_WINDOWS {
@@ -214,8 +213,7 @@ impl NetworkView {
     }
 
     /// Nodes and values of a window's strongest edges, at most `limit`, in descending order; ties keep the order of
-    /// their
-    /// nodes. The frame's first tick is the window, and `ticks` is the number of edges without the limit.
+    /// their nodes. The frame's first tick is the window, and `ticks` is the number of edges without the limit.
     ///
     /// # Errors
     /// `InvalidArgument` for a window that does not exist; the errors of [`timeline`](Self::timeline).
@@ -249,8 +247,7 @@ impl NetworkView {
     }
 
     /// Computes a layout of a window and sends node positions every 100 ms and at the end, as [`Kind::Layout`]. The
-    /// frame's
-    /// first tick is the number of steps done, and `ticks` is the number of steps to do.
+    /// frame's first tick is the number of steps done, and `ticks` is the number of steps to do.
     pub(crate) fn layout(
         &self,
         asked: EdgeQuery,
@@ -295,8 +292,8 @@ impl NetworkView {
     }
 
     /// Computes the communities of the windows `from..to`, each starting from those of the window before, and follows
-    /// them
-    /// over time. Sends one [`Kind::Job`] frame per window: the first tick is the window, and events report changes.
+    /// them over time. Sends one [`Kind::Job`] frame per window: the first tick is the window, and events report
+    /// changes.
     pub(crate) fn communities(
         &self,
         (from, to): (usize, usize),
