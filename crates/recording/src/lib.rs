@@ -37,8 +37,7 @@
 //! | `step_seconds` | f64 | length of one bin |
 //! | `signal` | f32, (samples, channels), finite, within ±10¹⁵ | features of any sign (band power, LFP) instead of spikes; with `sample_seconds` |
 //! | `sample_seconds` | f64 | length of one sample (`step_seconds` is accepted too) |
-//! | `spike_ticks` | i64, (spikes,) ascending | spike times in ticks from the start; with the two below, instead of
-//! `counts` |
+//! | `spike_ticks` | i64, (spikes,) ascending | spike times in ticks from the start; with the two below, instead of `counts` |
 //! | `spike_channels` | u16 or u32, (spikes,) | channel (or sorted unit) of each spike |
 //! | `tick_seconds` | f64 | length of one tick |
 //! | `duration_ticks` | i64 | optional, spike times only: length of the recording |

@@ -30,11 +30,11 @@ const PAST_END: &str = "failed to fill whole buffer";
 /// An open file.
 pub(super) struct File {
     file: H5File,
-    /// Those of the file and of the files that its external links lead to.
+    /// Total size of the file and of the files that its external links point to.
     bytes: u64,
     datasets: BTreeSet<String>,
     linked: Vec<LinkTarget>,
-    /// External links whose files are missing, a sentence each.
+    /// External links whose files are missing, one sentence each.
     dangling: Vec<String>,
 }
 

@@ -386,7 +386,7 @@ fn reference(session: &Session, origin: f64) -> Moment {
     }
 }
 
-/// Where it comes from and what was done to it, as JSON.
+/// Origin and processing of the recording, as JSON.
 fn meta(file: &File, origin: f64, report: &Report) -> String {
     let said = |path: &str| session::said(file, path).unwrap_or_default();
     let mut meta = serde_json::json!({

@@ -15,7 +15,7 @@ use crate::Report;
 
 /// Column of the electrodes' table with the channels' names.
 pub(super) const CHANNEL_NAME: &str = "channel_name";
-/// Where it is.
+/// Path of these facts in the file.
 pub(super) const PATH: &str = "scratch/betz";
 /// Description in the file.
 pub(super) const NOTES: &str =
@@ -114,7 +114,7 @@ impl Own {
     /// The recording as it was.
     ///
     /// # Errors
-    /// Where the file is no longer what was written.
+    /// An error if the file has been changed since it was written.
     pub(super) fn recording(&self, file: &File) -> Result<Recording> {
         let names = match self.form {
             SpikeForm::Events => "units/unit_name".to_owned(),

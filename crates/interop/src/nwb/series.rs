@@ -8,7 +8,7 @@ use crate::Report;
 /// One time series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Where it is in the file.
+    /// Path in the file.
     pub path: String,
     /// Values, row-major (samples, columns), in units: data × conversion + offset.
     pub values: Vec<f64>,
@@ -20,7 +20,7 @@ pub struct Series {
     pub times: Vec<f64>,
 }
 
-/// Where behaviour is looked for.
+/// Groups that are searched for behaviour.
 const PLACES: [&str; 2] = ["acquisition/", "processing/behavior/"];
 
 /// Series that are no behaviour, by the last part of their path.

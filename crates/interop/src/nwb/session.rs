@@ -95,7 +95,7 @@ impl Moment {
         self.microseconds as f64 * 1e-6
     }
 
-    /// So many seconds later; itself, as it was written, where they are none.
+    /// Adds seconds; adding 0 keeps the moment's text as it was written.
     #[must_use]
     pub fn after(&self, seconds: f64) -> Self {
         match seconds {
@@ -209,7 +209,7 @@ impl Default for Subject {
 /// The session that a file tells of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// When it began.
+    /// Start of the session.
     pub start: Moment,
     /// The moment of time 0; `None`: the start.
     pub zero: Option<Moment>,

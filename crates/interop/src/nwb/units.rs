@@ -29,7 +29,7 @@ pub(super) struct Table {
     pub(super) names: Vec<String>,
     /// (x, y) of their first electrodes.
     pub(super) electrode_um: Option<Vec<[f32; 2]>>,
-    /// Where the times of each stand in the file.
+    /// Range of each unit's times in the file's list.
     times: Vec<Range<usize>>,
 }
 

@@ -18,7 +18,7 @@ use super::losses::Losses;
 pub use super::losses::Packet;
 use crate::bus::{Bins, Counts, Frame, Reception, Source, Tally};
 
-/// How packets begin.
+/// Version of the packet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// 3.11 and before: 8 bytes, times in 1/30,000 s.
@@ -110,7 +110,7 @@ impl CerebusSource {
     /// Listens at `address`, `HOST:PORT`, for steps of `step_seconds`.
     ///
     /// # Errors
-    /// Those of [`UdpSource::bind`](super::UdpSource::bind) and [`Bins::new`].
+    /// The errors of [`UdpSource::bind`](super::UdpSource::bind) and [`Bins::new`].
     pub fn bind(address: &str, protocol: Protocol, step_seconds: f64) -> Result<Self> {
         Ok(Self {
             receiver: Receiver::bind(address)?,
@@ -130,10 +130,10 @@ impl CerebusSource {
         self
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     ///
     /// # Errors
-    /// The system's.
+    /// An error of the system.
     pub fn address(&self) -> Result<std::net::SocketAddr> {
         self.receiver.address()
     }

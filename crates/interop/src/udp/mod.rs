@@ -147,10 +147,10 @@ impl UdpSource {
         self
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     ///
     /// # Errors
-    /// The system's.
+    /// An error of the system.
     pub fn address(&self) -> Result<SocketAddr> {
         self.receiver.address()
     }

@@ -463,8 +463,8 @@ impl Stretches {
         Ok(cuts)
     }
 
-    /// Reads the steps `steps` of the recording, aligned as [`Recording::align_with`] does; the first of them becomes
-    /// step 0. A segment that extends beyond them is cut. The dataset may have no segments.
+    /// Reads the steps `steps` of the recording, aligned as [`Recording::align_with`] does, and numbers them from 0. Cuts
+    /// segments that extend beyond them. The dataset may have no segments.
     ///
     /// # Errors
     /// The errors of [`steps`](Self::steps) and [`spikes`](Self::spikes).
