@@ -270,7 +270,7 @@ impl Outlet {
     /// Creates a stream called `name` with one channel per output and `rate` samples per second.
     ///
     /// # Errors
-    /// `Io` if liblsl refuses the stream.
+    /// `Io` if liblsl refuses the stream; `InvalidArgument` for a name with a zero byte.
     pub(super) fn new(lsl: Arc<Lsl>, name: &str, outputs: &[String], rate: f64) -> Result<Self> {
         let (called, id) = (text(name)?, text(&format!("betz-{name}"))?);
         let labels: Vec<CString> = outputs.iter().map(|o| text(o)).collect::<Result<_>>()?;
