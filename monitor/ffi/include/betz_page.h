@@ -47,8 +47,8 @@ BETZ_API BETZ_CHECKED betz_status betz_monitor_open(const betz_model *model, con
 /**
  * Shows `session` on the page from its next step on, which gets the tick `first_tick`. A step never waits for the
  * page: a step that does not fit is counted there as not shown. A page shows one session; either may be closed first.
- * BETZ_ERROR_MISMATCH if the session's channels, outputs or step differ from the model's. Thread-safe: yes, also while the
- * session steps in another thread. Realtime-safe: no. Allocates: yes.
+ * BETZ_ERROR_MISMATCH if the session's channels, outputs or step differ from the model's. Thread-safe: yes, also
+ * while the session steps in another thread. Realtime-safe: no. Allocates: yes.
  */
 BETZ_API BETZ_CHECKED betz_status betz_monitor_attach(betz_monitor *monitor, betz_session *session,
                                                       int64_t first_tick);

@@ -14,7 +14,7 @@ export async function missesSoFar(s: Store): Promise<void> {
   s.sortMisses();
 }
 
-/** Loads the data around a tick of the session into a separate store, with the session's misses and events. */
+/** Loads the data around a tick of the session into a separate store, with the session's rates, misses, events and counters. */
 async function around(tick: number, s: Store): Promise<Store | null> {
   const found = (await kept()).find(m => m.from <= tick + s.base && tick + s.base < m.to);
   if (!found) return null;

@@ -1,4 +1,4 @@
-//! Facts that NWB has no place for, in the files that Betz writes: a recording comes back as it was.
+//! Facts that NWB cannot store, in the files that Betz writes, so that a recording is read back unchanged.
 //!
 //! JSON in `scratch/betz`: the form of the spikes, the length of a tick (its shortest decimal, as text), how many there
 //! are, whether there are positions, `meta` (then in `general/notes`), times of behaviour, and where which output is.
@@ -111,7 +111,7 @@ impl Own {
         Self::of(&super::session::said(file, PATH)?)
     }
 
-    /// The recording as it was.
+    /// Reads the original recording.
     ///
     /// # Errors
     /// An error if the file has been changed since it was written.
