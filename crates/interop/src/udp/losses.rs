@@ -12,9 +12,9 @@ const LONGEST_SECONDS: u64 = 10;
 pub struct Packet {
     /// Time, in the protocol's ticks.
     pub time: u64,
-    /// Channel number, or the group or type of a system packet.
+    /// Channel number; 0 for sample groups, 0x8000 and more for the system.
     pub chid: u16,
-    /// A spike's unit, else what it holds.
+    /// Unit of a spike; otherwise the packet's type or sample group.
     pub kind: u16,
 }
 
