@@ -1,12 +1,13 @@
-//! A made-up recording to look at, with the networks of its channels, the episodes that were mined of it, and maps.
+//! A synthetic recording to look at, with networks of its channels, mined episodes, and maps.
 //!
 //! ```text
 //! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--port N]
 //! ```
-//! Prints the address to open. Sixty-four channels in four groups that burst together, and a chain of five
-//! that fires a few times a second; the second network is of the recording's second half. With `--nodes` a
-//! network of so many nodes is shown besides, ten edges to each: for measuring. Maps are of the channels' counts and of
-//! colours; with `--slowly` the latter is trained while one looks, so many milliseconds an epoch. All is drawn with a seed.
+//! Prints the address to open. Sixty-four channels form four groups that burst together; a chain of five channels fires
+//! a few times per second. The second network covers the recording's second half. `--nodes` adds a network of that many
+//! nodes with ten edges each, for measurements. The maps are of the channels' counts and of colours; with `--slowly`
+//! the map of colours is trained while you watch, with this many milliseconds per epoch. All data are random with a
+//! fixed seed.
 
 use betz_base::error::{Error, Result};
 use betz_device::Device;
@@ -25,12 +26,12 @@ const STEP: f64 = 0.001;
 const STEPS: usize = 60_000;
 const CHANNELS: usize = 64;
 const GROUPS: usize = 4;
-/// Channels of the chain, and milliseconds from one to the next.
+/// Channels of the chain; the delay between neighbours is given below in milliseconds.
 const CHAIN: [usize; 5] = [3, 17, 30, 44, 61];
 const DELAY: usize = 5;
 const BIN: usize = 50;
 
-/// (step, channel) of every spike: groups burst, the chain runs, all fire a little on their own.
+/// (step, channel) of every spike: groups burst, the chain fires in order, and all channels have a low background rate.
 fn spikes(seed: u64) -> Vec<(i64, u32)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut all = Vec::new();
@@ -95,7 +96,7 @@ fn network(name: &str, all: &[(i64, u32)], bins: std::ops::Range<usize>) -> Resu
     })
 }
 
-/// Nodes in groups of five hundred that follow a wave each.
+/// A network of nodes in groups of five hundred; each group follows a wave of its own.
 fn large(nodes: usize) -> Result<NamedNetwork> {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let samples = 120;
@@ -125,7 +126,7 @@ fn large(nodes: usize) -> Result<NamedNetwork> {
     })
 }
 
-/// Trains a map and shows every stage of it, with a rest after each.
+/// Trains a map, shows every stage, and pauses after each.
 fn train(shown: &MapView, grid: Grid, values: &[f32], dims: usize, rest_ms: u64) -> Result<()> {
     let samples = Samples::new(values, dims)?;
     let options = BatchOptions::default();
@@ -168,7 +169,8 @@ fn mapped(name: &str, grid: Grid, dims: usize, samples: usize) -> Result<MapView
     Ok(MapView::new(name, shape)?.with_samples(samples, samples, samples))
 }
 
-/// Hexagons for what the channels do in a quarter of a second, squares for colours; the latter slowly where asked for.
+/// A hexagonal map of the channels' activity in quarter seconds, and a square map of colours, trained slowly on
+/// request.
 fn maps(all: &[(i64, u32)], slowly_ms: Option<usize>) -> Result<Vec<MapView>> {
     let bin = 5 * BIN;
     let bins = STEPS / bin;

@@ -1,13 +1,14 @@
-//! A made-up session at work, to look at: tuned channels, a hand that moves, a decoder that follows it.
+//! A synthetic session to watch: tuned channels, a moving hand, and a decoder that follows it.
 //!
 //! ```text
 //! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--stay]
 //! ```
-//! Prints the address to open. The spikes are drawn with a seed, at 1,000 steps a second; one channel is silent,
-//! one noisy; with `--simulation` it says that it is a network, which pages pause; with `--episodes` pairs of channels are
-//! counted while it runs; with `--slow-every` a step now and then
-//! takes far too long, as it may on a machine that does something else; and with `--stay` the page stays when the session
-//! has ended.
+//! Prints the address to open. The spikes are random with a fixed seed, at 1,000 steps per second; one channel is
+//! silent and one is noisy. Options:
+//! - `--simulation`: show the session as a simulated network, which pages can pause
+//! - `--episodes`: count pairs of channels during the session
+//! - `--slow-every`: make a step far too slow at this interval, as happens on a busy machine
+//! - `--stay`: keep the page open after the session has ended
 
 use std::f64::consts::TAU;
 use std::time::{Duration, Instant};
@@ -26,12 +27,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const STEP: f64 = 0.001;
-/// Channels do more while the hand moves their way.
+/// Modulation depth: how strongly the movement's direction changes a channel's rate.
 const DEPTH: f64 = 0.8;
-/// Millimetres a second.
+/// Millimetres per second.
 const FASTEST: f64 = 300.0;
 
-/// Preferred directions spread over the channels, as a population vector reads them.
+/// A population vector decoder: preferred directions are spread evenly over the channels.
 fn decoder(channels: usize, rate: f64, tau_seconds: f64) -> Result<Decoder> {
     let bank = FilterBank::new(vec![Filter {
         tau_seconds,
@@ -42,7 +43,7 @@ fn decoder(channels: usize, rate: f64, tau_seconds: f64) -> Result<Decoder> {
         name: name.into(),
         unit: "mm/s".into(),
     };
-    // A filtered spike stands for rate × step: n channels of depth d say d · n / 2 of a direction.
+    // A filtered spike stands for rate × step: n channels of depth d sum to d · n / 2 along a direction.
     let gain = FASTEST / (rate * STEP * DEPTH * channels as f64 / 2.0);
     let weights = (0..channels)
         .flat_map(|c| {
@@ -71,7 +72,7 @@ fn hand(t: f64) -> [f64; 2] {
     ]
 }
 
-/// Takes far too long now and then, inside the step: what another program's interruption looks like.
+/// A tap that sometimes takes far too long inside the step, like an interruption by another program.
 struct Hiccup {
     every: u64,
     steps: u64,

@@ -1,4 +1,4 @@
-//! What every request looks at, and the answers that several have in common.
+//! State that every request handler shares, and answers that several handlers give.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -23,19 +23,19 @@ use crate::hub::HubState;
 use crate::simulation::SimulationHandle;
 use crate::source::Source;
 
-/// What every request looks at.
+/// State shared by all request handlers.
 pub(crate) struct AppState {
     pub(crate) source: Source,
-    /// What is looked at instead of a session.
+    /// Recordings shown in place of a session.
     pub(crate) recorded: Vec<DecodedRecording>,
-    /// Networks; those that pages have computed come behind those that were given.
+    /// Networks: first the ones given at the start, then those that pages have computed.
     pub(crate) networks: Mutex<Vec<Arc<NetworkView>>>,
     pub(crate) mined: Vec<MinedEpisodes>,
-    /// Episodes that are counted while the session runs.
+    /// Episodes that are counted during the session.
     pub(crate) counted: OnceLock<EpisodeList>,
     pub(crate) maps: Vec<MapView>,
     pub(crate) image: Option<Image>,
-    /// A session runs, or did.
+    /// True if a session runs or has run.
     pub(crate) live: bool,
     pub(crate) jobs: job::Places,
     pub(crate) seen: Mutex<HubState>,
@@ -44,21 +44,21 @@ pub(crate) struct AppState {
     pub(crate) viewers: AtomicUsize,
     pub(crate) skipped: AtomicU64,
     pub(crate) control: OnceLock<Control>,
-    /// A simulated network.
+    /// A simulated network that pages can steer.
     pub(crate) steered: OnceLock<SimulationHandle>,
     pub(crate) may_control: bool,
-    /// Told apart from sessions before: a page that comes back knows that it is another.
+    /// Identifies this run of the server: a page that reconnects sees whether it is another run.
     pub(crate) epoch: String,
-    /// What pages begin with.
+    /// State that a page starts from if its address contains none.
     pub(crate) kept: Option<Value>,
     pub(crate) page_folder: Option<PathBuf>,
-    /// Events to be told, by the hub.
+    /// Queue of events for the hub to send.
     pub(crate) events: mpsc::UnboundedSender<(String, Value)>,
 }
 
 pub(crate) type App = Arc<AppState>;
 
-/// There is no such recording.
+/// Answer for a recording that does not exist.
 pub(crate) fn no_source(app: &App, asked: usize) -> Response {
     let words = format!(
         "expected one of {} recordings, got number {asked}",

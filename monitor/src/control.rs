@@ -1,5 +1,5 @@
-//! Everything a page may do to a session if control is allowed: swap, roll back, release, mask, mark, name a mark. A page
-//! can also ask what a mask would cost before it is set.
+//! Commands that a page may give to a session if control is allowed: swap, roll back, release, mask, mark, name a mark.
+//! A page can also ask for the expected cost of a mask before it sets the mask.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,13 +14,13 @@ use crate::expected;
 use crate::hub::lock;
 use crate::source::ModelCard;
 
-/// Hands over a session's [`Swapper`] and the models that may be swapped in.
+/// Access to a session's [`Swapper`] and to the models that may be swapped in.
 pub struct Control {
     held: Mutex<SwapTargets>,
     cards: Vec<ModelCard>,
-    /// What a mask would cost is being worked out.
+    /// True while the cost of a mask is being computed.
     judging: AtomicBool,
-    /// Marks set so far; the next one gets this number.
+    /// Number of marks set so far, which is the number of the next mark.
     marks: AtomicU64,
 }
 
@@ -29,7 +29,7 @@ struct SwapTargets {
     models: Vec<Arc<Decoder>>,
 }
 
-/// The one place for working out what a mask would cost; free again when it is dropped.
+/// Permission to compute the cost of a mask, held by one request at a time and released on drop.
 pub(crate) struct JudgingGuard<'a>(&'a AtomicBool);
 
 impl Drop for JudgingGuard<'_> {
@@ -38,23 +38,23 @@ impl Drop for JudgingGuard<'_> {
     }
 }
 
-/// What a page asks for.
+/// Body of a control request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ControlRequest {
-    /// The number of the model to swap in.
+    /// Number of the model to swap in.
     #[serde(default)]
     model: Option<usize>,
-    /// Ticks of warm-up; absent: as many as the model remembers.
+    /// Ticks of warm-up; if absent, the length of the model's memory.
     #[serde(default)]
     warm_up_steps: Option<u64>,
-    /// Channels that are to take no part.
+    /// Channels to mask.
     #[serde(default)]
     pub(crate) channels: Option<Vec<usize>>,
-    /// Words of a mark.
+    /// Text of a mark.
     #[serde(default)]
     text: Option<String>,
-    /// Step of a mark: the page's newest one when its key was pressed. Absent: the session's newest step.
+    /// Step of a mark: the newest step on the page when the key was pressed. If absent, the session's newest step.
     #[serde(default)]
     tick: Option<i64>,
     /// Number of the mark to name.
@@ -66,10 +66,10 @@ pub(crate) struct ControlRequest {
 const LONGEST_MARK: usize = 200;
 
 impl Control {
-    /// The first of `models` is the one that runs.
+    /// Creates a control for `models`; the first of them is the running model.
     ///
     /// # Errors
-    /// `InvalidArgument` where there is none.
+    /// `InvalidArgument` if `models` is empty.
     pub fn new(swapper: Swapper, models: Vec<(String, Decoder)>) -> Result<Self> {
         if models.is_empty() {
             return Err(Error::argument(
@@ -101,20 +101,20 @@ impl Control {
         })
     }
 
-    /// What is told of the model with this fingerprint; `None` where it is none of those that may be swapped in.
+    /// Description of the model with this fingerprint; `None` if it is not among the models that may be swapped in.
     pub(crate) fn card(&self, fingerprint: u64) -> Option<&ModelCard> {
         self.cards.iter().find(|c| c.fingerprint == fingerprint)
     }
 
-    /// The place for working out what a mask would cost; `None` while somebody has it.
+    /// Reserves the computation of a mask's cost; `None` if another request holds it.
     pub(crate) fn judge(&self) -> Option<JudgingGuard<'_>> {
         (!self.judging.swap(true, Ordering::Acquire)).then_some(JudgingGuard(&self.judging))
     }
 
-    /// The model that gives the estimates.
+    /// Returns the model that gives the estimates.
     ///
     /// # Errors
-    /// `Mismatch` where it is none of those that this page knows.
+    /// `Mismatch` if the running model is not one that this page knows.
     pub(crate) fn running(&self) -> Result<Arc<Decoder>> {
         self.running_of(&lock(&self.held))
     }
@@ -128,7 +128,7 @@ impl Control {
         })
     }
 
-    /// Does what is asked; gives the event that tells of it. May take as long as preparing a model does.
+    /// Carries out a request and returns the event that reports it. A swap takes as long as preparing a model.
     pub(crate) fn act(&self, what: &str, asked: &ControlRequest) -> Result<Value> {
         let mut held = lock(&self.held);
         let held = &mut *held;
@@ -165,7 +165,7 @@ impl Control {
                 let model = self.running_of(held)?;
                 let mask = expected::mask(&model, asked.channels.as_deref().unwrap_or(&[]))?;
                 PreparedModel::new(&model, Some(&mask))?;
-                // Each once, however often it was named.
+                // List each masked channel once, even if the request repeats it.
                 let off: Vec<usize> = (0..mask.len()).filter(|&c| !mask[c]).collect();
                 let mask = (!off.is_empty()).then_some(mask);
                 held.swapper.set_mask(&model, mask.as_deref())?;
@@ -197,7 +197,7 @@ impl Control {
 }
 
 impl ControlRequest {
-    /// The words of a mark, cut to [`LONGEST_MARK`] characters.
+    /// Text of a mark, cut to [`LONGEST_MARK`] characters.
     fn words(&self) -> String {
         let text = self.text.as_deref().unwrap_or("");
         text.chars().take(LONGEST_MARK).collect()

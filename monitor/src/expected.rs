@@ -1,7 +1,7 @@
-//! What a mask would cost: the steps that are held run once more through the model, with the channels and without.
+//! Expected cost of a mask: decodes the stored steps once more, with and without the masked channels.
 //!
-//! The live session is not asked and not touched: what runs here are two sessions of their own, fed with what the frames
-//! of the last minute show. So a session whose own clamp, slew limit or mask was set elsewhere is judged without them.
+//! This does not touch the running session. Two separate sessions decode the spikes of the last minute's frames.
+//! They know nothing of a clamp, slew limit or mask that was set on the running session in another way.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::model::Decoder;
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 use crate::frame::{Frame, Section};
 
-/// Fewest steps that anything is said of.
+/// Smallest number of steps for which an R² is computed.
 const FEWEST_STEPS: u64 = 100;
 
-/// Sums for an R² of one output: what is left of the reference, and how far it lies around its mean.
+/// Sums for the R² of one output: squared errors, and squared deviations of the reference from its mean.
 #[derive(Debug, Default, Clone, Copy)]
 struct Fit {
     rows: u64,
     mean: f64,
-    /// Σ (reference − mean)², by Welford.
+    /// Σ (reference − mean)², computed by Welford's method.
     around: f64,
     /// Σ (reference − estimate)².
     left: f64,
@@ -35,40 +35,40 @@ impl Fit {
         self.left += (reference - estimate).powi(2);
     }
 
-    /// `None` where the reference does not move.
+    /// R²; `None` if the reference is constant.
     fn r2(&self) -> Option<f64> {
         let r2 = 1.0 - self.left / self.around;
         (self.around > 0.0 && r2.is_finite()).then_some(r2)
     }
 }
 
-/// Of one output.
+/// Sums of one output.
 #[derive(Debug, Default, Clone, Copy)]
 struct Fits {
-    /// Estimates of all channels against the truth.
+    /// All channels against the truth.
     now: Fit,
-    /// Estimates with the mask against the truth, over the same rows.
+    /// Masked estimates against the truth, over the same rows.
     masked: Fit,
-    /// Estimates with the mask against those of all channels.
+    /// Masked estimates against those of all channels.
     apart: Fit,
 }
 
-/// A step of the held frames.
+/// A step of the stored frames.
 struct FrameStep<'a> {
     tick: i64,
     trial_begins: bool,
     spikes: &'a [u32],
-    /// Empty where nobody says.
+    /// Intended outputs; empty if unknown.
     truth: &'a [f32],
 }
 
-/// R² of each output as `decoder` says it of the steps in `frames`, the oldest first, with the channels that are `off`
-/// and without them: against the truth where there is one, against the estimates of all channels otherwise. `None` once
-/// `cancelled` says that nobody waits for it.
+/// Computes the R² of each output over the steps in `frames` (oldest first), with and without the channels in `off`.
+/// The reference is the truth if it is known, else the estimates of all channels. Returns `None` as soon as `cancelled`
+/// reports that nobody waits for the result.
 ///
 /// # Errors
-/// `InvalidArgument` for channels that the model has not; `Mismatch` for frames of another session's shape, or of
-/// counts in place of spikes; `InsufficientData` where too few steps, or no spikes, are held.
+/// `InvalidArgument` for channels that the model does not have. `Mismatch` if the frames have another session's shape,
+/// or counts in place of spikes. `InsufficientData` if too few steps or no spikes are stored.
 pub(crate) fn of_mask(
     decoder: &Decoder,
     off: &[usize],
@@ -91,7 +91,7 @@ pub(crate) fn of_mask(
         .map(|bytes| Ok(Frame::read(bytes)?.0))
         .collect::<Result<_>>()?;
     let held: u64 = frames.iter().map(|f| u64::from(f.ticks)).sum();
-    // What came before is not known: the first steps count as soon as it is forgotten, or half of them are over.
+    // The spikes before the first frame are unknown. Skip steps until the decoder has forgotten them, but at most half.
     let mut unknown = memory.min(held / 2);
     let (mut fits, mut steps, mut spikes) = (vec![Fits::default(); width], 0u64, 0u64);
     let (mut now, mut then) = (vec![0.0f32; width], vec![0.0f32; width]);
@@ -165,10 +165,10 @@ pub(crate) fn of_mask(
     })))
 }
 
-/// One entry a channel, `false` for those that are to take no part.
+/// Builds a mask with one entry per channel: `false` for the channels in `off`.
 ///
 /// # Errors
-/// `InvalidArgument` for a channel that the model has not.
+/// `InvalidArgument` for a channel that the model does not have.
 pub(crate) fn mask(decoder: &Decoder, off: &[usize]) -> Result<Vec<bool>> {
     let mut mask = vec![true; decoder.channels()];
     for &channel in off {
@@ -182,7 +182,7 @@ pub(crate) fn mask(decoder: &Decoder, off: &[usize]) -> Result<Vec<bool>> {
     Ok(mask)
 }
 
-/// The steps of a frame, one after the other.
+/// Calls `work` for every step of a frame, in order.
 fn each_step(
     frame: &Frame<'_>,
     width: usize,

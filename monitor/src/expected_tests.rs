@@ -36,7 +36,7 @@ fn decoder() -> Decoder {
     .unwrap()
 }
 
-/// Spikes of one step on the page's clock.
+/// Spikes and truth of one step on the page's clock.
 struct Made {
     tick: i64,
     trial: bool,
@@ -44,7 +44,7 @@ struct Made {
     truth: Vec<f32>,
 }
 
-/// 3 s in two trials, a hole in the second.
+/// 3 s in two trials, with a hole in the second.
 fn made() -> Vec<Made> {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let ticks = (0..3_000i64).filter(|t| !(2_000..2_037).contains(t));
@@ -66,7 +66,7 @@ fn made() -> Vec<Made> {
     steps.collect()
 }
 
-/// As the hub makes them, of some 17 steps each; without the truth where it is not `told`.
+/// Frames of about 17 steps each, as the hub makes them; without the truth if not `told`.
 fn frames(steps: &[Made], told: bool) -> Vec<Bytes> {
     let shape = Shape {
         channels: CHANNELS as u32,
@@ -92,7 +92,7 @@ fn frames(steps: &[Made], told: bool) -> Vec<Bytes> {
     frames
 }
 
-/// The plain sum over all spikes of a trial: weight × scale × e^(−age/τ), of the channels that are not off.
+/// The plain sum over all spikes of a trial: weight × scale × e^(−age/τ), over the channels that are not in `off`.
 fn oracle(steps: &[Made], off: &[usize], scale: f64) -> Vec<[f64; 2]> {
     let decay = (-0.001 / TAU_SECONDS).exp();
     let mut estimates = Vec::new();
@@ -127,7 +127,7 @@ fn told(off: &[usize], frames: &[Bytes]) -> Value {
     of_mask(&decoder(), off, frames, || false).unwrap().unwrap()
 }
 
-/// What one spike of channel 0 says of x at its own step, by the runtime itself: the scale of its filter.
+/// Contribution of one spike of channel 0 to x at its own step, measured with the runtime: the scale of its filter.
 fn scale() -> f64 {
     let mut session = Session::open(&decoder(), SessionConfig::default()).unwrap();
     let mut out = [0.0; 2];
@@ -179,7 +179,7 @@ fn no_mask_costs_nothing() {
     }
 }
 
-/// An output whose truth nobody knows has none, beside one whose truth is known.
+/// An output without known truth has no R², although the truth of another output is known.
 #[test]
 fn unknown_truth_is_left_out_of_the_sums() {
     let mut steps = made();

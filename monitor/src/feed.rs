@@ -8,15 +8,15 @@ use ringbuf::{HeapCons, HeapProd};
 
 /// Hands a session's steps to a page. Attach it with `Session::attach`.
 ///
-/// A step is put into a ring if all of it fits, and is counted as *not shown* otherwise: never a part of
-/// one, and never a wait. No allocation, no lock, no call of the system.
+/// A step goes into a ring if all of it fits; otherwise the feed counts it as *not shown*. The feed never writes part
+/// of a step and never waits. It makes no allocation, takes no lock and makes no system call.
 ///
-/// The page's clock runs on through a reset: the first step of a trial comes a tick after the last one of
-/// the trial before, and is marked.
+/// The page's clock continues through a reset: the first step of a trial comes one tick after the last step of the
+/// trial before, and is marked.
 #[derive(Debug)]
 pub struct Feed {
     ring: StepWriter,
-    /// Taken from the tap's ticks.
+    /// Subtracted from the tap's ticks to give the page's clock.
     offset: i64,
     last: Option<i64>,
     resting: bool,
@@ -28,27 +28,27 @@ pub(crate) struct FeedReader {
     step: StepRecord,
 }
 
-/// A step as it comes out of the ring.
+/// A step as read from the ring.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Taken {
-    /// On the page's clock.
+    /// Tick on the page's clock.
     pub(crate) tick: i64,
-    /// Counts the steps that the feed heard, shown or not.
+    /// Number of the step among all that the feed received, shown or not.
     pub(crate) number: u64,
-    /// Of the step before.
+    /// Latency of the previous step.
     pub(crate) previous_latency_ns: u32,
     pub(crate) trial_begins: bool,
     pub(crate) estimates: Vec<f32>,
-    /// Of the model beside; empty where one runs alone.
+    /// Estimates of the second model; empty if only one runs.
     pub(crate) beside: Vec<f32>,
-    /// A channel a spike.
+    /// One channel index per spike.
     pub(crate) spikes: Vec<u32>,
 }
 
-/// Most spikes that one channel's count in one step is drawn as.
+/// Largest number of spikes drawn for one channel's count in one step.
 pub(crate) const MOST_OF_A_COUNT: u32 = 64;
 
-/// A feed of sessions with `outputs` outputs, and its other end; `words` of 4 bytes lie between them.
+/// Creates a feed for sessions with `outputs` outputs, and its reader; their ring holds `words` words of 4 bytes.
 pub(crate) fn feed(outputs: usize, words: usize) -> Result<(Feed, FeedReader)> {
     let (writer, reader) = step_ring("the ring to the page", words, 1, Some(outputs))?;
     let feed = Feed {
@@ -86,12 +86,12 @@ impl Tap for Feed {
 }
 
 impl FeedReader {
-    /// Steps that did not fit so far.
+    /// Number of steps so far that did not fit into the ring.
     pub(crate) fn not_shown(&self) -> u64 {
         self.ring.backlog().lost()
     }
 
-    /// The next step, once all of it is there.
+    /// Reads the next step into `step`; returns false if no complete step is there.
     pub(crate) fn take(&mut self, step: &mut Taken) -> bool {
         if !self.ring.take(&mut self.step) {
             return false;
@@ -105,22 +105,22 @@ impl FeedReader {
         std::mem::swap(&mut step.beside, &mut record.auxiliary);
         step.spikes.clear();
         for &(channel, count) in &record.fired {
-            // Rounded; a count that is not positive is no spike.
+            // Counts are rounded; a count that is not positive draws no spike.
             let count = (count.round() as u32).min(MOST_OF_A_COUNT) as usize;
             step.spikes.resize(step.spikes.len() + count, channel);
         }
         true
     }
 
-    /// Whether the session's end is still there.
+    /// True while the [`Feed`] exists.
     pub(crate) fn is_connected(&self) -> bool {
         self.ring.is_connected()
     }
 }
 
-/// What was intended, from the thread that knows: the acquisition's, a task's.
+/// Intended outputs, sent by the thread that knows them, such as the acquisition's or a task's.
 ///
-/// Rows go with the steps by number: the first row with the first step that the [`Feed`] hears, and so on.
+/// Rows are matched to steps by number: the first row to the first step that the [`Feed`] receives, and so on.
 pub struct Truth {
     ring: HeapProd<u32>,
     outputs: usize,
@@ -134,7 +134,7 @@ pub(crate) struct TruthReader {
     row: Box<[u32]>,
 }
 
-/// Steps of truth that may wait for their steps.
+/// Number of rows that can wait for their steps.
 const TRUTH_ROWS: usize = 16_384;
 
 pub(crate) fn truth(outputs: usize) -> Result<(Truth, TruthReader)> {
@@ -153,8 +153,8 @@ pub(crate) fn truth(outputs: usize) -> Result<(Truth, TruthReader)> {
 }
 
 impl Truth {
-    /// The intended outputs at the next step; NaN where unknown. Neither waits nor allocates; a row that
-    /// does not fit, or has another number of outputs, is lost and counted.
+    /// Sends the intended outputs of the next step; NaN if unknown. Neither waits nor allocates. A row is lost and
+    /// counted if it does not fit or has the wrong number of outputs.
     pub fn step(&mut self, values: &[f32]) {
         let number = self.number;
         self.number += 1;
@@ -170,14 +170,14 @@ impl Truth {
         self.ring.push_slice(&self.row);
     }
 
-    /// Rows that were lost.
+    /// Number of lost rows.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 }
 
 impl TruthReader {
-    /// The next row, if it is not of a step after `number`; what is older is left out.
+    /// Appends the row of step `number` to `values` and drops older rows; returns false if that row is not there.
     pub(crate) fn at(&mut self, number: u64, values: &mut Vec<f32>) -> bool {
         while self.ring.occupied_len() >= self.row.len() {
             self.ring.peek_slice(&mut self.row);

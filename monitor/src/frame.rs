@@ -1,103 +1,103 @@
-//! Frames: what goes to a page, as bytes.
+//! Frames: the binary messages to a page.
 //!
-//! A message is one or more frames back to back. Little-endian; a header of 32 bytes, then sections; every
-//! array begins at a multiple of 8, so that a page looks at it where it lies.
+//! A message is one or more frames, concatenated. Numbers are little-endian. A header of 32 bytes is followed by
+//! sections. Every array begins at a multiple of 8, so that a page can read it in place.
 //!
 //! ```text
 //!  0 u32 magic "BTZF"   4 u16 version 1   6 u16 kind
 //!  8 u32 sequence      12 u32 channels   16 i64 first tick   24 u32 ticks   28 u32 sections
-//! section: u16 id, u16 bytes an element, u32 elements, data, zeros to a multiple of 8
+//! section: u16 id, u16 bytes per element, u32 elements, data, zeros to a multiple of 8
 //! ```
-//! A reader skips sections that it does not know, and refuses another version. Whatever is cut short or says
-//! more than it holds is refused with the place; nothing is allocated by a size that was only claimed.
+//! A reader skips unknown sections and refuses another version. It refuses a frame that is cut short or inconsistent,
+//! and says where. It allocates nothing by a size that it has not checked.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use bytes::Bytes;
 
-/// The first four bytes, as a number.
+/// Magic number: the first four bytes.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"BTZF");
-/// The version that is written and read.
+/// Version that this code writes and reads.
 pub const VERSION: u16 = 1;
-/// Bytes of the header.
+/// Length of the header in bytes.
 pub const HEADER: usize = 32;
-/// Most ticks of a frame: offsets are 16 bits, and the last one says "the step before this frame".
+/// Largest number of ticks per frame. Offsets have 16 bits, and the last value means "the step before this frame".
 pub const MAX_TICKS: u32 = 65_535;
-/// In [`Section::SLOW`]: the step before this frame's first.
+/// Offset in [`Section::SLOW`] that means the step before the frame's first.
 pub const STEP_BEFORE: u16 = 65_535;
 
-/// What a frame is.
+/// Type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u16)]
 pub enum Kind {
-    /// Steps as they are taken.
+    /// Steps of a running session.
     Step = 1,
-    /// Something that happened: section [`Section::EVENT`].
+    /// An event: section [`Section::EVENT`].
     Event = 2,
-    /// Where nodes go while a layout runs.
+    /// Positions of nodes during a layout.
     Layout = 3,
-    /// How far a piece of work is, and what it has found.
+    /// Progress and results of a job.
     Job = 4,
     /// Steps again, from the history.
     Again = 5,
-    /// Of a network: counts or edges.
+    /// Part of a network: counts or edges.
     Network = 8,
-    /// Of a self-organising map: heights, hits and units of its nodes, planes, or one node's weights.
+    /// Part of a self-organising map: heights, hits and units of its nodes, planes, or one node's weights.
     Map = 9,
-    /// A model's weights.
+    /// Weights of a model.
     Model = 10,
 }
 
-/// The number of a section.
+/// Number of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Section(pub u16);
 
 impl Section {
-    /// u16 a spike: offset from the first tick.
+    /// u16 per spike: offset from the first tick.
     pub const SPIKE_TICK: Self = Self(1);
-    /// u16 a spike (u32 above 65,536 channels): its channel.
+    /// u16 per spike (u32 above 65,536 channels): its channel.
     pub const SPIKE_CHANNEL: Self = Self(2);
-    /// f32 (rows, outputs): what was decoded.
+    /// f32 (rows, outputs): estimates.
     pub const ESTIMATE: Self = Self(3);
-    /// f32 (rows, outputs): what was intended; NaN where unknown. Absent where nobody says.
+    /// f32 (rows, outputs): intended outputs; NaN if unknown. Absent if none are known.
     pub const TRUTH: Self = Self(4);
-    /// u32 × 64: steps by latency since the frame before; see [`latency_bucket`].
+    /// u32 × 64: number of steps by latency since the frame before; see [`latency_bucket`].
     pub const LATENCY: Self = Self(5);
     /// u64: totals, in the order of [`Counters`].
     pub const COUNTERS: Self = Self(6);
-    /// (u16 offset, u16 0, u32 ns): every step over the deadline; offset [`STEP_BEFORE`]: the step before.
+    /// (u16 offset, u16 0, u32 ns) per step over the deadline; offset [`STEP_BEFORE`] means the step before the frame.
     pub const SLOW: Self = Self(7);
-    /// u16 a row: offset of its tick. Absent where the rows are the ticks.
+    /// u16 per row: offset of its tick. Absent if every tick has a row.
     pub const ROW_TICK: Self = Self(8);
-    /// f32 a channel, once a second: spikes a second.
+    /// f32 per channel, sent once per second: spikes per second.
     pub const RATES: Self = Self(10);
-    /// u16 rows, u16 columns, u16 ticks a column, u16 0, then u8 (columns, rows): counts in place of single spikes.
+    /// u16 rows, u16 columns, u16 ticks per column, u16 0, then u8 (columns, rows): counts in place of single spikes.
     pub const CELLS: Self = Self(11);
     /// UTF-8, JSON.
     pub const EVENT: Self = Self(12);
-    /// u16 a trial that begins: offset of its first tick.
+    /// u16 per trial that begins: offset of its first tick.
     pub const TRIALS: Self = Self(13);
-    /// u32 an edge: its smaller node.
+    /// u32 per edge: its smaller node.
     pub const NODE_I: Self = Self(14);
-    /// u32 an edge: its larger node.
+    /// u32 per edge: its larger node.
     pub const NODE_J: Self = Self(15);
-    /// f32 an edge: its value.
+    /// f32 per edge: its value.
     pub const VALUE: Self = Self(16);
     /// f32 (nodes, 2): x and y of each node.
     pub const PLACE: Self = Self(17);
-    /// u32 a node: the identity of its community, 2³² − 1 where none is followed.
+    /// u32 per node: identity of its community, 2³² − 1 if none is tracked.
     pub const COMMUNITY: Self = Self(18);
-    /// u32 (windows, thresholds): edges of a window that reach a threshold.
+    /// u32 (windows, thresholds): number of edges of a window that reach a threshold.
     pub const COUNT: Self = Self(19);
-    /// u32: nodes that are undefined in the window.
+    /// u32 per undefined node of the window.
     pub const UNDEFINED: Self = Self(20);
-    /// f32 (rows, outputs): what the second model of a swap decoded; NaN where it did not run. Absent where none did.
+    /// f32 (rows, outputs): estimates of the second model during a swap; NaN if it did not run. Absent if none did.
     pub const BESIDE: Self = Self(21);
-    /// f32 a spike: the fraction of its tick at which it lies, 0 to 1. Absent if no finer time is known.
+    /// f32 per spike: its position within its tick, 0 to 1. Absent if no finer time is known.
     pub const SPIKE_OFFSET: Self = Self(22);
 }
 
-/// Totals of a session: a frame that is lost loses no count.
+/// Totals of a session. Each frame has them all, so that a lost frame loses no count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Steps taken.
@@ -108,18 +108,18 @@ pub struct Counters {
     pub unknown: u64,
     /// Spikes lost before the session.
     pub dropped: u64,
-    /// Spikes that came after their tick.
+    /// Spikes that arrived after their tick.
     pub late: u64,
     /// Steps over the deadline.
     pub misses: u64,
-    /// Models that have taken over.
+    /// Number of times that a model took over.
     pub swaps: u64,
-    /// Steps that never reached the page: the ring to it was full.
+    /// Steps that never reached the page because the ring was full.
     pub steps_not_shown: u64,
 }
 
 impl Counters {
-    /// As they are written.
+    /// Totals in the order in which they are written.
     pub fn words(&self) -> [u64; 8] {
         [
             self.steps,
@@ -134,21 +134,21 @@ impl Counters {
     }
 }
 
-/// Buckets of a latency histogram.
+/// Number of buckets of a latency histogram.
 pub const BUCKETS: usize = 64;
 
-/// The bucket of a latency: four an octave from 64 ns; the last one has all that is longer.
+/// Bucket of a latency: four per octave from 64 ns; the last one has all longer latencies.
 pub fn latency_bucket(nanoseconds: u32) -> usize {
     let ns = nanoseconds.max(64);
     let octave = 31 - ns.leading_zeros();
-    // Quarters of an octave lie at 2^(1/4), 2^(1/2), 2^(3/4): 16-bit fractions of the octave's begin.
+    // Quarters of an octave begin at 2^(1/4), 2^(1/2), 2^(3/4), here as 16-bit fractions above the octave's start.
     const QUARTERS: [u64; 3] = [77_936, 92_682, 110_218];
     let scaled = (u64::from(ns) << 16) >> octave;
     let quarter = QUARTERS.iter().filter(|&&q| scaled >= q).count();
     (((octave - 6) * 4) as usize + quarter).min(BUCKETS - 1)
 }
 
-/// Writes one frame.
+/// Writer of one frame.
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -188,7 +188,7 @@ impl Writer {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
     }
 
-    /// A section of bytes.
+    /// Adds a section of bytes.
     pub fn bytes(&mut self, id: Section, values: &[u8]) -> &mut Self {
         self.begin(id, 1, values.len());
         self.bytes.extend_from_slice(values);
@@ -196,7 +196,7 @@ impl Writer {
         self
     }
 
-    /// A section of u16.
+    /// Adds a section of u16.
     pub fn u16(&mut self, id: Section, values: &[u16]) -> &mut Self {
         self.begin(id, 2, values.len());
         values
@@ -206,7 +206,7 @@ impl Writer {
         self
     }
 
-    /// A section of u32.
+    /// Adds a section of u32.
     pub fn u32(&mut self, id: Section, values: &[u32]) -> &mut Self {
         self.begin(id, 4, values.len());
         values
@@ -216,7 +216,7 @@ impl Writer {
         self
     }
 
-    /// A section of f32.
+    /// Adds a section of f32.
     pub fn f32(&mut self, id: Section, values: &[f32]) -> &mut Self {
         self.begin(id, 4, values.len());
         values
@@ -226,7 +226,7 @@ impl Writer {
         self
     }
 
-    /// A section of u64.
+    /// Adds a section of u64.
     pub fn u64(&mut self, id: Section, values: &[u64]) -> &mut Self {
         self.begin(id, 8, values.len());
         values
@@ -235,7 +235,7 @@ impl Writer {
         self
     }
 
-    /// Channels of spikes: 16 bits each where all channels fit.
+    /// Adds the channels of spikes, in 16 bits each if all channels fit.
     pub fn spike_channels(&mut self, channels: u32, values: &[u32]) -> &mut Self {
         if channels > 65_536 {
             return self.u32(Section::SPIKE_CHANNEL, values);
@@ -246,35 +246,35 @@ impl Writer {
         self
     }
 
-    /// The frame, whole.
+    /// Returns the finished frame.
     pub fn finish(mut self) -> Bytes {
         self.bytes[28..32].copy_from_slice(&self.sections.to_le_bytes());
         Bytes::from(self.bytes)
     }
 }
 
-/// A frame that was read.
+/// A frame as read from bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// [`Kind`], as a number.
     pub kind: u16,
-    /// Counts up by one a frame.
+    /// Sequence number; counts up by one per frame.
     pub sequence: u32,
     /// Channels of the session.
     pub channels: u32,
-    /// Its first tick.
+    /// First tick.
     pub first: i64,
-    /// Its ticks.
+    /// Number of ticks.
     pub ticks: u32,
-    /// Its sections: id, bytes an element, data.
+    /// Sections: id, bytes per element, data.
     pub sections: Vec<(Section, u16, &'a [u8])>,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads the frame at the start of `bytes`; gives it and what follows.
+    /// Reads the frame at the start of `bytes`; returns it and the remaining bytes.
     ///
     /// # Errors
-    /// `InvalidArgument` where it is no frame, of another version, or cut short.
+    /// `InvalidArgument` if the bytes are not a frame, have another version, or are cut short.
     pub fn read(bytes: &'a [u8]) -> Result<(Self, &'a [u8])> {
         let head = bytes
             .get(..HEADER)
@@ -315,10 +315,10 @@ impl<'a> Frame<'a> {
         Ok((frame, &bytes[at..]))
     }
 
-    /// The frames of a message.
+    /// Reads all frames of a message.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_all(mut bytes: &'a [u8]) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         while !bytes.is_empty() {
@@ -329,41 +329,41 @@ impl<'a> Frame<'a> {
         Ok(all)
     }
 
-    /// The data of a section whose elements have this size; empty where it has none such.
+    /// Data of a section whose elements have this size; empty if there is none.
     pub fn section(&self, id: Section, size: u16) -> &'a [u8] {
         let found = self.sections.iter().find(|s| s.0 == id && s.1 == size);
         found.map_or(&[], |s| s.2)
     }
 
-    /// A section of u16.
+    /// Elements of a section of u16.
     pub fn u16(&self, id: Section) -> impl Iterator<Item = u16> + use<'a> {
         self.section(id, 2).chunks_exact(2).map(|c| u16_at(c, 0))
     }
 
-    /// A section of u32.
+    /// Elements of a section of u32.
     pub fn u32(&self, id: Section) -> impl Iterator<Item = u32> + use<'a> {
         self.section(id, 4).chunks_exact(4).map(|c| u32_at(c, 0))
     }
 
-    /// A section of f32.
+    /// Elements of a section of f32.
     pub fn f32(&self, id: Section) -> impl Iterator<Item = f32> + use<'a> {
         self.u32(id).map(f32::from_bits)
     }
 
-    /// A section of u64.
+    /// Elements of a section of u64.
     pub fn u64(&self, id: Section) -> impl Iterator<Item = u64> + use<'a> {
         let words = self.section(id, 8).chunks_exact(8);
         words.map(|c| u64::from(u32_at(c, 0)) | u64::from(u32_at(c, 4)) << 32)
     }
 
-    /// Channels of its spikes, whichever size they have.
+    /// Channels of the spikes, in either size.
     pub fn spike_channels(&self) -> Vec<u32> {
         let narrow = self.u16(Section::SPIKE_CHANNEL).map(u32::from);
         narrow.chain(self.u32(Section::SPIKE_CHANNEL)).collect()
     }
 }
 
-/// Frames that were written are said again: the same bytes, of kind [`Kind::Again`].
+/// Concatenates stored frames, each with its kind changed to [`Kind::Again`].
 pub fn again(frame: &[u8]) -> Vec<u8> {
     let mut bytes = frame.to_vec();
     if let Some(kind) = bytes.get_mut(6..8) {

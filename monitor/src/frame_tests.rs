@@ -1,9 +1,10 @@
-//! Frames there and back, cut short at every byte, and as the page's own tests read them (tests/golden).
+//! Frames written and read, cut short at every byte, and compared with the files of the page's own tests
+//! (tests/golden).
 
 use super::*;
 use proptest::prelude::*;
 
-/// A frame with something in every section.
+/// A frame that has every section.
 fn full() -> Bytes {
     let mut w = Writer::new(Kind::Step, 7, 3, 1_000_000_000_123, 5, 64);
     w.u16(Section::SPIKE_TICK, &[0, 2, 4]);
@@ -44,7 +45,7 @@ fn cells() -> Bytes {
     w.finish()
 }
 
-/// The edges of a window.
+/// Edges of a window.
 fn network() -> Bytes {
     let mut w = Writer::new(Kind::Network, 0, 4, 2, 3, 64);
     w.u32(Section::NODE_I, &[0, 1, 0]);

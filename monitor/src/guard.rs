@@ -1,30 +1,31 @@
-//! Who is let in: a token always, the names this server answers to, pages of its own only.
+//! Access control: a request needs the token, must name a host of this server, and must come from one of its pages.
 //!
-//! Loopback is no wall: every user of a machine reaches it, and so does every page that its browser shows.
-//! A request needs the token (cookie, `Authorization: Bearer`, or once in the address of `/`); its `Host` must
-//! be one of the server's names, or else a name that an attacker points at this machine would do; its `Origin`,
-//! where it has one, too. `Host` and `Origin` are never compared with each other: both may be the attacker's.
+//! Loopback alone is no protection: every user of the machine can reach it, and so can every page that its browser
+//! shows. A request needs the token (in a cookie, in `Authorization: Bearer`, or once in the address of `/`). Its
+//! `Host` must be one of the server's names; otherwise an attacker could point a name of their own at this machine. Its
+//! `Origin` must be one of them too; only requests that read may lack it. `Host` and `Origin` are never compared with
+//! each other, because an attacker may control both.
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use betz_base::error::{Error, Result};
 
-/// The header that keeps a page to what this server gives it.
+/// Header that keeps a page from loading anything that this server did not send.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data: blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Start of the name of the cookie with the token; the server's port follows. A browser keeps cookies by host, not by
-/// port: with one name for all, a second server would lock out the pages of the first.
+/// Start of the name of the cookie with the token; the server's port follows. Browsers keep cookies by host, not by
+/// port. With one name for all ports, a second server would lock out the pages of the first.
 const COOKIE: &str = "betz-";
 
-/// 256 bits that only those who may look know.
+/// Secret of 256 bits that gives access to the page.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// A new one, from the system's source of randomness.
+    /// Draws a new token from the system's source of randomness.
     ///
     /// # Errors
-    /// `Io` where the system has none.
+    /// `Io` if the system has no source of randomness.
     pub fn new() -> Result<Self> {
         let mut bytes = [0u8; 32];
         getrandom::fill(&mut bytes).map_err(|e| {
@@ -34,12 +35,12 @@ impl Token {
         Ok(Self(bytes.iter().map(|b| format!("{b:02x}")).collect()))
     }
 
-    /// As it stands in the address.
+    /// Text of the token, as used in the page's address.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Compared in a time that does not tell where they differ.
+    /// Compares in a time that does not reveal where the texts differ.
     fn is(&self, other: &str) -> bool {
         let (a, b) = (self.0.as_bytes(), other.as_bytes());
         let differ = a.iter().zip(b).fold(0u8, |d, (x, y)| d | (x ^ y));
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Why a request was refused.
+/// Reason for refusing a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Host,
@@ -88,16 +89,17 @@ impl Refusal {
     }
 }
 
-/// What a request is let in for.
+/// Form in which an accepted request brought the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// It has the token.
+    /// The request has the token in a cookie or a header, or needs none.
     Known,
-    /// It has the token in its address: to be put into a cookie, and the address forgotten.
+    /// The request has the token in its address. The answer sets a cookie and redirects to the address without the
+    /// token.
     Introduced,
 }
 
-/// Who is let in.
+/// Checks which requests are accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     /// `name:port`, in lower case.
@@ -110,7 +112,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Answers to loopback's names, to `names` and to nothing else.
+    /// Accepts loopback's names and `names`, and no other host.
     pub(crate) fn new(port: u16, names: &[String], token: Option<Token>, control: bool) -> Self {
         let own = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned);
         let hosts = (own.iter().chain(names))
@@ -128,7 +130,7 @@ impl Guard {
         self.hosts.iter().any(|h| h.eq_ignore_ascii_case(host))
     }
 
-    /// Looks at a request: its method, path, query and headers.
+    /// Checks a request: its method, path, query and headers.
     pub(crate) fn check(
         &self,
         method: &Method,
@@ -136,7 +138,7 @@ impl Guard {
         query: Option<&str>,
         headers: &HeaderMap,
     ) -> std::result::Result<Entry, Refusal> {
-        // A header that is there twice is nobody's.
+        // A header that appears twice counts as absent.
         let one = |name: header::HeaderName| {
             let mut all = headers.get_all(name).iter();
             match (all.next(), all.next()) {
@@ -217,7 +219,7 @@ impl Guard {
         Err(Refusal::Token)
     }
 
-    /// The `Set-Cookie` header that puts the token into a browser.
+    /// `Set-Cookie` header that stores the token in a browser.
     pub(crate) fn cookie(&self) -> String {
         let token = self.token.as_ref().map_or("", Token::as_str);
         format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie)

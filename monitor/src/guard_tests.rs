@@ -1,4 +1,4 @@
-//! Every host × origin × token × method.
+//! Every combination of host, origin, token and method.
 
 use super::*;
 use axum::http::HeaderValue;
@@ -10,7 +10,7 @@ fn guard(control: bool) -> Guard {
     Guard::new(8765, &names, Some(Token(SECRET.into())), control)
 }
 
-/// Name, whether the server answers to it.
+/// Host name, and true if the server answers to it.
 const HOSTS: [(Option<&str>, bool); 16] = [
     (Some("127.0.0.1:8765"), true),
     (Some("localhost:8765"), true),
@@ -30,7 +30,7 @@ const HOSTS: [(Option<&str>, bool); 16] = [
     (Some("127.0.0.1:87650"), false),
 ];
 
-/// Origin, whether it is the server's own.
+/// Origin, and true if it is the server's own.
 const ORIGINS: [(&str, bool); 9] = [
     ("http://127.0.0.1:8765", true),
     ("http://LOCALHOST:8765", true),
@@ -183,7 +183,7 @@ fn a_post_of_another_site_or_of_a_form_is_refused() {
 
 #[test]
 fn a_browser_keeps_the_cookies_of_several_servers() {
-    // A browser sends the cookies of a host to each of its ports.
+    // A browser sends a host's cookies to all of its ports.
     let (first, second) = (Token::new().unwrap(), Token::new().unwrap());
     let servers = [(8765, first), (8766, second)]
         .map(|(port, token)| (port, Guard::new(port, &[], Some(token), false)));

@@ -1,4 +1,4 @@
-//! The last minute, for a page that comes late or has a hole; and what lay around every missed deadline.
+//! Frames of the last minute, for pages that connect late or lost frames; and the frames around missed deadlines.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde::Serialize;
 
-/// Most bytes of frames that are kept for the last minute.
+/// Largest number of bytes of frames stored for the last minute.
 const HISTORY_BYTES: usize = 256 << 20;
-/// Most bytes that are kept around missed deadlines.
+/// Largest number of bytes stored around missed deadlines.
 const MISS_BYTES: usize = 64 << 20;
-/// Most misses that are listed around one moment.
+/// Largest number of misses listed per moment.
 const MISSES_OF_A_MOMENT: usize = 1_000;
-/// A moment is not longer than this many times what is kept around one miss.
+/// Largest length of a moment, as a multiple of the span stored around one miss.
 const LONGEST_MOMENT: i64 = 10;
 
 /// A frame and the ticks that it spans.
@@ -22,7 +22,7 @@ pub(crate) struct SpannedFrame {
     pub(crate) bytes: Bytes,
 }
 
-/// The frames of the last ticks.
+/// Frames of the most recent ticks.
 #[derive(Debug)]
 pub(crate) struct History {
     frames: VecDeque<SpannedFrame>,
@@ -32,7 +32,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Keeps the frames of the last `keep_ticks`.
+    /// Creates a history that stores the frames of the last `keep_ticks`.
     pub(crate) fn new(keep_ticks: i64) -> Self {
         Self {
             frames: VecDeque::new(),
@@ -42,7 +42,7 @@ impl History {
         }
     }
 
-    /// One frame more; the oldest go.
+    /// Adds a frame and drops the oldest ones.
     pub(crate) fn push(&mut self, frame: SpannedFrame) {
         let end = frame.ticks.end;
         self.bytes += frame.bytes.len();
@@ -57,12 +57,12 @@ impl History {
         }
     }
 
-    /// The frames that have ticks in common with `ticks`.
+    /// Frames that have ticks in common with `ticks`.
     pub(crate) fn range(&self, ticks: Range<i64>) -> impl Iterator<Item = &SpannedFrame> {
         (self.frames.iter()).filter(move |f| f.ticks.start < ticks.end && ticks.start < f.ticks.end)
     }
 
-    /// From the oldest tick that is kept to the end of the newest.
+    /// Ticks from the oldest stored one to the end of the newest.
     pub(crate) fn span(&self) -> Option<Range<i64>> {
         let (first, last) = (self.frames.front()?, self.frames.back()?);
         Some(first.ticks.start..last.ticks.end)
@@ -81,25 +81,25 @@ pub(crate) struct Miss {
 pub(crate) struct Moment {
     pub(crate) id: u64,
     pub(crate) misses: Vec<Miss>,
-    /// Misses beyond those listed.
+    /// Number of misses beyond those listed.
     pub(crate) more: u64,
     pub(crate) ticks: Range<i64>,
     pub(crate) frames: Vec<SpannedFrame>,
 }
 
-/// What lay around missed deadlines.
+/// Frames around missed deadlines.
 #[derive(Debug)]
 pub(crate) struct Moments {
     around: i64,
     kept: VecDeque<Moment>,
     bytes: usize,
     next: u64,
-    /// Moments that had to go to make room.
+    /// Number of moments that were dropped to make room.
     pub(crate) gone: u64,
 }
 
 impl Moments {
-    /// Keeps `around` ticks on each side of a miss.
+    /// Stores `around` ticks on each side of a miss.
     pub(crate) fn new(around: i64) -> Self {
         Self {
             around,
@@ -110,7 +110,7 @@ impl Moments {
         }
     }
 
-    /// A deadline was missed; what lay before it is in `history`.
+    /// Adds a missed deadline; `history` has the frames before it.
     pub(crate) fn miss(&mut self, miss: Miss, history: &History) {
         let span = miss.tick.saturating_sub(self.around)..miss.tick.saturating_add(self.around + 1);
         if let Some(open) = self.kept.back_mut()
@@ -118,7 +118,7 @@ impl Moments {
             && span.end - open.ticks.start <= LONGEST_MOMENT * self.around
         {
             open.ticks.end = span.end.max(open.ticks.end);
-            // Where the one before was over already, what lay between the two has only the history.
+            // If the last moment had already ended, take the frames in between from the history.
             let held = open.frames.last().map_or(i64::MIN, |f| f.ticks.end);
             for frame in history.range(span).filter(|f| f.ticks.start >= held) {
                 self.bytes += frame.bytes.len();
@@ -145,7 +145,7 @@ impl Moments {
         self.shrink();
     }
 
-    /// A frame came: it may lie in the moment that is not over.
+    /// Adds a frame to the moment that is still open, if it lies in it.
     pub(crate) fn push(&mut self, frame: &SpannedFrame) {
         if let Some(open) = self.kept.back_mut()
             && frame.ticks.start < open.ticks.end
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_miss_soon_after_another_has_what_lay_between_the_two() {
-        // The first is over at 124, the second is at 135: its twenty ticks before begin at 115.
+        // The first moment ends at 124. The second miss is at 135, so its twenty ticks before begin at 115.
         let (mut history, mut moments) = (History::new(1000), Moments::new(20));
         for i in 0..20 {
             let f = frame(i * 10, i * 10 + 10);

@@ -1,4 +1,4 @@
-//! Between the session and its viewers: what the feed left in the ring becomes one frame for all.
+//! Between the session and its viewers: turns the steps in the ring into one frame for all viewers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,38 +11,38 @@ use crate::frame::{
 };
 use crate::history::{History, Miss, Moments, SpannedFrame};
 
-/// A gap this long, in ticks, ends a frame: it would be a frame of nothing.
+/// A gap this long, in ticks, ends a frame, which would otherwise be almost empty.
 const LONGEST_GAP: i64 = 1_000;
-/// Above this many spikes a second, counts in cells are sent in place of single spikes.
+/// Above this many spikes per second, frames hold counts in cells in place of single spikes.
 const SPIKES_A_SECOND: u64 = 400_000;
-/// Most rows of such cells.
+/// Largest number of rows of such cells.
 const CELL_ROWS: usize = 2_048;
 /// Bounds of the latency histogram of `/metrics`, in nanoseconds.
 pub(crate) const BOUNDS_NS: [u32; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
-/// Most events that are kept.
+/// Largest number of stored events.
 const MOST_EVENTS: usize = 1_000;
 
-/// What the hub and the server both look at; the session never does.
+/// State shared by the hub and the server; the session never touches it.
 #[derive(Debug)]
 pub(crate) struct HubState {
     pub(crate) history: History,
     pub(crate) moments: Moments,
     pub(crate) totals: Counters,
-    /// Steps by latency, one more than [`BOUNDS_NS`] for what is longer.
+    /// Number of steps by latency; the last bucket counts those above all [`BOUNDS_NS`].
     pub(crate) latency: [u64; 17],
     pub(crate) latency_sum_ns: u64,
     pub(crate) swap: SwapState,
     pub(crate) model: u64,
-    /// Spikes a second of each channel, in the last whole second.
+    /// Spikes per second of each channel, over the last whole second.
     pub(crate) rates: Vec<f32>,
-    /// JSON objects, the oldest first.
+    /// Events as JSON objects, the oldest first.
     pub(crate) events: std::collections::VecDeque<String>,
-    /// The session's end of the feed is gone.
+    /// True once the session's end of the feed is gone.
     pub(crate) ended: bool,
-    /// Trials begun.
+    /// Number of trials so far.
     pub(crate) trials: u64,
 }
 
@@ -64,29 +64,29 @@ impl HubState {
     }
 }
 
-/// Locks what both look at; what a thread that panicked left is whole, since every write of it is.
+/// Locks a mutex even after a panic: every write leaves the data consistent.
 pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is fixed about a session.
+/// Fixed properties of a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) channels: u32,
     pub(crate) outputs: usize,
     pub(crate) ticks_a_second: f64,
-    /// Steps that take longer are misses.
+    /// Steps that take longer count as misses.
     pub(crate) deadline_ns: Option<u32>,
 }
 
-/// Steps, gathered to a frame.
+/// Collects steps into a frame.
 #[derive(Debug)]
 pub(crate) struct FrameBuilder {
     shape: Shape,
     sequence: u32,
     first: Option<i64>,
     ticks: u32,
-    /// Whether every tick has had a step.
+    /// True while every tick of the frame has a step.
     dense: bool,
     spike_tick: Vec<u16>,
     spike_channel: Vec<u32>,
@@ -96,7 +96,7 @@ pub(crate) struct FrameBuilder {
     estimates: Vec<f32>,
     truth: Vec<f32>,
     has_truth: bool,
-    /// A second model's estimates; empty where none ran in this frame.
+    /// Estimates of a second model; empty if none ran in this frame.
     beside: Vec<f32>,
     latency: [u32; BUCKETS],
     slow: Vec<u16>,
@@ -125,7 +125,7 @@ impl FrameBuilder {
         }
     }
 
-    /// Whether the step can be part of this frame.
+    /// True if the step can be part of this frame.
     pub(crate) fn takes(&self, step: &Taken) -> bool {
         let Some(first) = self.first else {
             return true;
@@ -135,12 +135,13 @@ impl FrameBuilder {
         offset >= next && offset < i64::from(MAX_TICKS) && offset - next <= LONGEST_GAP
     }
 
-    /// Adds where the next step's spikes lie inside it; all or none of a frame's steps have this.
+    /// Adds the positions of the next step's spikes inside the step; a frame has these for all of its steps or for
+    /// none.
     pub(crate) fn push_offsets(&mut self, offsets: &[f32]) {
         self.spike_offset.extend_from_slice(offsets);
     }
 
-    /// One step; `truth` is empty where nobody says.
+    /// Adds a step; `truth` is empty if it is unknown.
     pub(crate) fn push(&mut self, step: &Taken, truth: &[f32]) {
         let first = *self.first.get_or_insert(step.tick);
         let offset = step
@@ -185,7 +186,7 @@ impl FrameBuilder {
         self.ticks = u32::from(offset) + 1;
     }
 
-    /// The misses of this frame, where the step before it was at `before`.
+    /// Missed deadlines of this frame; `before` is the tick of the step before it.
     fn misses(&self, before: Option<i64>) -> impl Iterator<Item = Miss> + '_ {
         let first = self.first.unwrap_or(0);
         self.slow.chunks_exact(4).map(move |c| Miss {
@@ -198,7 +199,7 @@ impl FrameBuilder {
         })
     }
 
-    /// The frame, and a new one is begun; `None` where there was no step.
+    /// Finishes the frame and begins a new one; `None` if there was no step.
     pub(crate) fn finish(
         &mut self,
         totals: &Counters,
@@ -291,7 +292,7 @@ impl FrameBuilder {
         self.trials.clear();
     }
 
-    /// A frame that says one thing, in JSON.
+    /// A frame with one event, in JSON.
     pub(crate) fn event(&mut self, tick: i64, json: &str) -> Bytes {
         let mut frame = Writer::new(
             Kind::Event,
@@ -307,7 +308,7 @@ impl FrameBuilder {
     }
 }
 
-/// The hub: one call of [`Hub::turn`] makes the frames of what came since the last.
+/// The hub: each call of [`Hub::turn`] makes frames from the steps that arrived since the last call.
 pub(crate) struct Hub {
     reader: FeedReader,
     truth: TruthReader,
@@ -317,10 +318,10 @@ pub(crate) struct Hub {
     step: Taken,
     row: Vec<f32>,
     totals: Counters,
-    /// Spikes of each channel since the last rates.
+    /// Spikes of each channel since the rates were last sent.
     counts: Vec<u32>,
     ticks_of_counts: f64,
-    /// The tick of the last step.
+    /// Tick of the last step.
     before: Option<i64>,
 }
 
@@ -341,12 +342,12 @@ impl Hub {
         }
     }
 
-    /// From now on the totals are those that the session publishes.
+    /// From now on, the totals are those that the session publishes.
     pub(crate) fn watch(&mut self, health: HealthReader) {
         self.health = Some(health);
     }
 
-    /// Takes what is in the ring, hands on the frames of it; gives their number.
+    /// Reads the steps in the ring, sends their frames, and returns the number of frames.
     pub(crate) fn turn(&mut self, seen: &Mutex<HubState>, mut send: impl FnMut(Bytes)) -> usize {
         let mut frames = 0;
         let connected = self.reader.is_connected();
@@ -446,7 +447,7 @@ impl Hub {
         true
     }
 
-    /// Says when a model has taken over.
+    /// Sends an event if a model has taken over or the state of a swap has changed.
     fn swaps(&mut self, seen: &Mutex<HubState>, send: &mut impl FnMut(Bytes)) {
         let Some(health) = self.health.as_ref().map(HealthReader::read) else {
             return;
@@ -478,7 +479,8 @@ impl Hub {
         self.last = health;
     }
 
-    /// Tells every viewer of something, and keeps it: at the step that `more` names as `at`, or else at the newest one.
+    /// Sends an event to every viewer and stores it. Its tick is the one in `more`'s `at`, else that of the newest
+    /// step.
     pub(crate) fn event_now(
         &mut self,
         seen: &Mutex<HubState>,
@@ -488,12 +490,12 @@ impl Hub {
     ) {
         let newest = self.before.unwrap_or(0);
         let named = more.as_object_mut().and_then(|m| m.remove("at"));
-        // A page cannot name a step that has not been taken.
+        // A page cannot name a future step.
         let tick = (named.and_then(|at| at.as_i64())).map_or(newest, |at| at.clamp(0, newest));
         self.event(seen, kind, more, tick, send);
     }
 
-    /// Something happened at `tick`: told to every viewer, and kept.
+    /// Sends an event at `tick` to every viewer and stores it.
     fn event(
         &mut self,
         seen: &Mutex<HubState>,

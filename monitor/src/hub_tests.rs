@@ -1,4 +1,4 @@
-//! From a session to frames: nothing between them but the ring.
+//! From a session to frames, with only the ring in between.
 
 use super::*;
 use crate::feed::{Feed, feed, truth};
@@ -18,7 +18,7 @@ struct Rig {
     hub: Hub,
     seen: Mutex<HubState>,
     sent: Vec<Bytes>,
-    /// What a second model gives.
+    /// Estimates of a second model.
     beside: Vec<f64>,
 }
 
@@ -126,14 +126,14 @@ fn counts_of_any_kind_become_spikes_and_what_the_model_has_not_is_counted() {
 fn a_full_ring_is_counted_and_no_half_step_comes_out() {
     let mut rig = rig(100);
     for tick in 0..50 {
-        rig.step(tick, &[0, 1, 2, 3, 4, 5], 100); // 15 words a step: six fit
+        rig.step(tick, &[0, 1, 2, 3, 4, 5], 100); // 15 words per step: six fit
     }
     let frames = rig.turn();
     let f = &frames[0];
     assert_eq!((f.ticks, f.spike_channels().len()), (6, 36));
     assert_eq!(counters(f)[7], 44);
     assert_eq!(counters(f)[0], 50, "steps that were not shown are steps");
-    // And it goes on: the gap is told from silence by the rows' ticks.
+    // After a gap, the rows' ticks distinguish lost steps from silence.
     rig.step(50, &[1], 100);
     let frames = rig.turn();
     assert_eq!((frames[0].first, frames[0].ticks), (50, 1));
@@ -155,7 +155,7 @@ fn what_a_second_model_gives_is_beside_the_steps_it_ran_in() {
     rig.step(0, &[1], 100);
     rig.beside = vec![7.0, 8.5];
     rig.give(1, Input::Counts(&[0, 2, 0, 0, 0, 0, 0, 1]), 100);
-    rig.step(2, &[0; 70], 100); // longer than what goes in with its head
+    rig.step(2, &[0; 70], 100); // longer than the part that goes in with its head
     rig.beside.clear();
     rig.step(3, &[5], 100);
     let frames = rig.turn();
@@ -167,7 +167,7 @@ fn what_a_second_model_gives_is_beside_the_steps_it_ran_in() {
     assert!(beside[..2].iter().chain(&beside[6..]).all(|v| v.is_nan()));
     assert_eq!(beside[2..6], [7.0, 8.5, 7.0, 8.5]);
     assert_eq!(frames[0].spike_channels().len(), 1 + 3 + 70 + 1);
-    // A frame in which one model ran has nothing of a second.
+    // A frame in which one model ran has no estimates of a second.
     rig.step(4, &[5], 100);
     assert!(rig.turn()[0].section(Section::BESIDE, 4).is_empty());
 }
@@ -179,7 +179,7 @@ fn trials_follow_each_other_on_the_pages_clock() {
         rig.step(tick, &[], 0);
     }
     rig.feed.rest();
-    // As a session's tap hears it: a minute of silence later.
+    // Ticks as a session's tap gives them after a minute of silence.
     for tick in 60_005..60_008 {
         rig.step(tick, &[1], 0);
     }
@@ -220,7 +220,7 @@ fn a_clock_that_goes_back_begins_a_frame() {
 #[test]
 fn every_step_over_the_deadline_is_named_exactly() {
     let mut rig = rig(1 << 12);
-    // A step's latency comes with the next: 7,000 ns is that of tick 1, 9,000 ns that of tick 3.
+    // Each step reports the latency of the step before: 7,000 ns belongs to tick 1, 9,000 ns to tick 3.
     for (tick, ns) in [(0, 0), (1, 100), (2, 7_000), (3, 5_000)] {
         rig.step(tick, &[], ns);
     }
@@ -293,7 +293,7 @@ fn truth_goes_by_the_steps_number_whatever_was_not_shown() {
     let first: Vec<f32> = rig.turn()[0].f32(Section::TRUTH).step_by(2).collect();
     assert_eq!(first, [0.0, 1.0, 2.0]);
     rig.truth.step(&[4.0, 0.0]);
-    rig.truth.step(&[f32::NAN]); // another number of outputs
+    rig.truth.step(&[f32::NAN]); // wrong number of outputs
     rig.step(4, &[], 0);
     rig.step(5, &[], 0);
     let second: Vec<f32> = rig.turn()[0].f32(Section::TRUTH).step_by(2).collect();

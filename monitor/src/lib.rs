@@ -1,18 +1,18 @@
 //! The page of Betz: see a decoding session at work in a browser, without ever making it wait.
 //!
 //! ```text
-//! decoding thread ──Feed (a ring of words)──► hub thread ──frames──► server thread: one task a viewer
+//! decoding thread ──Feed (a ring of words)──► hub thread ──frames──► server thread: one task per viewer
 //! acquisition     ──Truth (a ring)─────────►     │
-//!                                                └─ keeps the last minute, totals, what lay around misses
+//!                                                └─ keeps the last minute, totals, frames around misses
 //! ```
-//! - The session's thread only pushes: [`Feed`] neither waits, allocates, locks nor calls the system. A step
-//!   that does not fit is counted as not shown.
-//! - One frame for all viewers, 60 times a second. A viewer has at most two messages on their way that it has
-//!   not drawn; what comes meanwhile is joined, two seconds of it; what is older goes and is counted.
-//! - Whoever looks needs the token, whatever the address; the page is read-only unless
-//!   [`Options::control`] says otherwise.
+//! - The session's thread only pushes: [`Feed`] never waits, allocates, locks or calls the system. A step that does not
+//!   fit is counted as not shown.
+//! - The hub makes one frame for all viewers, 60 times per second. At most two messages are on their way to a viewer
+//!   before it draws them. Later frames wait and are sent together; those older than two seconds are dropped and
+//!   counted.
+//! - A viewer needs the token, whatever the address. The page is read-only unless [`Options::control`] is set.
 //!
-//! [`Monitor::open`] serves recordings and networks to be looked at, in the same frames.
+//! [`Monitor::open`] serves recordings and networks without a session, in the same frames.
 //!
 //! # A session that is watched
 //! ```
@@ -85,38 +85,38 @@ use app::AppState;
 use guard::Guard;
 use hub::{Hub, HubState, Shape, lock};
 
-/// Frames made a second.
+/// Frames made per second.
 const FRAMES_A_SECOND: u32 = 60;
-/// Seconds of frames that are kept.
+/// Seconds of frames that are stored.
 const KEPT_SECONDS: f64 = 60.0;
-/// Seconds that are kept on each side of a missed deadline.
+/// Seconds that are stored on each side of a missed deadline.
 const AROUND_SECONDS: f64 = 0.5;
-/// How much less the page's threads weigh than others, on Linux.
+/// Nice value of the page's threads on Linux, so that other threads go first.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
-/// How a page is served.
+/// Options of a page's server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Address to listen on; loopback by default. Elsewhere whoever has the token looks on, and everybody on the
-    /// way reads along: there is no TLS.
+    /// Address to listen on; loopback by default. On any other address, everybody with the token can watch, and
+    /// everybody on the network path can read along, because there is no TLS.
     pub address: IpAddr,
-    /// Port; 0 is any that is free.
+    /// Port; 0 chooses a free one.
     pub port: u16,
-    /// `None`: a new one. Loopback needs it as much: other users of the machine reach it too.
+    /// `None`: draw a new token. Loopback needs one too, because other users of the machine can reach it.
     pub token: Option<Token>,
-    /// Whoever reaches it may look. Only on loopback.
+    /// Allow everybody who reaches the page to watch, without a token. Only on loopback.
     pub no_token: bool,
-    /// Other names that the server answers to, without the port.
+    /// Further host names that the server accepts, without the port.
     pub allow_hosts: Vec<String>,
-    /// A page may swap, roll back, mask and mark: see [`Monitor::control`].
+    /// Allow pages to swap, roll back, mask and mark: see [`Monitor::control`].
     pub control: bool,
-    /// Words of 4 bytes between session and hub: 7 a step, and one an output and a spike.
+    /// Size of the ring between session and hub, in words of 4 bytes: 7 per step, and one per output and per spike.
     pub ring_words: usize,
-    /// What a page begins with that is opened without anything in its address: what another has kept (`state` of its
-    /// *take along*), an object of JSON.
+    /// State of a page that is opened without one in its address: a JSON object, saved by another page with `state` of
+    /// its *take along*.
     pub state: Option<serde_json::Value>,
-    /// The page's files from this folder instead of those built in.
+    /// Read the page's files from this folder in place of the built-in ones.
     pub page_folder: Option<PathBuf>,
 }
 
@@ -136,7 +136,7 @@ impl Default for Options {
     }
 }
 
-/// Events that are to be told.
+/// Events for the hub to send.
 type EventQueue = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
 
 /// A page that is served. Dropping it ends its threads; the session goes on.
@@ -153,11 +153,11 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Listens, starts the page's two threads, and gives the tap that feeds it: attach it to the session.
+    /// Opens the port, starts the page's two threads, and returns the tap to attach to the session.
     ///
     /// # Errors
-    /// `InvalidArgument` for a source without channels or whose step is no length of time, or for a page
-    /// without a token elsewhere than on loopback; `Io` where the address cannot be had.
+    /// `InvalidArgument` if the source has no channels or its step is not a positive length of time, or if a page
+    /// without a token would listen elsewhere than on loopback; `Io` if the address cannot be bound.
     pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
         check(&source, &options)?;
         let outputs = source.outputs.len();
@@ -199,11 +199,11 @@ impl Monitor {
         Ok((monitor, feed))
     }
 
-    /// Serves recordings, networks and maps to be looked at: the page asks for what it shows, and nothing runs.
+    /// Serves recordings, networks and maps without a session: the page asks for the parts that it shows.
     ///
     /// # Errors
-    /// As [`start`](Self::start); `InvalidArgument` where there is nothing to look at, or a picture that is
-    /// none; `Mismatch` for what has arrays that do not fit each other.
+    /// The errors of [`start`](Self::start); `InvalidArgument` if there is nothing to show or the picture is not a PNG
+    /// or JPEG; `Mismatch` if arrays do not fit each other.
     pub fn open(shown: impl Into<Contents>, options: Options) -> Result<Self> {
         let shown: Contents = shown.into();
         for one in &shown.recordings {
@@ -310,33 +310,33 @@ impl Monitor {
         Ok((monitor, told))
     }
 
-    /// What to open in a browser: with the token, so for those who may look alone.
+    /// Address to open in a browser. It contains the token, so give it only to people who may watch.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where it listens.
+    /// Address and port of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The token; `None` where it is served without.
+    /// The token; `None` if the page is served without one.
     pub fn token(&self) -> Option<&Token> {
         self.token.as_ref()
     }
 
-    /// From now on the totals on the page are those that the session publishes (`Session::health`): dropped,
-    /// late and unknown spikes too.
+    /// From now on, the totals on the page are those that the session publishes (`Session::health`), including dropped,
+    /// late and unknown spikes.
     pub fn watch(&self, health: HealthReader) {
         *lock(&self.health) = Some(health);
     }
 
-    /// Where what was intended is to be said, beside what was decoded; `None` from the second call on.
+    /// Returns the sender of intended outputs, shown beside the decoded ones; `None` from the second call on.
     pub fn truth(&self) -> Option<Truth> {
         lock(&self.truth).take()
     }
 
-    /// What the page may control, where [`Options::control`] is set.
+    /// Sets the session and the models that pages control if [`Options::control`] is set.
     ///
     /// # Errors
     /// `InvalidArgument` from the second call on.
@@ -348,8 +348,7 @@ impl Monitor {
         })
     }
 
-    /// What runs is a simulated network: the page shows what it is, and where [`Options::control`] is set what it
-    /// asks of it comes out here.
+    /// Shows a simulated network on the page. If [`Options::control`] is set, the receiver gives the pages' requests.
     ///
     /// # Errors
     /// `InvalidArgument` from the second call on.
@@ -362,8 +361,8 @@ impl Monitor {
         Ok(from)
     }
 
-    /// Shows episodes with their counts while the session runs: `miner`'s feed is another tap of the session, its
-    /// symbols are the session's channels.
+    /// Shows episodes with their counts during the session. `miner`'s feed must be another tap of the session, and its
+    /// symbols must be the session's channels.
     ///
     /// # Errors
     /// `Mismatch` for a miner of other channels; `InvalidArgument` from the second call on.
@@ -374,12 +373,12 @@ impl Monitor {
         })
     }
 
-    /// Tells every viewer that something happened; `more` is a JSON object.
+    /// Sends an event to every viewer; `more` is a JSON object.
     pub fn event(&self, kind: &str, more: serde_json::Value) {
         let _ = self.shared.events.send((kind.to_owned(), more));
     }
 
-    /// Pages that watch.
+    /// Number of pages that watch.
     pub fn viewers(&self) -> usize {
         self.shared.viewers.load(Ordering::Relaxed)
     }
@@ -429,7 +428,7 @@ fn check_token(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The address, and on loopback its other form too, where there is one.
+/// Listens on the address; for 127.0.0.1 also on ::1 if possible.
 fn listen(address: IpAddr, port: u16) -> Result<(SocketAddr, Vec<TcpListener>)> {
     let wanted = SocketAddr::new(address, port);
     let failed = |e| Error::io("listen on", std::path::Path::new(&wanted.to_string()), &e);
@@ -457,10 +456,10 @@ fn epoch() -> Result<String> {
     Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
-/// A thread that others go before.
+/// Starts a thread of low priority.
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let begin = move || {
-        // Where it cannot, it weighs as much as others.
+        // If the system refuses, the thread keeps its normal priority.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
         work();

@@ -1,4 +1,4 @@
-//! What is answered of networks and mined episodes.
+//! Handlers for networks and mined episodes.
 
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -21,9 +21,9 @@ use crate::explore::network::{
 use crate::explore::recorded::DecodedRecording;
 use crate::hub::lock;
 
-/// Most steps of a layout.
+/// Largest number of steps of a layout.
 const MOST_STEPS: u32 = 5_000;
-/// Most networks that pages have computed.
+/// Largest number of networks, including those computed for pages.
 const MOST_COMPUTED: usize = 64;
 
 pub(crate) async fn networks(State(app): State<App>) -> Response {
@@ -35,7 +35,7 @@ pub(crate) async fn networks(State(app): State<App>) -> Response {
     json_of(&json!({"networks": named, "image": image}))
 }
 
-/// The picture below the nodes.
+/// Picture below the nodes.
 pub(crate) async fn image(State(app): State<App>) -> Response {
     let found = (app.image.as_ref()).and_then(|image| Some((image.kind()?, image)));
     match found {
@@ -168,8 +168,8 @@ pub(crate) struct Computing {
     min: Option<f64>,
 }
 
-/// Correlations of a recording, or of a session's last minute, in windows that the page asks for; the network joins
-/// those there are.
+/// Computes correlations of a recording, or of a session's last minute, in windows that the page chooses. Adds the
+/// result to the list of networks.
 pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computing>) -> Response {
     let lately = app.live && asked.source == 0;
     if !lately && app.recorded.get(asked.source).is_none() {
@@ -206,7 +206,7 @@ pub(crate) async fn computed(State(app): State<App>, Query(asked): Query<Computi
     })
 }
 
-/// The network of what is kept of a session, on the session's clock.
+/// Computes the network of a session's stored frames, with times on the session's clock.
 fn of_the_last_minute(
     app: &AppState,
     wanted: NetworkRequest,
@@ -221,7 +221,7 @@ fn of_the_last_minute(
     Ok(found)
 }
 
-/// What is kept of a session, and the tick of it that is the first there.
+/// A session's stored frames as a recording, and the tick of its first step.
 fn kept(app: &AppState) -> betz_base::Result<(DecodedRecording, i64)> {
     let frames: Vec<Bytes> = {
         let seen = lock(&app.seen);
@@ -233,7 +233,7 @@ fn kept(app: &AppState) -> betz_base::Result<(DecodedRecording, i64)> {
 
 fn add(app: &AppState, network: NetworkView) -> betz_base::Result<usize> {
     let mut all = lock(&app.networks);
-    // What was asked for before is not kept twice.
+    // The same network is stored only once.
     if let Some(id) = all.iter().position(|n| n.same(&network)) {
         return Ok(id);
     }
@@ -255,7 +255,7 @@ fn looked(app: &App, id: usize) -> Result<Arc<NetworkView>, Box<Response>> {
 }
 
 pub(crate) async fn mined(State(app): State<App>) -> Response {
-    // A session's own list is alone: recordings are not shown beside it.
+    // A session lists only its own episodes, and no recordings' episodes.
     let counted = app.counted.get().map(EpisodeList::name);
     let names = counted
         .into_iter()
@@ -281,7 +281,7 @@ pub(crate) async fn episodes(State(app): State<App>, Path(id): Path<usize>) -> R
     json_of(&mined.json(of.map_or(0.0, |d| d.steps as f64 * d.step_seconds)))
 }
 
-/// Every occurrence of an episode.
+/// All occurrences of an episode.
 pub(crate) async fn occurrences(
     State(app): State<App>,
     Path((id, episode)): Path<(usize, usize)>,
@@ -303,7 +303,7 @@ pub(crate) async fn occurrences(
     }
 }
 
-/// Answers with bytes that take a while, from another thread than that of the other answers.
+/// Computes a slow answer on a separate thread, so that other answers do not wait.
 async fn at_work(
     app: &App,
     id: usize,

@@ -1,4 +1,4 @@
-//! What is answered of self-organising maps.
+//! Handlers for self-organising maps.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::app::{App, json_of};
 use crate::explore::map::MapView;
 
-/// Longest wait of an answer for something new.
+/// Longest time that a request waits for a change.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 pub(crate) async fn maps(State(app): State<App>) -> Response {
@@ -23,7 +23,7 @@ pub(crate) async fn maps(State(app): State<App>) -> Response {
 
 #[derive(Deserialize)]
 pub(crate) struct MapQuery {
-    /// The version that the page has: the answer waits for another one.
+    /// Version that the page already has; the answer waits for a newer one.
     #[serde(default)]
     after: u64,
 }
@@ -37,7 +37,7 @@ pub(crate) async fn map(
         return no_map(&app, id);
     };
     let mut version = map.version();
-    // In vain after a while: then nothing is new.
+    // After the time limit, answer with the unchanged version.
     let _ = tokio::time::timeout(LONGEST_WAIT, version.wait_for(|v| *v > known.after)).await;
     json_of(&map.json(id))
 }

@@ -1,17 +1,17 @@
-//! `/metrics`: the counters as Prometheus reads them.
+//! `/metrics`: the counters in Prometheus' format.
 
 use std::fmt::Write as _;
 
 use crate::hub::{BOUNDS_NS, HubState};
 
-/// What the server counts.
+/// Counters of the server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ServerCounts {
     pub(crate) viewers: usize,
     pub(crate) frames_skipped: u64,
 }
 
-/// The text: `# HELP`, `# TYPE`, samples.
+/// Text of the metrics: `# HELP`, `# TYPE`, samples.
 pub(crate) fn text(seen: &HubState, served: ServerCounts, checksum: &str) -> String {
     let mut out = String::with_capacity(4096);
     let totals = &seen.totals;
@@ -106,10 +106,10 @@ pub(crate) fn text(seen: &HubState, served: ServerCounts, checksum: &str) -> Str
     out
 }
 
-/// Most episodes whose counts are told: a label each is a series each.
+/// Largest number of episodes with counts in the metrics, because each label is a time series of its own.
 const EPISODES: usize = 100;
 
-/// Of a session whose episodes are counted, the counts of the first [`EPISODES`] in the list's order.
+/// Writes the counts of the first [`EPISODES`] episodes of a session's list.
 pub(crate) fn episodes(out: &mut String, counts: &[u64]) {
     out.push_str(
         "# HELP betz_episode_count Occurrences of an episode, by its place in the list.\n\

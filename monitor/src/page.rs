@@ -1,4 +1,4 @@
-//! The page itself: files that were built before and lie in the source tree.
+//! The page's files, which are built beforehand and stored in the source tree.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Path, type, text.
+/// Path, content type and content of a file.
 type File = (&'static str, &'static str, &'static [u8]);
 
 pub(crate) const FILES: [File; 5] = [
@@ -39,7 +39,7 @@ pub(crate) const FILES: [File; 5] = [
     ),
 ];
 
-/// The file at a path: its type and text. With a folder, read from there (while the page is worked on).
+/// Content type and content of the file at a path; read from `folder` if given, for work on the page.
 pub(crate) fn file(
     path: &str,
     folder: Option<&Path>,
@@ -67,18 +67,18 @@ static COMPRESSED: LazyLock<[Vec<u8>; FILES.len()]> = LazyLock::new(|| {
     })
 });
 
-/// The file at a path as gzip.
+/// The file at a path, compressed with gzip.
 pub(crate) fn compressed(path: &str) -> Option<&'static [u8]> {
     let at = FILES.iter().position(|f| f.0 == path)?;
     Some(COMPRESSED[at].as_slice()).filter(|bytes| !bytes.is_empty())
 }
 
-/// Whether a browser that sends this `Accept-Encoding` takes gzip.
+/// True if a browser that sends this `Accept-Encoding` accepts gzip.
 pub(crate) fn takes_gzip(accepted: &str) -> bool {
     let mut codings = accepted.split(',').map(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         let name = parts.next().unwrap_or("");
-        // A quality of 0 refuses a coding.
+        // A quality of 0 refuses an encoding.
         let refused = parts.any(|p| {
             p.strip_prefix("q=")
                 .is_some_and(|q| q.parse::<f64>().is_ok_and(|q| q <= 0.0))
@@ -88,7 +88,7 @@ pub(crate) fn takes_gzip(accepted: &str) -> bool {
     codings.any(|(name, taken)| taken && (name.eq_ignore_ascii_case("gzip") || name == "*"))
 }
 
-/// What a browser compares to see whether it has the file already.
+/// ETag, with which a browser checks whether its copy is current.
 pub(crate) fn tag(text: &[u8]) -> String {
     format!(
         "\"{}-{:08x}\"",
@@ -162,7 +162,7 @@ mod tests {
                 let around = &text[text.floor_char_boundary(at.saturating_sub(8))..];
                 let end = around.ceil_char_boundary(around.len().min(60));
                 let around = &around[..end];
-                // The names of SVG's, HTML's and GraphML's vocabularies are asked nowhere.
+                // The namespaces of SVG, HTML and GraphML are names, not addresses that a browser loads.
                 let known = [
                     "http://www.w3.org/",
                     "http://graphml.graphdrawing.org/xmlns",

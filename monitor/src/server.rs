@@ -1,4 +1,4 @@
-//! What is answered to whom.
+//! HTTP server of the page: routes, limits and handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,20 +30,20 @@ use crate::simulation::{SimulationHandle, Steering};
 use crate::viewer::{self, FromPage};
 use crate::{expected, looking, maps, page, source::ModelCard};
 
-/// Most pages that watch at a time.
+/// Largest number of pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;
-/// Most connections at a time.
+/// Largest number of connections at a time.
 const CONNECTIONS: usize = 256;
-/// Most bytes of a request.
+/// Largest request body, in bytes.
 const REQUEST_BYTES: usize = 64 << 10;
-/// Most bytes of a request's head (the least that hyper takes).
+/// Largest head of a request, in bytes; hyper accepts no smaller limit.
 const HEAD_BYTES: usize = 8 << 10;
-/// How long a request's head may take.
+/// Time limit for a request's head.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Longest name of the sub-protocol.
+/// Name of the WebSocket sub-protocol.
 const PROTOCOL: &str = "betz.v1";
 
-/// Serves until `stop` says so, or its sender is gone.
+/// Serves until `stop` becomes true or its sender is dropped.
 pub(crate) async fn serve(listeners: Vec<TcpListener>, app: App, stop: watch::Receiver<bool>) {
     let router = router(app);
     let open = Arc::new(AtomicUsize::new(0));
@@ -68,7 +68,7 @@ async fn accept(
             _ = stop.wait_for(|s| *s) => return,
         };
         let Ok((stream, _)) = accepted else {
-            // No descriptors left, say: others may go in a while.
+            // Probably no file descriptors are left; some may become free soon.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -178,7 +178,7 @@ async fn file(State(app): State<App>, request: Request) -> Response {
         (header::VARY, "accept-encoding".to_owned()),
     ];
     let accepted = (request.headers().get(header::ACCEPT_ENCODING)).and_then(|v| v.to_str().ok());
-    // A folder of one who works on the page is not kept.
+    // Files from a developer's folder are not cached.
     let small = accepted
         .filter(|a| app.page_folder.is_none() && page::takes_gzip(a))
         .and_then(|_| page::compressed(request.uri().path()));
@@ -191,7 +191,7 @@ async fn file(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-/// Which of several recordings is meant.
+/// Number of the recording that is asked for.
 #[derive(Deserialize)]
 struct Which {
     #[serde(default)]
@@ -238,7 +238,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
     }))
 }
 
-/// The weights of one of the models that the page knows, by its fingerprint.
+/// Weights of a model that the page knows, by its fingerprint.
 async fn weights(State(app): State<App>, Path(model): Path<String>) -> Response {
     let wanted = u64::from_str_radix(&model, 16).ok();
     let own = app.recorded.iter().map(|r| &r.source).chain([&app.source]);
@@ -262,7 +262,7 @@ async fn events(State(app): State<App>) -> Response {
     (headers, format!("[{}]", all.join(","))).into_response()
 }
 
-/// The whole of a recording in short.
+/// Overview of a whole recording.
 async fn outline(State(app): State<App>, Query(which): Query<Which>) -> Response {
     match app.recorded.get(which.source) {
         Some(recorded) => json_of(&recorded.outline()),
@@ -278,7 +278,7 @@ struct Span {
     to: i64,
 }
 
-/// Frames of the last minute again, or of a recording, back to back.
+/// Frames of the session's last minute, or of a recording, in order.
 async fn spikes(State(app): State<App>, Query(span): Query<Span>) -> Response {
     if span.to <= span.from {
         return (StatusCode::BAD_REQUEST, "expected from before to, in ticks").into_response();
@@ -304,7 +304,7 @@ fn frames_again(frames: &[Bytes]) -> Response {
     ([(header::CONTENT_TYPE, "application/octet-stream")], all).into_response()
 }
 
-/// Moments at which deadlines were missed.
+/// Moments around missed deadlines.
 async fn misses(State(app): State<App>) -> Response {
     let seen = lock(&app.seen);
     let moments: Vec<Value> = (seen.moments.iter())
@@ -350,7 +350,7 @@ async fn metrics(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// What is asked of a simulation.
+/// Handles a request to steer the simulation.
 fn steer(app: &App, what: &str, body: &[u8]) -> Response {
     let Some(steered) = app.steered.get().filter(|_| app.may_control) else {
         return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
@@ -368,8 +368,8 @@ fn steer(app: &App, what: &str, body: &[u8]) -> Response {
     }
 }
 
-/// What a mask would cost, before it is set: the session hears nothing of it. One at a time, on a thread of its own;
-/// whoever asked stops it by hanging up.
+/// Computes the expected cost of a mask without touching the session. One computation runs at a time, on its own
+/// thread; the client cancels it by closing the connection.
 async fn expected(State(app): State<App>, body: Bytes) -> Response {
     let asked: MaskQuery = match serde_json::from_slice(&body) {
         Ok(asked) => asked,
@@ -390,7 +390,7 @@ async fn expected(State(app): State<App>, body: Bytes) -> Response {
     }
 }
 
-/// Channels that would take no part.
+/// Channels that the mask would leave out.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MaskQuery {
@@ -414,7 +414,7 @@ fn judged(app: &App, off: &[usize], cancelled: impl Fn() -> bool) -> Response {
         expected::of_mask(&model, off, &frames, cancelled)
     });
     match answer {
-        // Nobody hears this one.
+        // Cancelled: nobody reads this answer.
         Ok(None) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         Ok(Some(answer)) => json_of(&answer),
         Err(e) if e.kind() == ErrorKind::InvalidArgument => {
@@ -435,7 +435,7 @@ async fn control(State(app): State<App>, Path(what): Path<String>, body: Bytes) 
     if !app.may_control || app.control.get().is_none() {
         return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
     }
-    // Preparing a model takes a while, and the others want their frames.
+    // Preparing a model takes a while; other viewers must get their frames meanwhile.
     let (tell, told) = tokio::sync::oneshot::channel();
     let acting = app.clone();
     let spawned = std::thread::Builder::new()
@@ -467,7 +467,7 @@ async fn live(State(app): State<App>, headers: HeaderMap, upgrade: WebSocketUpgr
     let Some(place) = Place::take(&app) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "32 pages watch already").into_response();
     };
-    // From now on: nothing is lost while hands are shaken.
+    // Subscribe before the handshake, so that no frame is lost during it.
     let frames = place.0.frames.subscribe();
     upgrade
         .protocols([PROTOCOL])
@@ -482,7 +482,7 @@ async fn live(State(app): State<App>, headers: HeaderMap, upgrade: WebSocketUpgr
         })
 }
 
-/// One of the places for viewers; free again when it is dropped.
+/// One of the places for viewers, released on drop.
 struct Place(App);
 
 impl Place {

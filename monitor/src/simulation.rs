@@ -1,4 +1,4 @@
-//! A simulated network behind a page: what is told of it, and what the page asks of it.
+//! A simulated network behind a page: its description, and the requests of pages to it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,61 +10,61 @@ use serde_json::{Value, json};
 
 use crate::hub::lock;
 
-/// What is told of a simulated network.
+/// Description of a simulated network.
 #[derive(Debug, Clone)]
 pub struct Simulation {
-    /// Populations; those of the first are neurons 0…n − 1, those of the next follow.
+    /// Populations. The first has neurons 0…n − 1; the next continues from there.
     pub populations: Vec<SimulatedPopulation>,
-    /// Synapses.
+    /// Number of synapses.
     pub synapses: u64,
-    /// What chance followed from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// What it was asked for as, and which part of its neurons was kept.
+    /// Name by which the network is requested.
     pub name: String,
-    /// See `name`.
+    /// Share of the model's neurons that is simulated.
     pub scale: f64,
-    /// Channel c of the page is neuron c · `every`: of larger networks every so many are shown.
+    /// Distance between shown neurons: channel c of the page is neuron c · `every`. Above 1 for large networks.
     pub every: u32,
 }
 
-/// Neurons alike.
+/// A group of neurons of the same type.
 #[derive(Debug, Clone)]
 pub struct SimulatedPopulation {
-    /// Its name.
+    /// Name of the population.
     pub name: String,
-    /// How many neurons.
+    /// Number of neurons.
     pub neurons: u32,
-    /// Whether a current can be put into them.
+    /// True if a current can be injected into its neurons.
     pub takes_current: bool,
-    /// Mean synapses onto one of them, and from one.
+    /// Mean number of synapses onto a neuron, and from a neuron.
     pub degrees: [f64; 2],
-    /// What they are: names and values with their units, as they are to be read.
+    /// Parameters as texts to show: name, and value with its unit.
     pub parameters: Vec<(String, String)>,
 }
 
-/// What a page asks of a simulation.
+/// A page's request to a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wish {
-    /// A constant current into some neurons of a population, in place of the last one.
+    /// Inject a constant current into some neurons of a population; it replaces the last one.
     Stimulate {
-        /// The population.
+        /// Number of the population.
         population: usize,
-        /// First neuron, counted within it.
+        /// First neuron, counted within the population.
         first: u32,
-        /// How many.
+        /// Number of neurons.
         count: u32,
-        /// The current.
+        /// Current in pA.
         current_pa: f64,
     },
-    /// To stand still, or go on.
+    /// Pause (true) or resume (false).
     Pause(bool),
-    /// Another network in place of this one.
+    /// Simulate another network in place of this one.
     Network {
-        /// What it is asked for as. No name is a place of a file: who looks at a page reads no files.
+        /// Name of the network. It is never a path, so that viewers cannot read files.
         name: String,
-        /// Which part of a model's neurons is kept.
+        /// Share of the model's neurons to simulate.
         scale: f64,
-        /// What chance follows from.
+        /// Seed of the random numbers.
         seed: u64,
     },
 }
@@ -72,14 +72,14 @@ pub enum Wish {
 /// Largest current that a page may ask for, in pA.
 const MOST_CURRENT_PA: f64 = 1e6;
 
-/// Longest name of a network.
+/// Longest name of a network, in bytes.
 const LONGEST_NAME: usize = 100;
 
-/// A simulation, and where wishes go.
+/// A simulation, and the channel for requests to it.
 pub(crate) struct SimulationHandle {
     told: Simulation,
     wishes: Mutex<Sender<Wish>>,
-    /// What was asked for last: every page shows it.
+    /// State last requested; every page shows it.
     paused: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Pause {
     paused: bool,
 }
 
-/// What a page asks of a simulation.
+/// A page's request to steer a simulation, as read from JSON.
 pub(crate) enum Steering {
     Pause(Pause),
     Network(Another),
@@ -115,7 +115,7 @@ pub(crate) enum Steering {
 
 impl Steering {
     /// # Errors
-    /// Where the body is not what is asked with.
+    /// An error of `serde_json` if the body does not fit the request.
     pub(crate) fn read(what: &str, body: &[u8]) -> serde_json::Result<Self> {
         match what {
             "pause" => serde_json::from_slice(body).map(Self::Pause),
@@ -152,12 +152,12 @@ impl SimulationHandle {
         })
     }
 
-    /// Whether such a thing is asked of simulations.
+    /// True if simulations accept requests of this name.
     pub(crate) fn hears(what: &str) -> bool {
         matches!(what, "stimulus" | "pause" | "network")
     }
 
-    /// Hands on what is asked; gives the event that tells of it.
+    /// Passes a request on and returns the event that reports it.
     pub(crate) fn act(&self, asked: Steering) -> Result<Value> {
         let (wish, event) = match asked {
             Steering::Pause(Pause { paused }) => {
@@ -201,7 +201,7 @@ impl SimulationHandle {
         Ok(event)
     }
 
-    /// Refuses what no simulation could do; the population's name.
+    /// Returns the population's name, or refuses a stimulus that the simulation cannot apply.
     fn check(&self, asked: &Stimulus) -> Result<&str> {
         let all = &self.told.populations;
         let Some(population) = all.get(asked.population) else {

@@ -1,4 +1,4 @@
-//! What a session is, for those who look at it.
+//! Description of a session for its viewers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use serde_json::{Value, json};
 
 use crate::frame::{Kind, Section, Writer};
 
-/// What is told of a session before its first step.
+/// Description of a session, sent before its first step.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// What people call it: a file's name, a rig's.
+    /// Name to show, such as a file's or a rig's.
     pub name: String,
-    /// One a channel.
+    /// One name per channel.
     pub channel_names: Vec<String>,
-    /// Electrode positions (x, y) in micrometres, one a channel; NaN where unknown.
+    /// Electrode positions (x, y) in micrometres, one per channel; NaN if unknown.
     pub electrode_um: Option<Vec<[f32; 2]>>,
-    /// One an output.
+    /// One entry per output.
     pub outputs: Vec<OutputInfo>,
     /// Length of a step in seconds.
     pub step_seconds: f64,
-    /// How many times as fast as the clock on the wall it runs.
+    /// Speed relative to the wall clock: 2 runs twice as fast.
     pub speed: f64,
-    /// Steps that take longer are marked, and what lay around them is kept.
+    /// Steps that take longer are marked, and the frames around them are stored.
     pub deadline: Option<Duration>,
     /// The model that runs at the start.
     pub model: Option<ModelCard>,
 }
 
 impl Source {
-    /// A session that runs `decoder`, at the speed of the wall's clock.
+    /// Describes a session that runs `decoder` at the speed of the wall clock.
     pub fn of(name: &str, decoder: &Decoder) -> Self {
         Self {
             name: name.to_owned(),
@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// Where there are neither sessions nor recordings: a name, and no channel.
+    /// Describes a page with neither session nor recordings: a name and no channels.
     pub(crate) fn nothing(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -66,7 +66,7 @@ impl Source {
         let outputs: Vec<Value> = outputs
             .map(|o| json!({"name": o.name, "unit": o.unit}))
             .collect();
-        // JSON knows no NaN: an electrode that lies nowhere is null.
+        // JSON has no NaN: an electrode without a position becomes null.
         let electrodes = self.electrode_um.as_ref().map(|all| {
             let known = |p: &[f32; 2]| p.iter().all(|v| v.is_finite()).then_some(*p);
             all.iter().map(known).collect::<Vec<_>>()
@@ -84,12 +84,12 @@ impl Source {
     }
 }
 
-/// What is told of a model.
+/// Description of a model.
 #[derive(Debug, Clone)]
 pub struct ModelCard {
-    /// A file's name, usually.
+    /// Name to show, usually a file's name.
     pub name: String,
-    /// Of the decoder: [`PreparedModel::decoder_fingerprint`].
+    /// Fingerprint of the decoder: [`PreparedModel::decoder_fingerprint`].
     pub fingerprint: u64,
     card: Value,
     /// (channels, filters, latents), in units of the latent per unit-sum filtered spike.
@@ -97,7 +97,7 @@ pub struct ModelCard {
 }
 
 impl ModelCard {
-    /// Of a decoder.
+    /// Describes a decoder.
     pub fn of(name: &str, decoder: &Decoder) -> Self {
         let prepared = PreparedModel::new(decoder, None);
         let fingerprint = prepared
@@ -139,7 +139,7 @@ impl ModelCard {
         }
     }
 
-    /// The weights as a page reads them: (channels, filters, latents).
+    /// Frame with the weights: (channels, filters, latents).
     pub(crate) fn weights(&self) -> Bytes {
         let channels = self.card["channels"].as_u64().unwrap_or(0) as u32;
         let room = self.weights.len() * 4 + 64;
@@ -153,7 +153,7 @@ impl ModelCard {
     }
 }
 
-/// Of every channel, the share of the readout: Σ |φ| over filters and latents, over that of all channels.
+/// Share of the readout per channel: Σ |φ| over filters and latents, divided by the sum over all channels.
 fn weight_share(decoder: &Decoder) -> Vec<f64> {
     let width = decoder.bank().len() * decoder.latents();
     let rows = decoder.weights().chunks_exact(width.max(1));
@@ -170,7 +170,7 @@ fn weight_share(decoder: &Decoder) -> Vec<f64> {
     sums.into_iter().map(share).collect()
 }
 
-/// JSON knows no NaN and no infinity.
+/// `None` for NaN and infinity, which JSON does not have.
 fn number(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }

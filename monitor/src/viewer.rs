@@ -1,7 +1,7 @@
-//! One viewer: at most two messages on their way that it has not drawn yet, the rest joined.
+//! Flow control of one viewer: at most two undrawn messages are on their way to it; further frames are joined.
 //!
-//! Without such a bound the sockets' buffers hold seconds of frames, and a slow page shows the past. Frames
-//! are whole by themselves, so that joining them is putting one after the other.
+//! Without such a bound, the sockets' buffers would hold seconds of frames, and a slow page would show the past. Frames
+//! are self-contained, so joining them is concatenation.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -10,14 +10,14 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Messages on their way to a viewer that it has not drawn yet.
+/// Largest number of messages that a viewer has not drawn yet.
 pub(crate) const IN_FLIGHT: u32 = 2;
-/// Frames that wait for a viewer that has no room: two seconds.
+/// Largest number of frames that wait for a viewer: two seconds.
 pub(crate) const WAITING: usize = 120;
-/// Most bytes that wait for a viewer.
+/// Largest number of bytes that wait for a viewer.
 const WAITING_BYTES: usize = 16 << 20;
 
-/// What a viewer may be sent.
+/// Queue of frames for a viewer, and the number of messages that may be sent to it now.
 #[derive(Debug)]
 pub(crate) struct Credit {
     room: u32,
@@ -34,7 +34,7 @@ impl Credit {
         }
     }
 
-    /// A frame; gives how many old ones had to go for it.
+    /// Adds a frame; returns the number of old frames that were dropped to make room.
     pub(crate) fn offer(&mut self, frame: Bytes) -> u64 {
         self.bytes += frame.len();
         self.waiting.push_back(frame);
@@ -49,12 +49,12 @@ impl Credit {
         gone
     }
 
-    /// The page has drawn so many messages.
+    /// Records that the page has drawn this many messages.
     pub(crate) fn drawn(&mut self, messages: u32) {
         self.room = self.room.saturating_add(messages).min(IN_FLIGHT);
     }
 
-    /// The next message: all that waits, if there is room for it.
+    /// Returns the next message, which holds all waiting frames, if the viewer may get one.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
         if self.room == 0 || self.waiting.is_empty() {
             return None;
@@ -72,19 +72,19 @@ impl Credit {
     }
 }
 
-/// What comes from a page.
+/// Message from a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FromPage {
-    /// So many messages were drawn.
+    /// Number of messages that the page has drawn.
     Drawn(u32),
-    /// Something that says nothing.
+    /// Any other message, which is ignored.
     Other,
-    /// It is gone.
+    /// The connection is closed.
     Gone,
 }
 
 impl FromPage {
-    /// What a binary message says: four bytes are a count of drawn messages, little-endian; others say nothing.
+    /// Reads a binary message: four bytes are a count of drawn messages, little-endian; others are ignored.
     pub(crate) fn said(bytes: &[u8]) -> Self {
         <[u8; 4]>::try_from(bytes).map_or(Self::Other, |b| Self::Drawn(u32::from_le_bytes(b)))
     }
@@ -94,11 +94,11 @@ impl FromPage {
 pub(crate) trait Page {
     /// Sends a message; `false` when the page is gone.
     fn send(&mut self, message: Bytes) -> impl Future<Output = bool> + Send;
-    /// What it says next; may be given up and called again.
+    /// Receives the next message. Dropping the future and calling again loses nothing.
     fn receive(&mut self) -> impl Future<Output = FromPage> + Send;
 }
 
-/// Sends `frames` to a page until one of them ends; `skipped` hears how many frames were left out.
+/// Sends `frames` to a page until either of them ends; calls `skipped` with the number of frames left out.
 pub(crate) async fn serve<P: Page>(
     mut page: P,
     mut frames: broadcast::Receiver<Bytes>,
@@ -144,11 +144,11 @@ mod tests {
         most: u32,
     }
 
-    /// A page that draws a message every so often.
+    /// A page that draws messages at a fixed interval.
     struct Slow {
         log: Arc<Mutex<Log>>,
         every: Duration,
-        /// When it draws next: receiving is given up and begun again meanwhile.
+        /// Time of the next draw; kept because `receive` is cancelled and called again in between.
         next: tokio::time::Instant,
     }
 
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Sends 60 frames a second for `seconds` to a page that draws every `every`.
+    /// Sends 60 frames per second for `seconds` to a page that draws every `every`.
     async fn watched(every: Duration, seconds: u64) -> (Vec<u8>, u32, u64) {
         let (send, receive) = broadcast::channel(8);
         let log = Arc::new(Mutex::new(Log::default()));
@@ -203,7 +203,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_page_that_draws_three_times_a_second_loses_nothing() {
         let (all, most, skipped) = watched(Duration::from_millis(333), 10).await;
-        // Joined frames are the single ones, one after the other.
+        // Joined frames are the single frames, concatenated.
         let whole: Vec<u8> = (0..600u32).map(|i| i as u8).collect();
         assert_eq!(all, whole);
         assert!(most <= IN_FLIGHT);
@@ -239,8 +239,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a page says between frames, no more than two messages are on their way beyond what it said
-        /// that it drew, none is sent twice or out of order, and what is missing was counted.
+        /// For any messages of a page, at most two messages are undrawn, none is sent twice or out of order, and every
+        /// missing frame was counted.
         #[test]
         fn whatever_a_page_says_its_credit_holds(
             said in vec(prop_oneof![vec(any::<u8>(), 0..9), (0u32..4).prop_map(|n| n.to_le_bytes().to_vec())], 0..300)

@@ -1,10 +1,9 @@
 //! The delay between movement and responses, by cross-correlation.
 //!
-//! As in the paper's pipeline, where responses are low-pass filtered and then adjusted for delay
-//! before decoding (Galbraith 2010, §5.1): the filters and the low-pass make a(t) late, and neurons
-//! lead or lag the movement. For every lag l, the correlation ρ_jo(l) of feature j with output o at
-//! l steps earlier is computed by FFT, segment by segment; the delay is the lag with the largest
-//! Σ_j Σ_o ρ_jo(l)².
+//! The paper's pipeline filters responses with a low-pass and then adjusts them for delay before decoding (Galbraith
+//! 2010, §5.1): the filters and the low-pass delay a(t), and neurons lead or lag the movement. For every lag l, an FFT
+//! per segment gives the correlation ρ_jo(l) of feature j with output o at l steps earlier. The delay is the lag with
+//! the largest Σ_j Σ_o ρ_jo(l)².
 
 use betz_fourier::{Complex64, ComplexToReal, Real, RealToComplex};
 use rayon::prelude::*;
@@ -16,32 +15,31 @@ use betz_base::progress::{self, Progress};
 use betz_recording::{DatasetView, check_segments};
 use betz_runtime::psc::{FilterBank, LowPass};
 
-/// Steps of one chunk for each step of lag, at least: longer chunks waste less on overlap.
+/// Smallest number of steps per chunk for each step of lag; longer chunks waste less on overlap.
 const CHUNK_LAGS: usize = 4;
 
-/// How strongly responses follow the behaviour of `l` steps before, for each l.
+/// Correlation of the responses with the behaviour of `l` steps before, for each lag l, and the lag with the largest
+/// one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DelayEstimate {
-    /// The lag at which they follow it most: a decoder's `delay_steps`.
+    /// Lag with the largest correlation: a decoder's `delay_steps`.
     pub delay_steps: i64,
-    /// The first lag of `correlation`.
+    /// First lag of `correlation`.
     pub first_lag: i64,
-    /// Mean over features and outputs of ρ², one entry a lag. Features and outputs that never
-    /// change count as uncorrelated.
+    /// Mean over features and outputs of ρ², one entry per lag. Constant features and outputs count as uncorrelated.
     pub correlation: Vec<f64>,
 }
 
-/// Estimates the delay of `data`'s responses to `bank` (and `low_pass`) among −`most` to `most`
-/// steps. Positive: responses come after the behaviour they go with. Ties go to the smallest
-/// delay, so uncorrelated data have none.
+/// Estimates the delay of `data`'s responses to `bank` (and `low_pass`) between −`most` and `most` steps. A positive
+/// delay means that responses follow the behaviour. Ties go to the smallest delay, so uncorrelated data have none.
 ///
-/// Lags are taken inside segments; near a segment's ends fewer pairs are there, so `most` should be
-/// well below the length of a segment. Takes three transforms of about 6 × `most` steps a feature
-/// and chunk of 4 × `most` steps; allocates one spectrum per feature and output.
+/// Lags are taken inside segments. Near a segment's ends there are fewer pairs, so `most` should be well below the
+/// length of a segment. Takes three transforms of about 6 × `most` steps per feature and per chunk of 4 × `most` steps;
+/// allocates one spectrum per feature and output.
 ///
 /// # Errors
-/// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; those of [`Responses::new`];
-/// [`ErrorKind::Interrupted`] when `progress` says so.
+/// [`ErrorKind::InsufficientData`] without behaviour, channels or steps; the errors of [`Responses::new`];
+/// [`ErrorKind::Interrupted`] if `progress` cancels.
 pub fn estimate_delay<'d>(
     data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
@@ -132,7 +130,7 @@ pub fn estimate_delay<'d>(
     })
 }
 
-/// Behaviour about its mean, and its sum of squares, of each output.
+/// Behaviour minus its mean, and the sum of squares of each output.
 struct CentredBehavior {
     /// (steps, outputs) row-major.
     values: Vec<f64>,
@@ -240,7 +238,7 @@ impl Correlator {
                     *value = behavior.values[t as usize * behavior.outputs + o];
                 }
             }
-            // Fails only on wrong lengths, and these are the plan's own.
+            // Fails only on wrong lengths, and these come from the plan itself.
             let made =
                 (self.forward).process_with_scratch(&mut signal, &mut spectrum, &mut scratch);
             debug_assert!(made.is_ok());

@@ -1,4 +1,4 @@
-//! The largest response, that the customary neural noise σ = 0.1·max a is a part of.
+//! The largest response, from which the customary neural noise σ = 0.1·max a follows.
 //!
 //! Between two spikes of a channel its response is a decaying polynomial, so the largest value of
 //! all steps is found from the spikes alone: at the spike for order 0, at one of the two steps
@@ -16,16 +16,16 @@ use betz_runtime::psc::{BINOMIAL, Filter, FilterBank, MAX_ORDER};
 
 const STATES: usize = MAX_ORDER as usize + 1;
 
-/// max a (max |a| where a signal goes below 0) over every feature of `bank` and every step inside segments, before any low-pass; 0 without
-/// spikes.
+/// Returns the largest response a over every feature of `bank` and every step inside segments, before any low-pass; 0
+/// without spikes. If a signal has values below 0, this is the largest |a|.
 ///
-/// A pass over the spikes for each filter, or each thread where those are more; for order n ≥ 2 it looks
-/// at up to n·τ steps after spikes that may lead to a larger response than there was. Allocates a few
-/// numbers a channel, and 32 KiB a pass.
+/// Passes over the spikes once per filter, or once per thread if there are more threads. For order n ≥ 2 it checks up
+/// to n·τ steps after spikes that may lead to a larger response. Allocates a few numbers per channel, and 32 KiB per
+/// pass.
 pub fn largest_response<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank) -> f64 {
     let data = &data.into();
     let channels = data.channels();
-    // Below 0 a response may peak anywhere: all of it is looked at.
+    // With negative weights a response may peak anywhere, so compute all of it.
     if data.spikes.weights.iter().any(|&w| w < 0.0) {
         return largest_of_all(data, bank);
     }
@@ -41,7 +41,7 @@ pub fn largest_response<'d>(data: impl Into<DatasetView<'d>>, bank: &FilterBank)
         .reduce(|| 0.0, f64::max)
 }
 
-/// max |a|, response by response; 0 where the spikes do not fit the dataset, which training refuses.
+/// Largest |a|, response by response; 0 if the spikes do not fit the dataset, which training refuses.
 fn largest_of_all(data: &DatasetView<'_>, bank: &FilterBank) -> f64 {
     let mut largest = 0.0;
     let mut block = Block::<f64>::default();
@@ -53,10 +53,10 @@ fn largest_of_all(data: &DatasetView<'_>, bank: &FilterBank) -> f64 {
     largest
 }
 
-/// Up to this many steps, what is left of a response is looked up.
+/// Up to this many steps, the remaining part of a response is looked up.
 const SHORT_GAP: usize = 4096;
 
-/// States of some channels of one filter, each as of its last spike.
+/// States of some channels for one filter, each at the time of its last spike.
 struct Peaks {
     order: usize,
     decay: f64,
@@ -96,7 +96,7 @@ impl Peaks {
         peaks.largest * filter.scale(data.step_seconds)
     }
 
-    /// Takes `channel` to `tick`, noting the largest response before it, and adds `count` spikes there.
+    /// Advances `channel` to `tick`, records the largest response before it, and adds `count` spikes there.
     fn leap(&mut self, channel: usize, tick: i64, count: f64) {
         let gap = (tick - self.last[channel]) as f64;
         self.last[channel] = tick;
@@ -124,7 +124,7 @@ impl Peaks {
         self.state[channel][0] += count;
     }
 
-    /// No response from here on, before another spike, is larger than this: each term at its peak,
+    /// Upper bound of the response from here until another spike: each term at its peak,
     /// max over l of l^k·r^l = (k·τ/e)^k.
     fn bound(&self, state: &[f64; STATES]) -> f64 {
         let peak = |k: usize| (k as f64 * self.tau_steps / std::f64::consts::E).powi(k as i32);

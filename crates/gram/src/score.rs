@@ -1,4 +1,4 @@
-//! How good estimates are: R², RMSE and NRMSE of each output.
+//! Scores of estimates: R², RMSE and NRMSE of each output.
 //!
 //! A row counts when both truth and estimate of every output are there (not NaN). An output whose
 //! truth never changes has an RMSE but nothing to relate it to: its R² and NRMSEs are NaN.
@@ -26,7 +26,7 @@ pub struct Evaluation {
     pub steps: u64,
     /// Segments they lie in.
     pub segments: u64,
-    /// Where they were made, and why not elsewhere.
+    /// Device that computed them, and the reason if it was not another.
     pub ran: Ran,
 }
 

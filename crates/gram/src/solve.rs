@@ -259,7 +259,7 @@ impl CentredEquations {
 /// [`CentredEquations::solve`].
 ///
 /// # Errors
-/// As those two.
+/// The errors of [`CentredEquations::new`] and [`CentredEquations::solve`].
 pub fn solve(
     sums: &NormalEquations,
     ridge: f64,

@@ -1,5 +1,5 @@
-//! Formats of the field, read into recordings and written from them, and its buses, as sources and sinks of a session:
-//! one module and one feature each.
+//! File formats of the field, which are read into recordings and written from them, and buses, which serve as sources
+//! and sinks of a session. Each has a module and a feature.
 //!
 //! ```no_run
 //! let (recording, report) = betz_interop::read_recording("session.nwb".as_ref(), &Default::default())?;
@@ -34,30 +34,31 @@ pub mod zmq;
 /// Options for reading a file that holds more than a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReadOptions {
-    /// Series that are behaviour, by name or path; none: the first that holds velocities, else the first.
+    /// Series to read as behaviour, by name or path; if empty, the first series of velocities, else the first series.
     pub behavior: Vec<String>,
-    /// Tables of intervals whose rows are the segments; none: `trials`. Each is a name (`epochs`) or a path, with a
-    /// condition on one column if wanted (`trials:direction=left`). Series of intervals count as tables.
+    /// Tables of intervals whose rows are the segments; if empty, `trials`. Each is a name (`epochs`) or a path,
+    /// optionally with a condition on one column (`trials:direction=left`). Series of intervals count as tables.
     pub trials: Vec<String>,
-    /// Tables of intervals outside of which nothing is used; none: everything is.
+    /// Tables of intervals outside of which nothing is used; if empty, everything is used.
     pub within: Vec<String>,
-    /// Tables of intervals in which nothing is used; none: `invalid_times`, if the file has it. `none` names no table.
+    /// Tables of intervals in which nothing is used; if empty, `invalid_times` if it exists. The name `none` means no
+    /// table.
     pub mask: Vec<String>,
-    /// Length of a tick in seconds where the file has times in seconds. (With all options as they are by default, a file
-    /// that Betz wrote comes back as it was, with its own.)
+    /// Length of a tick in seconds, for files with times in seconds. If all options have their defaults, a file that
+    /// Betz wrote is read back unchanged, with its own tick.
     pub tick_seconds: f64,
-    /// Units that are read, by name; none: all.
+    /// Units to read, by name; if empty, all.
     pub units: Vec<String>,
-    /// Seconds of the file's clock, from the first to before the second, that are read: spikes and samples of behaviour in
-    /// them, trials that lie in them as a whole. Times stay what they are. `None`: all.
+    /// Range of seconds of the file's clock to read: spikes and behaviour samples in it, and trials that lie in it
+    /// entirely. Times do not change. `None`: everything.
     pub seconds: Option<[f64; 2]>,
 }
 
 impl ReadOptions {
-    /// The seconds that are read, without ends where none were given.
+    /// Range of seconds to read; unbounded if none was given.
     ///
     /// # Errors
-    /// `InvalidArgument` where there are none between.
+    /// `InvalidArgument` if the range is empty.
     #[cfg(feature = "nwb")]
     pub(crate) fn window(&self) -> Result<std::ops::Range<f64>> {
         match self.seconds {
@@ -85,20 +86,20 @@ impl Default for ReadOptions {
     }
 }
 
-/// Report of a reader: the choices it made, and the parts it left out.
+/// Report of a reader: its choices, and the parts that it left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Choices, repairs and omissions, a sentence each; empty if there are none.
+    /// Choices, repairs and omissions, one sentence each.
     pub notes: Vec<String>,
-    /// Paths of the series that could have been behaviour and were not taken.
+    /// Paths of further series that could be behaviour but were not read.
     pub other_series: Vec<String>,
-    /// The file's time that became 0: below 0 where something lies before.
+    /// The file's time that became 0; below 0 if the file has earlier times.
     pub origin_seconds: f64,
 }
 
 /// First bytes of an HDF5 superblock.
 const SUPERBLOCK: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
-/// Size of the smallest block that an HDF5 file may begin with; larger ones are doubled.
+/// Smallest nonzero offset of a superblock in an HDF5 file; each further possible offset doubles.
 const USER_BLOCK: u64 = 512;
 
 /// True if the file at `path` is HDF5, with or without a user block.
@@ -106,8 +107,8 @@ pub fn is_hdf5(path: &Path) -> bool {
     superblock(path, SUPERBLOCK.len()).is_some()
 }
 
-/// The first `bytes` of the superblock of the HDF5 file at `path`, fewer at its end; `None` if it has none. A pipe is
-/// not opened: opening one waits for its writer.
+/// First `bytes` of the superblock of the HDF5 file at `path`, or fewer at the file's end; `None` if it has none. Does
+/// not open a pipe, because that would wait for its writer.
 pub(crate) fn superblock(path: &Path, bytes: usize) -> Option<Vec<u8>> {
     let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let mut file = std::fs::File::open(path).ok()?;
@@ -122,7 +123,7 @@ pub(crate) fn superblock(path: &Path, bytes: usize) -> Option<Vec<u8>> {
         if start.starts_with(&SUPERBLOCK) {
             return Some(start);
         }
-        // A file that begins as a ZIP archive is one, whatever its size.
+        // A file that begins like a ZIP archive is one, whatever its size.
         if start.starts_with(b"PK") {
             return None;
         }
@@ -131,10 +132,11 @@ pub(crate) fn superblock(path: &Path, bytes: usize) -> Option<Vec<u8>> {
     None
 }
 
-/// The recording in the file at `path`, whatever its format: `.npz`, or NWB by its first bytes.
+/// Reads the recording in the file at `path`. The first bytes tell whether it is `.npz` or NWB.
 ///
 /// # Errors
-/// Those of [`Recording::read_npz`] and [`nwb::read`]; `InvalidArgument` for behaviour by name of what is not NWB.
+/// The errors of [`Recording::read_npz`] and [`nwb::read`]; `InvalidArgument` if behaviour is chosen by name but the
+/// file is not NWB.
 pub fn read_recording(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
     #[cfg(feature = "nwb")]
     if is_hdf5(path) {

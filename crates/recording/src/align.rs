@@ -1,4 +1,4 @@
-//! From a recording's own clock to a model's clock.
+//! Alignment: converts a recording from its own clock to a model's clock.
 
 use super::gaps::{Coverage, GapLimits, SampleClock, typical_interval};
 use super::{Dataset, Recording, Segment, SpikeForm, Spikes};
@@ -7,29 +7,29 @@ use betz_base::memory;
 use betz_base::text::{count, number};
 use std::ops::Range;
 
-/// Most behaviour values (steps × outputs) of a [`Dataset`]: 8 GiB.
+/// Largest number of behaviour values (steps × outputs) of a [`Dataset`]: 8 GiB.
 const MAX_VALUES: usize = 1 << 31;
 
-/// What [`Recording::align_with`] left out and interpolated.
+/// Counts of what [`Recording::align_with`] left out and interpolated.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AlignReport {
-    /// Segments that hold no whole step, or no behaviour, and so are gone.
+    /// Segments that were dropped because they contain no whole step or no behaviour.
     pub segments_dropped: usize,
     /// Steps inside segments that lie before the first or after the last behaviour sample.
     pub steps_without_behavior: usize,
     /// Steps inside segments that lie in a gap between behaviour samples longer than allowed.
     pub steps_in_gaps: usize,
-    /// Steps inside segments whose behaviour is interpolated across missing samples: between two samples that are
-    /// more than one and a half usual intervals apart, and no further than allowed.
+    /// Steps inside segments whose behaviour is interpolated across missing samples: the two samples around the step
+    /// are more than one and a half usual intervals apart, but no further than allowed.
     pub steps_interpolated: usize,
-    /// Spikes outside every remaining segment (or after the last whole step): they are ignored.
+    /// Spikes outside every remaining segment or after the last whole step, which are ignored.
     pub spikes_outside: usize,
     /// Longest gap that is interpolated, in seconds; `None`: no limit.
     pub max_gap_seconds: Option<f64>,
 }
 
-/// How to align; see [`Recording::align_with`].
+/// Options of an alignment; see [`Recording::align_with`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AlignOptions {
     /// Length of a step in seconds.
@@ -40,10 +40,10 @@ pub struct AlignOptions {
 }
 
 impl Recording {
-    /// [`Recording::align_with`] with the default limit of gaps, without the report.
+    /// Aligns as [`Recording::align_with`] does, with the default limit on gaps and without the report.
     ///
     /// # Errors
-    /// Those of [`Recording::align_with`].
+    /// The errors of [`Recording::align_with`].
     pub fn align(&self, step_seconds: f64) -> Result<Dataset> {
         let options = AlignOptions {
             step_seconds,
@@ -52,7 +52,7 @@ impl Recording {
         Ok(self.align_with(&options)?.0)
     }
 
-    /// Puts spikes and behaviour on a clock of `step_seconds`.
+    /// Converts spikes and behaviour to a clock of `step_seconds`.
     ///
     /// - Step s covers the time [s, s + 1) · step. A spike at tick k, which is the time k · tick,
     ///   falls into the step that covers it.
@@ -60,21 +60,20 @@ impl Recording {
     ///   session emits its output: linear interpolation between the two samples around it. Without
     ///   sample times, sample i belongs to the end of tick i; so where step and tick are equal,
     ///   each step has its own sample, unchanged.
-    /// - Bins of counts that a step joins are added up; of a signal the step has their mean.
+    /// - If a step spans several bins of counts, their counts are added; samples of a signal are averaged.
     /// - A segment keeps the steps that lie wholly inside it. One that holds no whole step is
     ///   dropped.
-    /// - Segments are clipped to where there is behaviour: steps that end before its first or after
-    ///   its last sample are in no segment. A gap longer than
-    ///   [`max_gap_seconds`](AlignOptions::max_gap_seconds) splits its segment. The report counts
-    ///   what was left out. Outside segments [`Dataset::behavior`] holds the nearest sample.
+    /// - Segments are clipped to the time span of the behaviour: steps that end before its first or after its last
+    ///   sample are in no segment. A gap longer than [`max_gap_seconds`](AlignOptions::max_gap_seconds) splits its
+    ///   segment. The report counts what was left out. Outside segments, [`Dataset::behavior`] holds the nearest
+    ///   sample.
     ///
     /// Allocates the dataset: 12 bytes per spike and 4 per step and output.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] when the step is not finite and positive, is shorter than a
-    /// tick, gives more than 2³¹ behaviour values, or, for binned counts, is not the bin or a whole
-    /// multiple of it; [`ErrorKind::InsufficientData`] when no segment keeps a step; those of
-    /// [`Recording::check`].
+    /// [`ErrorKind::InvalidArgument`] if the step is not finite and positive, is shorter than a tick, gives more than
+    /// 2³¹ behaviour values, or, for binned counts, is not a whole multiple of the bin; [`ErrorKind::InsufficientData`]
+    /// if no segment keeps a step; the errors of [`Recording::check`].
     pub fn align_with(&self, options: &AlignOptions) -> Result<(Dataset, AlignReport)> {
         self.check()?;
         let clock = StepClock::new(self, options.step_seconds)?;
@@ -108,7 +107,7 @@ impl Recording {
         Ok((dataset, report))
     }
 
-    /// Usual interval between samples of behaviour in seconds, their median; `None` without sample times.
+    /// Median interval between samples of behaviour in seconds; `None` without sample times.
     pub fn behavior_interval(&self) -> Option<f64> {
         typical_interval(self.behavior.as_ref()?.times.as_ref()?)
     }
@@ -118,7 +117,7 @@ impl Recording {
         GapLimits::new(self.behavior_interval(), max_gap_seconds)
     }
 
-    /// Bytes of `steps` steps of this recording's behaviour and of its spikes on a clock.
+    /// Bytes that `steps` steps of this recording's behaviour and its spikes take on a clock.
     fn bytes_on_clock(&self, steps: usize) -> u128 {
         let outputs = self.behavior.as_ref().map_or(0, |b| b.outputs.len());
         steps as u128 * outputs as u128 * 4
@@ -127,11 +126,11 @@ impl Recording {
             + memory::of_names(&self.channel_names)
     }
 
-    /// The steps of `part` of this recording, which holds at least what they cover: a dataset whose first step is
-    /// the part's first. Of the report, what lies in the part; neither `segments_dropped` nor `spikes_outside`.
+    /// Converts the steps of `part` to a dataset whose first step is the part's first. The recording must contain
+    /// everything that these steps cover. The report covers the part, without `segments_dropped` and `spikes_outside`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::OutOfMemory`] if there is no memory for the dataset.
     pub(crate) fn on_clock(
         &self,
         clock: &StepClock,
@@ -168,7 +167,7 @@ impl Recording {
         };
         let joined = clock.whole.unwrap_or(1);
         if self.form == SpikeForm::Signal && joined > 1 && spikes.weights.is_empty() {
-            // Values that are all 1 have a mean, too.
+            // A step's value is a mean, even if all samples are 1.
             spikes.weights = memory::filled("spikes", 1.0, spikes.len())?;
         }
         if !spikes.weights.is_empty() {
@@ -194,16 +193,16 @@ impl Recording {
     }
 }
 
-/// A part of a recording's steps, and what of its behaviour is at hand.
+/// A range of a recording's steps, and the behaviour that is loaded for it.
 pub(crate) struct Part {
-    /// Steps, on the recording's clock.
+    /// Steps on the recording's clock.
     pub(crate) steps: Range<i64>,
-    /// The recording's number of the first sample at hand; every one between the part's first end of a step and its
-    /// last is, and one more on either side, where there is one.
+    /// Number of the first loaded sample in the recording. All samples from the end of the part's first step to the end
+    /// of its last are loaded, and one more on either side if it exists.
     pub(crate) first_sample: usize,
 }
 
-/// How many of `spikes`, those of the first `steps`, lie in `segments`, which are in steps.
+/// Number of spikes in `segments`, which are in steps; only spikes in the first `steps` steps count.
 fn in_segments(spikes: &Spikes, clock: &StepClock, segments: &[Segment], steps: usize) -> f64 {
     let last = (spikes.ticks).partition_point(|&t| clock.step_of(t) < steps as i64);
     let ticks = &spikes.ticks[..last];
@@ -212,11 +211,11 @@ fn in_segments(spikes: &Spikes, clock: &StepClock, segments: &[Segment], steps: 
     segments.iter().map(inside).sum()
 }
 
-/// Makes one entry, `scale` times their sum, of all those of one channel and step, channels ascending
-/// within a step. In place.
+/// Merges all entries of one channel and step into one, with `scale` times their sum, in place. Within a step, channels
+/// then ascend.
 ///
 /// # Errors
-/// [`ErrorKind::OutOfMemory`].
+/// [`ErrorKind::OutOfMemory`] if there is no memory for the merge.
 fn join(spikes: &mut Spikes, channels: usize, scale: f64) -> Result<()> {
     let mut sums = memory::filled("a step", 0.0_f64, channels)?;
     let mut fired: Vec<u32> = Vec::new();
@@ -249,7 +248,7 @@ fn join(spikes: &mut Spikes, channels: usize, scale: f64) -> Result<()> {
 pub(crate) struct StepClock {
     step_seconds: f64,
     pub(crate) tick_seconds: f64,
-    /// Ticks per step, when that is a whole number: then everything is integer arithmetic.
+    /// Ticks per step if that is a whole number; all arithmetic is then in integers.
     pub(crate) whole: Option<i64>,
 }
 
@@ -263,8 +262,8 @@ impl StepClock {
         }
         let ratio = step_seconds / tick_seconds;
         let nearest = ratio.round();
-        // Bins can only be joined whole, so a step written with a few digits may be meant so; spike
-        // times are converted as they are unless the two clocks agree to the last digits.
+        // Bins can only be merged whole, so a step written with few digits is taken for a multiple of the bin. Spike
+        // times are converted exactly, unless the two clocks agree to the last digits.
         let tolerance = match recording.form {
             SpikeForm::Counts | SpikeForm::Signal => 1e-6,
             SpikeForm::Events => 1e-12,
@@ -295,7 +294,8 @@ impl StepClock {
     /// Number of whole steps of `recording`.
     ///
     /// # Errors
-    /// [`ErrorKind::InsufficientData`] for none, [`ErrorKind::InvalidArgument`] for more than memory should hold.
+    /// [`ErrorKind::InsufficientData`] for no step, [`ErrorKind::InvalidArgument`] for more steps than memory should
+    /// hold.
     fn checked_steps(&self, recording: &Recording) -> Result<usize> {
         let steps = self.whole_steps_before(recording.ticks);
         if steps == 0 {
@@ -330,14 +330,14 @@ impl StepClock {
             Some(n) => step * n,
             None => {
                 let near = (step as f64 * self.ratio()).floor() as i64;
-                // Rounding is off by one tick at most.
+                // Rounding is wrong by one tick at most.
                 let first = (near - 1..=near + 2).find(|&tick| self.step_of(tick.max(0)) >= step);
                 first.unwrap_or(near).max(0)
             }
         }
     }
 
-    /// The whole steps inside `segment`, which is in ticks.
+    /// Whole steps inside `segment`, which is in ticks.
     pub(crate) fn whole_steps_of(&self, segment: &Segment) -> Segment {
         Segment {
             start: self.first_whole_step(segment.start),
@@ -360,7 +360,7 @@ impl StepClock {
         here.filter(|s| !s.is_empty())
     }
 
-    /// Number of `segments` (in ticks) none of whose steps is in `kept` (in steps).
+    /// Number of `segments` (in ticks) without a step in `kept` (in steps).
     pub(crate) fn dropped(&self, segments: &[Segment], kept: &[Segment]) -> usize {
         let is_dropped = |segment: &&Segment| {
             let Segment { start, stop } = self.whole_steps_of(segment);

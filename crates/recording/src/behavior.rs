@@ -1,4 +1,4 @@
-//! What is decoded: movement (or any other signal) beside the spikes.
+//! Behaviour: movement, or any other signal to decode, recorded with the spikes.
 
 /// Name and unit of one output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct OutputInfo {
     pub unit: String,
 }
 
-/// Units of time that a velocity's unit divides by.
+/// Units of time in the denominator of a velocity's unit.
 const TIMES: [&str; 24] = [
     "s",
     "sec",
@@ -38,14 +38,14 @@ const TIMES: [&str; 24] = [
     "samples",
 ];
 
-/// Ends of units that are per second in powers: `m s-1`, `m s⁻¹`.
+/// Endings of units per second written as a power: `m s-1`, `m s⁻¹`.
 const INVERSE_SECONDS: [&str; 4] = ["s-1", "s^-1", "s**-1", "s⁻¹"];
 
 /// Unit of a velocity whose unit is unknown.
 const UNKNOWN_VELOCITY: &str = "/s";
 
 impl OutputInfo {
-    /// True if the unit is something per time: `mm/s`, `m/sec`, `deg per second`, `m s-1`.
+    /// True if the unit is a quantity per time: `mm/s`, `m/sec`, `deg per second`, `m s-1`.
     pub fn is_velocity(&self) -> bool {
         let unit = self.unit.trim().to_lowercase();
         let per = unit.rsplit_once('/').or_else(|| unit.rsplit_once("per "));
@@ -53,7 +53,8 @@ impl OutputInfo {
             || INVERSE_SECONDS.iter().any(|end| unit.ends_with(end))
     }
 
-    /// The output as a velocity: unless its unit is that of one already, the unit becomes that per second.
+    /// Converts the output to a velocity: if its unit is not one of velocity already, the unit becomes that unit per
+    /// second.
     pub fn into_velocity(mut self) -> Self {
         if !self.is_velocity() {
             self.unit = format!("{}{UNKNOWN_VELOCITY}", self.unit.trim());
@@ -61,7 +62,7 @@ impl OutputInfo {
         self
     }
 
-    /// True if it is known what one unit is.
+    /// True if the unit is known.
     pub(crate) fn has_known_unit(&self) -> bool {
         !matches!(self.unit.trim(), "" | UNKNOWN_VELOCITY)
     }

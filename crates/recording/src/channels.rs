@@ -1,17 +1,16 @@
-//! Fitting a recording's channels to those a model was trained on.
+//! Selects and orders a recording's channels to match those of a model.
 
 use std::collections::HashMap;
 
 use super::Recording;
 use betz_base::error::{Error, Result};
 
-/// True when `names` are those that a file without names is given, `ch0`, `ch1` …: they say no more than
-/// the position.
+/// True if `names` are the generated names of a file without names, `ch0`, `ch1` …, which only give the position.
 pub fn invented_channel_names(names: &[String]) -> bool {
     !names.is_empty() && invented(names.iter(), "ch")
 }
 
-/// True when every name is `stem` and its number.
+/// True if every name is `stem` followed by its position.
 pub(crate) fn invented<'a>(mut names: impl Iterator<Item = &'a String>, stem: &str) -> bool {
     let mut number = Decimal::default();
     names.all(|name| {
@@ -21,7 +20,7 @@ pub(crate) fn invented<'a>(mut names: impl Iterator<Item = &'a String>, stem: &s
     })
 }
 
-/// The names of `channels` channels of a file that names none.
+/// Generated names for the channels of a file without names.
 #[cfg(any(test, feature = "npz"))]
 pub(crate) fn invented_names(channels: usize) -> Vec<String> {
     let mut number = Decimal::default();
@@ -33,7 +32,7 @@ pub(crate) fn invented_names(channels: usize) -> Vec<String> {
     (0..channels).map(name).collect()
 }
 
-/// A number that counts up in the digits it is written in: a tenth of what formatting each takes.
+/// A decimal number that counts up in place; takes a tenth of the time of formatting each number.
 struct Decimal(String);
 
 impl Default for Decimal {
@@ -58,18 +57,16 @@ impl Decimal {
 }
 
 impl Recording {
-    /// The recording seen through the channels named `wanted`, in that order.
+    /// Selects the channels named `wanted`, in that order.
     ///
-    /// A wanted channel is one of the recording's by name, or a multi-unit channel whose units,
-    /// joined by `+` (`u3+u7`, as [`Recording::combine`] names them), are all there. Channels that
-    /// are not wanted are left out. Where either side has no names but invented ones
-    /// ([`invented_channel_names`]), channels are taken by position, if there are as many as are wanted.
-    /// Allocates one new recording, unless names and order agree.
+    /// A wanted channel is a channel of the recording with that name, or a multi-unit channel of units that are all in
+    /// the recording; its name joins theirs by `+` (`u3+u7`), as [`Recording::combine`] does. Other channels are left
+    /// out. If either side has only generated names ([`invented_channel_names`]), channels are matched by position;
+    /// both sides must then have the same number. Allocates one new recording, unless names and order agree.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) naming the wanted channels that are
-    /// missing; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when one unit is
-    /// wanted twice.
+    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if wanted channels are missing, with their names;
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if a unit is wanted twice.
     pub fn with_channels(self, wanted: &[String]) -> Result<Self> {
         if self.channel_names == wanted {
             return Ok(self);
@@ -206,7 +203,7 @@ mod tests {
             assert!(error.message().contains("expected 2, got 3"), "{error}");
         }
         assert!(abc().with_channels(&names(&["ch0", "ch1"])).is_err());
-        // Electrodes of several units keep the numbers they were made of.
+        // Multi-unit channels are matched by the numbers of the units in them.
         let groups = unnamed.with_channels(&names(&["ch0+ch2", "ch1"])).unwrap();
         assert_eq!(groups.channels(), 2);
     }

@@ -5,22 +5,21 @@ use std::collections::HashMap;
 use super::{Behavior, Dataset, DatasetView, Recording, Spikes, SpikesView, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
 
-/// Longest recording in ticks: beyond it a tick is no longer exact as a floating-point number.
+/// Longest recording in ticks; above it, a tick is not exact as a floating-point number.
 pub(crate) const MAX_TICKS: i64 = 1 << 53;
-/// Largest value of a signal: beyond it the sums of squares that training needs leave f32.
+/// Largest value of a signal; above it, the sums of squares for training exceed the range of f32.
 const LARGEST_WEIGHT: f32 = 1e15;
-/// Most spikes of a recording (12 GiB in memory), each of which may count for several.
+/// Largest number of spike entries of a recording (12 GiB in memory); an entry may stand for several spikes.
 pub(crate) const MAX_SPIKES: usize = 1 << 30;
 
 impl Recording {
-    /// Checks every invariant of the type, in the terms of the `.npz` schema.
+    /// Checks every invariant of the type; errors use the names of the `.npz` schema.
     ///
-    /// A recording without a single spike is valid (whatever trains on it says what it lacks).
+    /// A recording without spikes is valid; training reports its absence of spikes.
     ///
     /// # Errors
-    /// [`ErrorKind::InsufficientData`] without channels or ticks,
-    /// [`ErrorKind::InvalidRecording`] otherwise; the message names the array and the first position
-    /// at fault.
+    /// [`ErrorKind::InsufficientData`] without channels or ticks; [`ErrorKind::InvalidRecording`] for any other
+    /// violation, with the array and the first position at fault.
     pub fn check(&self) -> Result<()> {
         if !(self.tick_seconds.is_finite() && self.tick_seconds > 0.0) {
             return Err(Error::recording(format!(
@@ -86,7 +85,7 @@ impl Recording {
 }
 
 impl Recording {
-    /// Checks that counts are counts, and that spike times have none.
+    /// Checks that counts are whole numbers, and that spike times have no weights.
     fn check_weights(&self) -> Result<()> {
         let weights = &self.spikes.weights;
         let at_fault = match self.form {
@@ -109,22 +108,21 @@ impl Recording {
 }
 
 impl Spikes {
-    /// As [`SpikesView::check`].
+    /// Checks the spikes as [`SpikesView::check`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`SpikesView::check`].
     pub fn check(&self, ticks: i64, channels: usize) -> Result<()> {
         self.view().check(ticks, channels)
     }
 }
 
 impl SpikesView<'_> {
-    /// Checks that the lists are of one length (weights may be absent), ticks ascend inside `0..ticks`,
-    /// channels are inside `0..channels`, and weights are finite and no further than 10¹⁵ from 0, so that
-    /// their squares can be summed.
+    /// Checks that the lists have the same length (weights may be absent), ticks ascend inside `0..ticks`, channels are
+    /// inside `0..channels`, and weights are finite and within ±10¹⁵, so that their squares can be summed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`], naming the first entry at fault.
+    /// [`ErrorKind::InvalidRecording`] with the first entry at fault.
     pub fn check(&self, ticks: i64, channels: usize) -> Result<()> {
         if self.ticks.len() != self.channels.len() {
             return Err(Error::recording(format!(
@@ -146,7 +144,7 @@ impl SpikesView<'_> {
                 self.len()
             )));
         }
-        // Whole passes, which the compiler makes vectors of; the first at fault is looked for only to be named.
+        // Full passes, which the compiler vectorises. The first entry at fault is searched only for the message.
         if !self.ticks.is_sorted()
             && let Some(i) = self.ticks.windows(2).position(|w| w[1] < w[0])
         {
@@ -158,7 +156,7 @@ impl SpikesView<'_> {
             ))
             .with_position(i + 1));
         }
-        // Ascending, so the ends tell all.
+        // Ticks ascend, so checking both ends is enough.
         let outside = |t: i64| !(0..ticks).contains(&t);
         if (self.ticks.first().is_some_and(|&t| outside(t))
             || self.ticks.last().is_some_and(|&t| outside(t)))
@@ -194,7 +192,7 @@ impl SpikesView<'_> {
 }
 
 impl Behavior {
-    /// Checks shape, names, values and times; without times, one sample per tick of `ticks`.
+    /// Checks shape, names, values and times. Without times, there must be one sample per tick of `ticks`.
     pub(crate) fn check(&self, ticks: i64) -> Result<()> {
         let outputs = self.outputs.len();
         if outputs == 0 || self.values.is_empty() || !self.values.len().is_multiple_of(outputs) {
@@ -255,27 +253,27 @@ pub(crate) fn check_times(times: &[f64], samples: usize) -> Result<()> {
 }
 
 impl Dataset {
-    /// As [`DatasetView::check_names`].
+    /// Checks the names as [`DatasetView::check_names`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`DatasetView::check_names`].
     pub fn check_names(&self) -> Result<()> {
         self.view().check_names()
     }
 }
 
 impl DatasetView<'_> {
-    /// Checks that no two channels and no two outputs have one name: a model is told by its names.
+    /// Checks that channel names are unique and output names are unique, because models match them by name.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`], naming the first name that comes twice.
+    /// [`ErrorKind::InvalidRecording`] with the first repeated name.
     pub fn check_names(&self) -> Result<()> {
         check_unique("names of the channels", self.channel_names.iter())?;
         check_unique("names of the outputs", self.outputs.iter().map(|o| &o.name))
     }
 }
 
-/// What is wrong with counts of which no more than those before `[bin, channel]` can be held.
+/// Error for counts that exceed the limit on spikes at `[bin, channel]`.
 pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
     Error::recording(format!(
         "expected at most {MAX_SPIKES} spikes, got more at [{bin}, {channel}]"
@@ -284,7 +282,7 @@ pub(crate) fn too_many_spikes(bin: usize, channel: usize) -> Error {
 }
 
 fn check_unique<'a>(list: &str, names: impl Iterator<Item = &'a String> + Clone) -> Result<()> {
-    // Names that ascend, as numbered ones do, need no table to tell that none comes twice.
+    // Ascending names, such as numbered ones, are unique; no table is needed to check them.
     let length_first = |name: &'a String| (name.len(), name);
     let mut next = names.clone().map(length_first).skip(1);
     if (names.clone().map(length_first)).all(|name| next.next().is_none_or(|next| name < next)) {

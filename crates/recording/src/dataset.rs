@@ -5,7 +5,7 @@ use super::{OutputInfo, Segment, Spikes, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
-/// Spikes and behaviour on a model's clock of `step_seconds`; what training and decoding consume.
+/// Spikes and behaviour on a model's clock of `step_seconds`: the input of training and decoding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     /// Length of one step in seconds.
@@ -36,13 +36,13 @@ impl Dataset {
         self.segments.iter().map(Segment::len).sum()
     }
 
-    /// The dataset with only these of its segments (numbers into [`Dataset::segments`], in any
-    /// order; a repeated number counts once), on the same clock: folds, training and test parts.
+    /// Returns the dataset with only these of its segments, on the same clock, for folds, training and test parts.
+    /// `segments` are indices into [`Dataset::segments`], in any order; a repeated index counts once.
     ///
     /// Copies the spikes inside the chosen segments and the whole behaviour.
     ///
     /// # Panics
-    /// When a number is out of range, as indexing does.
+    /// Panics if an index is out of range.
     #[must_use]
     pub fn select(&self, segments: &[usize]) -> Self {
         let mut chosen: Vec<usize> = segments.to_vec();
@@ -51,14 +51,14 @@ impl Dataset {
         self.within(chosen.iter().map(|&i| self.segments[i]).collect())
     }
 
-    /// The dataset cut to the time from `from_seconds` (inclusive) to `until_seconds` (exclusive):
-    /// segments are clipped, those wholly outside are dropped; filter history starts at rest at a
-    /// clipped segment's start. The clock keeps its origin.
+    /// Cuts the dataset to the time from `from_seconds` (inclusive) to `until_seconds` (exclusive). Segments are
+    /// clipped, and those wholly outside are dropped. Filters start at rest at a clipped segment's start. The clock
+    /// keeps its origin.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) when a time is NaN or
-    /// not before the other; [`ErrorKind::InsufficientData`](betz_base::error::ErrorKind::InsufficientData)
-    /// when no step is left.
+    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) if a time is NaN or the first is
+    /// not before the second; [`ErrorKind::InsufficientData`](betz_base::error::ErrorKind::InsufficientData) if no step
+    /// is left.
     pub fn between(&self, from_seconds: f64, until_seconds: f64) -> Result<Self> {
         let steps = self.steps as i64;
         let inside = Self::steps_between(self.step_seconds, steps, from_seconds, until_seconds)?;
@@ -83,7 +83,7 @@ impl Dataset {
         Ok(self.within(clipped))
     }
 
-    /// The steps of `steps` that begin at or after `from_seconds` and before `until_seconds`.
+    /// Steps that begin at or after `from_seconds` and before `until_seconds`.
     pub(crate) fn steps_between(
         step_seconds: f64,
         steps: i64,
@@ -95,7 +95,7 @@ impl Dataset {
                 "expected a time range with its start before its end, got {from_seconds} s to {until_seconds} s"
             )));
         }
-        // The first step at or after a time; rounding noise of a step's own time does not move it.
+        // First step at or after a time; tolerates rounding of a step's own time.
         let step_at = |seconds: f64| {
             let step = (seconds / step_seconds - 1e-6).ceil();
             step.clamp(0.0, steps as f64) as i64
@@ -123,7 +123,7 @@ impl Dataset {
         )
     }
 
-    /// The same behaviour with `segments`, ascending, and the spikes inside them.
+    /// Returns the same behaviour with the given ascending `segments` and the spikes inside them.
     fn within(&self, segments: Vec<Segment>) -> Self {
         let mut spikes = Spikes::default();
         for s in &segments {
@@ -140,12 +140,12 @@ impl Dataset {
         }
     }
 
-    /// The dataset with the outputs `wanted`, matched by name, in that order. Where either side has no
-    /// names but invented ones (`output0` …), outputs are taken by position, if there are as many.
+    /// Selects the outputs `wanted`, matched by name, in that order. If either side has only generated names (`output0`
+    /// …), outputs are matched by position; both sides must then have the same number.
     ///
     /// # Errors
-    /// [`ErrorKind::Mismatch`](betz_base::error::ErrorKind::Mismatch) naming the first output that is
-    /// missing, or is in another unit (where both have one).
+    /// [`ErrorKind::Mismatch`](betz_base::error::ErrorKind::Mismatch) with the first output that is missing or has
+    /// another unit (if both sides have one).
     pub fn with_outputs(mut self, wanted: &[OutputInfo]) -> Result<Self> {
         let unnamed = |list: &[OutputInfo]| invented(list.iter().map(|o| &o.name), "output");
         let by_position = unnamed(wanted) || unnamed(&self.outputs);
@@ -190,7 +190,7 @@ impl Dataset {
             }
         }
         for (output, wanted) in self.outputs.iter_mut().zip(wanted) {
-            // A model may know more of an output than the recording does: that it is a velocity.
+            // A model may know that an output is a velocity when the recording has no unit for it.
             if output.unit.is_empty() {
                 output.unit.clone_from(&wanted.unit);
             }
@@ -198,12 +198,11 @@ impl Dataset {
         Ok(self)
     }
 
-    /// The dataset whose outputs `names` are velocities, whatever their units say
-    /// ([`OutputInfo::into_velocity`]).
+    /// Marks the outputs `names` as velocities, whatever their units say ([`OutputInfo::into_velocity`]).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) naming the first that is none of
-    /// the outputs.
+    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) with the first name that is not an
+    /// output.
     pub fn with_velocities(mut self, names: &[String]) -> Result<Self> {
         for name in names {
             let Some(o) = self.outputs.iter().position(|o| o.name == *name) else {
@@ -218,12 +217,12 @@ impl Dataset {
         Ok(self)
     }
 
-    /// Checks the type's invariants, for datasets that were put together by hand;
-    /// [`Recording::align`](super::Recording::align) gives checked ones.
+    /// Checks the type's invariants, for datasets that a caller has built; those from
+    /// [`Recording::align`](super::Recording::align) are already checked.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) with the field and
-    /// first position at fault.
+    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) with the field and first position
+    /// at fault.
     pub fn check(&self) -> Result<()> {
         if !(self.step_seconds.is_finite() && self.step_seconds > 0.0) {
             return Err(Error::recording(format!(
@@ -377,7 +376,7 @@ mod tests {
             error.message().contains("`x` in cm, got it in mm"),
             "{error}"
         );
-        // A side without units claims none.
+        // A missing unit matches any unit.
         data.clone()
             .with_outputs(&[output("y", ""), output("x", "mm")])
             .unwrap();

@@ -1,37 +1,37 @@
-//! Behaviour between its samples: interpolation, and the gaps that are too long for it.
+//! Interpolation of behaviour between samples, and gaps that are too long for it.
 
 use std::ops::Range;
 
 use super::align::{AlignReport, StepClock};
 use super::{Behavior, Segment};
 
-/// Longest gap that is interpolated by default, in sample intervals.
+/// Default for the longest gap that is interpolated, in sample intervals.
 const MAX_GAP_INTERVALS: f64 = 5.0;
 
-/// The default limit is no shorter than this, in seconds: movement is smooth over it at any rate of samples.
+/// Lower bound of that default in seconds; movement is smooth over this time at any sampling rate.
 const LEAST_MAX_GAP_SECONDS: f64 = 0.15;
 
-/// Samples further apart than this many intervals have others missing between them.
+/// Samples further apart than this many intervals have missing samples between them.
 const MISSING_INTERVALS: f64 = 1.5;
 
-/// Most intervals that the median is taken over.
+/// Largest number of intervals from which the median is computed.
 const MOST_INTERVALS: usize = 4096;
 
-/// Numbers of the first samples of the intervals that tell the usual one: all, or evenly spaced ones.
+/// Indices of the samples whose following intervals enter the median: all, or evenly spaced ones.
 pub(crate) fn sampled_intervals(samples: usize) -> impl Iterator<Item = usize> {
     let intervals = samples.saturating_sub(1);
     let count = intervals.min(MOST_INTERVALS);
     (0..count).map(move |i| (i as u128 * intervals as u128 / count as u128) as usize)
 }
 
-/// The median of the `intervals` above 0; `None` if there are none.
+/// Median of the `intervals` above 0; `None` if there are none.
 pub(crate) fn median_interval(intervals: impl Iterator<Item = f64>) -> Option<f64> {
     let mut intervals: Vec<f64> = intervals.filter(|seconds| *seconds > 0.0).collect();
     let middle = intervals.len().checked_sub(1)? / 2;
     Some(*intervals.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-/// The usual interval between samples at ascending `times`.
+/// Median interval between samples at ascending `times`.
 pub(crate) fn typical_interval(times: &[f64]) -> Option<f64> {
     median_interval(sampled_intervals(times.len()).map(|i| times[i + 1] - times[i]))
 }
@@ -39,14 +39,14 @@ pub(crate) fn typical_interval(times: &[f64]) -> Option<f64> {
 /// Limits of the gaps between samples of behaviour, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct GapLimits {
-    /// Samples further apart have others missing between them.
+    /// Samples further apart have missing samples between them.
     missing: f64,
     /// Longest gap that is interpolated.
     pub(crate) longest: f64,
 }
 
 impl GapLimits {
-    /// The limits for samples a usual `interval` apart. `longest`: see
+    /// Limits for samples whose usual distance is `interval`. `longest` is explained at
     /// [`AlignOptions::max_gap_seconds`](crate::AlignOptions::max_gap_seconds).
     pub(crate) fn new(interval: Option<f64>, longest: Option<f64>) -> Self {
         let interval = interval.unwrap_or(f64::INFINITY);
@@ -58,7 +58,7 @@ impl GapLimits {
     }
 }
 
-/// Times of samples; without times of their own, sample i belongs to the end of tick i.
+/// Times of samples. Without explicit times, sample i belongs to the end of tick i.
 pub(crate) struct SampleClock<'a> {
     times: Option<&'a [f64]>,
     samples: usize,
@@ -67,7 +67,7 @@ pub(crate) struct SampleClock<'a> {
 
 /// Position of a step's end among the samples.
 enum Position {
-    /// The step ends before the first or after the last sample; this one is the nearest.
+    /// The step ends before the first or after the last sample; the value is the index of the nearest sample.
     Outside(usize),
     /// The step ends at this sample.
     At(usize),
@@ -76,7 +76,7 @@ enum Position {
 }
 
 impl<'a> SampleClock<'a> {
-    /// `samples` samples, the first of which is the recording's number `first_sample`.
+    /// Creates a clock for `samples` samples that start at the recording's sample `first_sample`.
     pub(crate) fn new(times: Option<&'a [f64]>, samples: usize, first_sample: usize) -> Self {
         Self {
             times,
@@ -92,13 +92,13 @@ impl<'a> SampleClock<'a> {
         }
     }
 
-    /// The position of the end of each of `steps`.
+    /// Position of the end of each of `steps`.
     fn positions(&self, clock: &StepClock, steps: &Range<i64>) -> impl Iterator<Item = Position> {
-        // Number of the first sample after the step's end.
+        // Index of the first sample after the step's end.
         let mut after = 0;
         steps.clone().map(move |step| {
             if let (None, Some(n)) = (self.times, clock.whole) {
-                // One sample per tick: the step's last tick has the step's end.
+                // One sample per tick: the sample of the step's last tick belongs to the step's end.
                 return Position::At(((step + 1) * n) as usize - 1 - self.first_sample);
             }
             let end = clock.end_seconds(step);
@@ -115,7 +115,7 @@ impl<'a> SampleClock<'a> {
         })
     }
 
-    /// The behaviour at the end of each of `steps`, row-major; outside the samples that of the nearest.
+    /// Behaviour at the end of each of `steps`, row-major; outside the samples, that of the nearest sample.
     pub(crate) fn interpolate(
         &self,
         behavior: &Behavior,
@@ -142,7 +142,7 @@ impl<'a> SampleClock<'a> {
     }
 }
 
-/// The steps that have behaviour, counted from the first of a part.
+/// Steps that have behaviour, counted from the first step of a part.
 pub(crate) struct Coverage {
     /// First step at or after the first sample, first step after the last sample.
     covered: Segment,
@@ -153,7 +153,7 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    /// The coverage of `steps` by samples.
+    /// Computes the coverage of `steps` by samples.
     pub(crate) fn new(
         samples: &SampleClock<'_>,
         clock: &StepClock,
@@ -188,7 +188,7 @@ impl Coverage {
         coverage
     }
 
-    /// The parts of `segment` that have behaviour; counts the rest in `report`.
+    /// Parts of `segment` that have behaviour; counts the rest in `report`.
     pub(crate) fn clip(&self, segment: Segment, report: &mut AlignReport) -> Vec<Segment> {
         let clipped = Segment {
             start: segment.start.max(self.covered.start),
@@ -217,7 +217,7 @@ impl Coverage {
     }
 }
 
-/// Appends `step` to the last of `segments` if it follows it, or else as a segment of its own.
+/// Appends `step` to the last of `segments` if it follows directly, else as a new segment.
 fn push(segments: &mut Vec<Segment>, step: i64) {
     match segments.last_mut() {
         Some(last) if last.stop == step => last.stop += 1,
@@ -228,7 +228,7 @@ fn push(segments: &mut Vec<Segment>, step: i64) {
     }
 }
 
-/// The parts of ascending `segments` inside `range`.
+/// Parts of ascending `segments` inside `range`.
 fn within(segments: &[Segment], range: Segment) -> impl Iterator<Item = Segment> {
     let first = segments.partition_point(|s| s.stop <= range.start);
     let inside = segments[first..]

@@ -1,4 +1,4 @@
-//! What was recorded: spikes on multi-unit channels, behaviour, trials.
+//! Recordings: spikes on multi-unit channels, behaviour and trials.
 //!
 //! ```text
 //! .npz ──read──► Recording ──combine──► Recording ──align(step)──► Dataset ──► train, decode, stream
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A [`Recording`] keeps the clock of its file: spike times are integer ticks from the start.
-//! A [`Dataset`] is the same recording on a model's clock, with behaviour interpolated to every
-//! step: the only form that training, evaluation and streaming take.
+//! A [`Dataset`] is the same recording on a model's clock, with behaviour interpolated to every step. Training,
+//! evaluation and streaming take only this form.
 //!
 //! ```
 //! use betz_recording::{Recording, Segment, SpikeForm, Spikes};
@@ -36,25 +36,24 @@
 //! | `counts` | u8 or u16, (steps, channels) | binned spike counts; with `step_seconds` |
 //! | `step_seconds` | f64 | length of one bin |
 //! | `signal` | f32, (samples, channels), finite, within ±10¹⁵ | features of any sign (band power, LFP) instead of spikes; with `sample_seconds` |
-//! | `sample_seconds` | f64 | length of one sample (or as `step_seconds`) |
+//! | `sample_seconds` | f64 | length of one sample (`step_seconds` is accepted too) |
 //! | `spike_ticks` | i64, (spikes,) ascending | spike times in ticks from the start; with the two below, instead of `counts` |
 //! | `spike_channels` | u16 or u32, (spikes,) | channel (or sorted unit) of each spike |
 //! | `tick_seconds` | f64 | length of one tick |
 //! | `duration_ticks` | i64 | optional, spike times only: length of the recording |
-//! | `channel_names` | str, (channels,) | optional, each once; absent: `ch0`, `ch1` … |
-//! | `behavior` | f32, (samples, outputs) | what is to be decoded, finite; optional |
+//! | `channel_names` | str, (channels,) | optional, unique; absent: `ch0`, `ch1` … |
+//! | `behavior` | f32, (samples, outputs) | behaviour to decode, finite; optional |
 //! | `behavior_times` | f64, (samples,) s, ascending | may be irregular; absent: one sample per bin or tick |
 //! | `behavior_names`, `behavior_units` | str, (outputs,) | optional; absent: `output0` …, no unit |
 //! | `segments` | i64, (n, 2), half-open, in bins or ticks | optional; absent: one segment over everything |
-//! | `electrode_um` | f32, (channels, 2) | optional electrode x, y; NaN where unknown |
+//! | `electrode_um` | f32, (channels, 2) | optional electrode x, y; NaN if unknown |
 //! | `meta` | str | optional free text, JSON by convention |
 //!
-//! Numbers of any other NumPy type (integers, floats and bool, in either byte order) are taken where
-//! each fits the type above; the first that does not is refused with its place.
-//! Members may be stored or deflated, matrices in C or Fortran order. Other arrays are ignored.
-//! Behaviour times ascend, but may repeat. A file of spike times need not say how long the
-//! recording was: without `duration_ticks` it ends with the last of the last spike's tick, the last
-//! behaviour sample and the last segment.
+//! Numbers of any other NumPy type (integers, floats and bool, in either byte order) are accepted if each value fits
+//! the type above; the first that does not is refused with its position. Members may be stored or deflated, and
+//! matrices may be in C or Fortran order. Other arrays are ignored. Behaviour times ascend, but may repeat. A file of
+//! spike times need not give the recording's length: without `duration_ticks`, the recording ends after the last spike,
+//! the last behaviour sample and the last segment.
 
 mod align;
 mod behavior;
@@ -81,15 +80,15 @@ pub use segments::{Segment, check_segments};
 pub use spikes::Spikes;
 pub use view::{DatasetView, SpikesView};
 
-/// How a recording's spikes were stored in its file, and will be when it is written.
+/// Form in which a file stores the spikes of a recording, for reading and for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpikeForm {
     /// `counts`: a (steps, channels) matrix of binned counts; one tick is one bin.
     Counts,
     /// `spike_ticks` and `spike_channels`: one entry per spike.
     Events,
-    /// `signal`: a (samples, channels) matrix of features, such as the power in a band; one tick is one
-    /// sample. An entry for every value but 0.
+    /// `signal`: a (samples, channels) matrix of features, such as the power in a band. One tick is one sample; each
+    /// nonzero value is one entry.
     Signal,
 }
 
@@ -103,19 +102,19 @@ pub struct Recording {
     pub tick_seconds: f64,
     /// Length of the recording in ticks (or bins).
     pub ticks: i64,
-    /// The spikes, in ticks; a bin with count c is one entry that counts for c.
+    /// Spikes in ticks; a bin with count c is one entry of weight c.
     pub spikes: Spikes,
     /// One name per channel (or sorted unit).
     pub channel_names: Vec<String>,
-    /// What is to be decoded, if it was recorded.
+    /// Behaviour, if it was recorded.
     pub behavior: Option<Behavior>,
-    /// Trials, half-open in ticks; never empty (one segment over everything when a file has none).
+    /// Trials, half-open in ticks; never empty (one segment over everything if the file has none).
     pub segments: Vec<Segment>,
     /// Electrode positions, (x, y) in micrometres, one per channel.
     pub electrode_um: Option<Vec<[f32; 2]>>,
-    /// The form of the file.
+    /// Form in which the file stores the spikes.
     pub form: SpikeForm,
-    /// Free text kept with the recording (provenance, licence), JSON by convention.
+    /// Free text stored with the recording (provenance, licence), JSON by convention.
     pub meta: Option<String>,
 }
 

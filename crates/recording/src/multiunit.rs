@@ -1,4 +1,4 @@
-//! Multi-unit (MU) channels: the union of several trains, as an electrode hears its neurons.
+//! Multi-unit (MU) channels: the union of several spike trains, as an electrode records its neurons.
 
 #[cfg(feature = "random")]
 use rand::{SeedableRng, seq::SliceRandom};
@@ -9,16 +9,15 @@ use super::{Recording, Spikes};
 use betz_base::error::{Error, Result};
 
 impl Recording {
-    /// The recording heard through one channel a group: the union of the group's spike trains.
+    /// Merges channels: each group becomes one channel, the union of the group's spike trains.
     ///
-    /// A group is a list of channel numbers; its channel is named after them, joined by `+`
-    /// (`u3+u7`), and stands at the mean of their electrode positions. Channels in no group are left
-    /// out. Behaviour, segments, clock and meta are kept. Allocates one new recording; O(spikes).
+    /// A group is a list of channel numbers. Its channel's name joins theirs by `+` (`u3+u7`), and its position is the
+    /// mean of their electrode positions. Channels in no group are left out. Behaviour, segments, clock and meta stay
+    /// the same. Allocates one new recording; O(spikes).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) when there is no
-    /// group, a group is empty, or a channel is unknown or listed twice (its spikes would count
-    /// double).
+    /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) if there is no group, a group is
+    /// empty, or a channel is unknown or listed twice (its spikes would count double).
     pub fn combine(&self, groups: &[Vec<u32>]) -> Result<Self> {
         const NOWHERE: u32 = u32::MAX;
         if groups.is_empty() {
@@ -105,9 +104,9 @@ impl Recording {
     }
 }
 
-/// Deals `channels` channels at random into groups of `per_electrode`, each channel in one group;
-/// the last group is smaller when they do not divide. The same seed gives the same groups on every
-/// machine. Groups list their channels in ascending order. Empty when either number is 0.
+/// Assigns `channels` channels at random to groups of `per_electrode`, each channel to one group; the last group is
+/// smaller if the numbers do not divide. The same seed gives the same groups on every machine. Groups list their
+/// channels in ascending order. The result is empty if either number is 0.
 ///
 /// ```
 /// let groups = betz_recording::multiunit::random_groups(7, 3, 42);

@@ -1,13 +1,13 @@
-//! Where spikes lie inside the steps of a model's clock.
+//! Positions of spikes inside the steps of a model's clock.
 
 use super::{Dataset, Spikes};
 use betz_base::error::{Error, Result};
 
 impl Dataset {
-    /// The fraction of its step, 0 ≤ f < 1, at which each of this dataset's spikes lies, in their order.
+    /// Fraction of its step, 0 ≤ f < 1, at which each of this dataset's spikes lies, in the dataset's order.
     ///
-    /// `original` holds the spikes of the recording that was aligned, at times k · `tick_seconds`. Bins of counts have no
-    /// finer times: their weights say so, and the result is empty. Allocates 4 bytes per spike.
+    /// `original` holds the spikes of the recording that was aligned, at times k · `tick_seconds`. Binned counts have
+    /// no finer times: the result is then empty. Allocates 4 bytes per spike.
     ///
     /// # Errors
     /// [`Mismatch`](betz_base::error::ErrorKind::Mismatch) if a spike of the dataset is not among the original ones.
@@ -15,7 +15,7 @@ impl Dataset {
         if !original.weights.is_empty() || !self.spikes.weights.is_empty() {
             return Ok(Vec::new());
         }
-        // The dataset's spikes are the original ones in their order, without those of times that were left out.
+        // The dataset's spikes are the original ones in order, without those of times that were left out.
         let (mut next, mut offsets) = (0, Vec::with_capacity(self.spikes.len()));
         for (&step, &channel) in self.spikes.ticks.iter().zip(&self.spikes.channels) {
             let offset = loop {
@@ -29,7 +29,7 @@ impl Dataset {
                 };
                 next += 1;
                 let offset = tick as f64 * tick_seconds / self.step_seconds - step as f64;
-                // A time on the border of two steps may be rounded to either side of it.
+                // Rounding may move a time on the border of two steps to either step.
                 if of == channel && (-1e-6..1.0 + 1e-6).contains(&offset) {
                     break offset;
                 }
@@ -85,7 +85,7 @@ mod tests {
                     let found: Vec<f64> = times
                         .map(|(&s, &o)| (s as f64 + f64::from(o)) * step)
                         .collect();
-                    // The original times of the steps that are left, in a plain loop.
+                    // Original times of the spikes in the remaining steps, by a plain loop.
                     let kept = |t: f64| {
                         dataset
                             .spikes

@@ -1,8 +1,8 @@
-//! Trials: stretches of a recording that filter history never crosses.
+//! Trials: parts of a recording that filter history never crosses.
 
 use betz_base::error::{Error, Result};
 
-/// A half-open stretch `[start, stop)` in ticks (or steps).
+/// A half-open interval `[start, stop)` in ticks (or steps).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Segment {
     /// First tick inside.
@@ -17,7 +17,7 @@ impl Segment {
         usize::try_from(self.stop - self.start).unwrap_or(0)
     }
 
-    /// The segment `ticks` later.
+    /// Shifts the segment by `ticks`.
     #[cfg(feature = "npz")]
     pub(crate) fn later(self, ticks: i64) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Segment {
         }
     }
 
-    /// True when no tick is inside.
+    /// True if the segment contains no tick.
     pub fn is_empty(&self) -> bool {
         self.stop <= self.start
     }
@@ -35,8 +35,7 @@ impl Segment {
 /// Checks that `segments` are non-empty, ascending, disjoint and inside `0..ticks`.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording), naming the first
-/// segment at fault.
+/// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) with the first segment at fault.
 ///
 /// ```
 /// # fn main() -> betz_base::Result<()> {

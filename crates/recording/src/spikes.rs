@@ -6,22 +6,23 @@ use std::ops::Range;
 use betz_base::error::Result;
 use betz_base::memory;
 
-/// Spikes in ascending tick order: `ticks[i]` is when, `channels[i]` is where, `weights[i]` how much.
+/// Spikes in ascending tick order: entry i has the tick `ticks[i]`, the channel `channels[i]` and the weight
+/// `weights[i]`.
 ///
-/// An entry is one spike, a bin of several (binned counts keep their number: nothing is repeated), or a
-/// sample of a signal. Two entries of one channel in one tick add up.
+/// An entry is one spike, a bin of several (its weight is the count), or a sample of a signal. Entries of the same
+/// channel and tick add up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Spikes {
     /// Ticks from the start, ascending.
     pub ticks: Vec<i64>,
     /// Channel of each entry.
     pub channels: Vec<u32>,
-    /// What each entry counts for: the spikes of its bin, the value of its sample. Empty: one each.
+    /// Weight of each entry: the number of spikes in its bin, or the value of its sample. Empty: every weight is 1.
     pub weights: Vec<f32>,
 }
 
 impl Spikes {
-    /// One spike for each of `ticks`, on the channel beside it.
+    /// Creates one spike per tick of `ticks`, on the channel at the same index.
     pub const fn new(ticks: Vec<i64>, channels: Vec<u32>) -> Self {
         Self {
             ticks,
@@ -30,13 +31,13 @@ impl Spikes {
         }
     }
 
-    /// The spikes of binned counts, (bins, channels) row-major, bin after bin: an entry a bin that is not
-    /// empty. Takes 12 bytes an entry, 16 where one of them counts for several.
+    /// Converts binned counts, (bins, channels) row-major in time order, to one entry per nonempty bin. Takes 12 bytes
+    /// per entry, or 16 if an entry stands for several spikes.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 2³⁰ entries,
-    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) when the system has no memory for
-    /// them; nothing is allocated then.
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for more than 2³⁰ entries;
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) if the system has no memory for them, before
+    /// anything is allocated.
     ///
     /// ```
     /// # fn main() -> betz_base::Result<()> {
@@ -74,18 +75,18 @@ impl Spikes {
         Ok(spikes)
     }
 
-    /// What entry `i` counts for.
+    /// Weight of entry `i`.
     #[inline(always)]
     pub fn weight(&self, i: usize) -> f32 {
         self.weights.get(i).copied().unwrap_or(1.0)
     }
 
-    /// How many spikes there are: what all entries count for, together.
+    /// Number of spikes: the sum of all weights.
     pub fn total(&self) -> f64 {
         self.view().total()
     }
 
-    /// Appends the entries `range` of `from`; both have weights, or neither.
+    /// Appends the entries `range` of `from`; both must have weights, or neither.
     pub fn extend_from(&mut self, from: &Self, range: Range<usize>) {
         self.ticks.extend_from_slice(&from.ticks[range.clone()]);
         self.channels
@@ -100,7 +101,7 @@ impl Spikes {
         self.ticks.len()
     }
 
-    /// True when nothing fired.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.ticks.is_empty()
     }
@@ -112,8 +113,7 @@ impl Spikes {
         first..last.max(first)
     }
 
-    /// Walks the ticks at which something fired: each tick with the channels of its
-    /// entries.
+    /// Iterates over the ticks that have entries: each tick with the channels of its entries.
     pub fn by_tick(&self) -> impl Iterator<Item = (i64, &[u32])> {
         let mut first = 0;
         self.ticks.chunk_by(|a, b| a == b).map(move |same| {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!((spikes.weight(0), spikes.total()), (2.0, 4.0));
         assert_eq!(spikes.ticks.capacity(), 3);
         assert!(Spikes::from_counts(&[], 0).unwrap().is_empty());
-        // Where no bin has more than one spike, there is nothing to weigh.
+        // If no bin has more than one spike, there are no weights.
         let single = Spikes::from_counts(&[0, 1, 1, 0], 2).unwrap();
         assert_eq!((single.weights.len(), single.total()), (0, 2.0));
     }

@@ -1,14 +1,14 @@
-//! A dataset that is borrowed, in whole or in part.
+//! A borrowed dataset, in whole or in part.
 
 use std::ops::Range;
 
 use super::{Dataset, OutputInfo, Segment, Spikes};
 
-/// What training, decoding and scoring look at: a [`Dataset`]'s fields, each borrowed from wherever it
-/// lies. Copying one copies references, so a fold is the same view with other segments, and arrays of a
-/// caller need not become a `Dataset` first.
+/// Input of training, decoding and scoring: a [`Dataset`]'s fields, each borrowed separately. Copying a view copies
+/// references only. So a fold is the same view with other segments, and a caller can pass arrays without making a
+/// `Dataset`.
 ///
-/// Functions that take `impl Into<DatasetView<'_>>` take `&Dataset` as it is.
+/// Functions that take `impl Into<DatasetView<'_>>` also take `&Dataset`.
 ///
 /// ```
 /// use betz_recording::{DatasetView, Segment, SpikesView};
@@ -36,7 +36,7 @@ pub struct DatasetView<'a> {
     pub steps: usize,
     /// One name per channel, all different.
     pub channel_names: &'a [String],
-    /// Spikes in steps, ascending; all inside `0..steps`. Those outside every segment are ignored.
+    /// Spikes in steps, ascending; all inside `0..steps`. Spikes outside every segment are ignored.
     pub spikes: SpikesView<'a>,
     /// Trials in steps, half-open, ascending, disjoint, never empty.
     pub segments: &'a [Segment],
@@ -46,11 +46,11 @@ pub struct DatasetView<'a> {
     pub behavior: &'a [f32],
 }
 
-/// Spikes as events, in ascending tick order: `ticks[i]` is when, `channels[i]` is where, `weights[i]`
-/// how much.
+/// Spikes as events in ascending tick order: event i has the tick `ticks[i]`, the channel `channels[i]` and the weight
+/// `weights[i]`.
 ///
-/// An event is one spike unless it has a weight, the spikes of a bin or the value of a sample; two of one
-/// channel in one tick add up.
+/// An event is one spike unless it has a weight: the number of spikes in a bin, or the value of a sample. Events of the
+/// same channel and tick add up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SpikesView<'a> {
@@ -58,15 +58,15 @@ pub struct SpikesView<'a> {
     pub ticks: &'a [i64],
     /// Channel of each event.
     pub channels: &'a [u32],
-    /// What each event counts for; empty: one each.
+    /// Weight of each event; empty: every weight is 1.
     pub weights: &'a [f32],
 }
 
 impl<'a> SpikesView<'a> {
-    /// The entries of `range`.
+    /// Events with indices in `range`.
     ///
     /// # Panics
-    /// Where `range` reaches beyond the end.
+    /// Panics if `range` extends beyond the end.
     pub fn part(&self, range: Range<usize>) -> Self {
         Self {
             ticks: &self.ticks[range.clone()],
@@ -78,8 +78,8 @@ impl<'a> SpikesView<'a> {
         }
     }
 
-    /// One spike for each of `ticks`, on the channel beside it; [`SpikesView::check`] says whether the
-    /// two fit together.
+    /// Creates one spike per tick of `ticks`, on the channel at the same index. [`SpikesView::check`] checks that the
+    /// lists fit together.
     pub const fn new(ticks: &'a [i64], channels: &'a [u32]) -> Self {
         Self {
             ticks,
@@ -88,7 +88,7 @@ impl<'a> SpikesView<'a> {
         }
     }
 
-    /// Events that count for `weights`: one for each of `ticks`, or none at all where each counts once.
+    /// Creates events with `weights`: one weight per tick of `ticks`, or none if every weight is 1.
     pub const fn weighted(ticks: &'a [i64], channels: &'a [u32], weights: &'a [f32]) -> Self {
         Self {
             ticks,
@@ -97,23 +97,23 @@ impl<'a> SpikesView<'a> {
         }
     }
 
-    /// Whether events count for something else than one each.
+    /// True if events have weights.
     pub const fn is_weighted(&self) -> bool {
         !self.weights.is_empty()
     }
 
-    /// What event `i` counts for.
+    /// Weight of event `i`.
     #[inline(always)]
     pub fn weight(&self, i: usize) -> f32 {
         self.weights.get(i).copied().unwrap_or(1.0)
     }
 
-    /// How many spikes there are: what all events count for, together.
+    /// Number of spikes: the sum of all weights.
     pub fn total(&self) -> f64 {
         self.total_of(0..self.len())
     }
 
-    /// What the events `range` count for, together.
+    /// Sum of the weights of the events `range`.
     pub fn total_of(&self, range: Range<usize>) -> f64 {
         match self.is_weighted() {
             true => self.weights[range].iter().map(|&w| f64::from(w)).sum(),
@@ -126,7 +126,7 @@ impl<'a> SpikesView<'a> {
         self.ticks.len()
     }
 
-    /// True when nothing fired.
+    /// True if there are no events.
     pub const fn is_empty(&self) -> bool {
         self.ticks.is_empty()
     }
@@ -150,19 +150,19 @@ impl<'a> DatasetView<'a> {
         self.segments.iter().map(Segment::len).sum()
     }
 
-    /// Number of spikes inside segments: what events there count for, together.
+    /// Number of spikes inside segments: the sum of their weights.
     pub fn spikes_in_segments(&self) -> f64 {
         let inside = |s: &Segment| self.spikes.total_of(self.spikes.range(s.start, s.stop));
         self.segments.iter().map(inside).sum()
     }
 
-    /// Number of events inside segments, what walking over the spikes costs.
+    /// Number of events inside segments, which determines the cost of walking over the spikes.
     pub fn events_in_segments(&self) -> usize {
         let inside = |s: &Segment| self.spikes.range(s.start, s.stop).len();
         self.segments.iter().map(inside).sum()
     }
 
-    /// The same with other segments: a fold, a part that is held out.
+    /// Returns the view with other segments, such as a fold or a held-out part.
     #[must_use]
     pub const fn with_segments(self, segments: &'a [Segment]) -> Self {
         Self { segments, ..self }
@@ -170,14 +170,14 @@ impl<'a> DatasetView<'a> {
 }
 
 impl Spikes {
-    /// All of them, borrowed.
+    /// Borrows all spikes.
     pub fn view(&self) -> SpikesView<'_> {
         SpikesView::weighted(&self.ticks, &self.channels, &self.weights)
     }
 }
 
 impl Dataset {
-    /// All of it, borrowed.
+    /// Borrows the whole dataset.
     pub fn view(&self) -> DatasetView<'_> {
         DatasetView {
             step_seconds: self.step_seconds,

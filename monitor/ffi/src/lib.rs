@@ -1,7 +1,7 @@
-//! libbetz_page.so: all that libbetz has, and the page of a session at work (`include/betz_page.h`).
+//! libbetz_page.so: libbetz plus the page of a running session (`include/betz_page.h`).
 //!
-//! A library of its own, so that libbetz has no server in it. It has libbetz's functions besides, since a session
-//! is one program's: link one of the two.
+//! It is a separate library, so that libbetz contains no server. It also has all functions of libbetz, because a
+//! session belongs to one library: link one of the two.
 #![allow(
     unsafe_code,
     non_camel_case_types,
@@ -25,38 +25,38 @@ use betz_ffi::status::betz_status;
 
 pub use betz_ffi as functions;
 
-/// So that a process does not end where memory does, as in libbetz.
+/// Keeps the process alive when memory runs out, as in libbetz.
 #[global_allocator]
 static MEMORY: betz_ffi::BetzAllocator = betz_ffi::BetzAllocator;
 
 /// The page of a session, served by two threads of low priority.
 pub struct betz_monitor {
     monitor: Monitor,
-    /// Until it is attached.
+    /// The feed, until it is attached.
     feed: Mutex<Option<Feed>>,
     attached: AtomicBool,
     decoder: Arc<Decoder>,
     url: CString,
 }
 
-/// How a page is served. Texts are copied.
+/// Options of a page. Texts are copied.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct betz_monitor_config {
     /// `sizeof(betz_monitor_config)` of the caller.
     pub struct_size: u32,
-    /// Port to listen on; 0: any that is free.
+    /// Port to listen on; 0 chooses a free one.
     pub port: u32,
-    /// What the page calls the session, UTF-8; NULL: "a session".
+    /// Name of the session on the page, UTF-8; NULL: "a session".
     pub name: *const c_char,
-    /// Address to listen on, in numbers; NULL: 127.0.0.1.
+    /// IP address to listen on; NULL: 127.0.0.1.
     pub address: *const c_char,
-    /// Steps that take longer, in microseconds, are marked, and what lay around them is kept. 0: none.
+    /// Deadline of a step in microseconds. Slower steps are marked and the frames around them are stored. 0: none.
     pub deadline_us: f64,
 }
 
-/// Opens the page of a session that runs `model`; `config` may be NULL, for all that its fields say of 0
-/// and NULL. The caller frees it with `betz_monitor_close`.
+/// Opens the page of a session that runs `model`. `config` may be NULL, which means 0 and NULL in all fields. The
+/// caller frees the page with `betz_monitor_close`.
 ///
 /// # Safety
 /// `model` is NULL or a live model; `config` is NULL or a configuration whose texts are NULL or
@@ -91,10 +91,10 @@ pub unsafe extern "C" fn betz_monitor_open(
     })
 }
 
-/// What a configuration says.
+/// Reads a configuration: name, options and deadline.
 ///
 /// # Safety
-/// As [`betz_monitor_open`]'s.
+/// The requirements of [`betz_monitor_open`].
 unsafe fn read(
     config: *const betz_monitor_config,
 ) -> Result<(String, Options, Option<Duration>), Refusal> {
@@ -136,8 +136,8 @@ unsafe fn read(
     Ok((name.to_owned(), options, deadline))
 }
 
-/// From its next step on, which is `first_tick`, `session` shows what it does; no step waits for it. One
-/// session a page.
+/// Shows `session` on the page from its next step on, which gets the tick `first_tick`. No step waits for the page. A
+/// page shows one session.
 ///
 /// # Safety
 /// `monitor` is NULL or a live monitor; `session` is NULL or a live session.
@@ -167,7 +167,8 @@ pub unsafe extern "C" fn betz_monitor_attach(
     })
 }
 
-/// What to open in a browser, with its token: who has it may look. As long as the monitor lives; NULL for NULL.
+/// Address to open in a browser. It contains the token, so everybody who has it can watch. Valid until the monitor is
+/// closed; NULL for NULL.
 ///
 /// # Safety
 /// `monitor` is NULL or a live monitor.
@@ -177,7 +178,7 @@ pub unsafe extern "C" fn betz_monitor_url(monitor: *const betz_monitor) -> *cons
     unsafe { monitor.as_ref() }.map_or(ptr::null(), |monitor| monitor.url.as_ptr())
 }
 
-/// Pages that watch now; 0 for NULL.
+/// Number of pages that watch now; 0 for NULL.
 ///
 /// # Safety
 /// `monitor` is NULL or a live monitor.
@@ -189,14 +190,14 @@ pub unsafe extern "C" fn betz_monitor_viewers(monitor: *const betz_monitor) -> u
     catch_unwind(count).unwrap_or(0)
 }
 
-/// Ends the page and frees it; the session goes on. NULL is nothing to do.
+/// Ends the page and frees it; the session goes on. Does nothing for NULL.
 ///
 /// # Safety
 /// `monitor` is NULL or a live monitor, which is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_monitor_close(monitor: *mut betz_monitor) {
     if !monitor.is_null() {
-        // SAFETY: it came from `betz_monitor_open`, and nobody uses it any more.
+        // SAFETY: it came from `betz_monitor_open`, and the caller no longer uses it.
         beside::run_free(|| drop(unsafe { Box::from_raw(monitor) }));
     }
 }

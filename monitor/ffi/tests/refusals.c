@@ -1,4 +1,4 @@
-/* What is asked wrongly gets a status and words, and no page; either side may be closed first. */
+/* Wrong calls get a status and a message, and no page; either side may be closed first. */
 #include <betz_page.h>
 
 #include <stdio.h>

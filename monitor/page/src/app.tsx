@@ -10,7 +10,7 @@ import * as moments from "./moments.ts";
 import * as state from "./state.ts";
 import * as theme from "./theme.ts";
 
-/** Views of a script of their own, which is asked for when one of them is first looked at. */
+/** Views in a separate script, which is loaded when one of them is first opened. */
 const more = signal<typeof import("./more.ts") | null>(null), missing = signal(false);
 const HEAVY = ["channels", "episodes", "networks", "simulation", "map", "model"];
 /** A session whose episodes are counted shows them on the first view, too. */
@@ -47,6 +47,6 @@ theme.begin();
 keys.begin();
 moments.begin();
 Object.assign(globalThis, { betz: state.inspect });
-// What is asked for comes while the first picture is made.
+// Request data while the first picture is drawn.
 void state.begin();
 render(<App />, document.getElementById("app")!);

@@ -1,4 +1,5 @@
-// What the page asks of a session, if it may. Changes of the model or the mask ask for confirmation first; marks do not wait.
+// Requests of the page to a session, if control is allowed. Changes of model or mask ask for confirmation; marks do
+// not.
 import { signal } from "@preact/signals";
 import * as state from "./state.ts";
 
@@ -9,7 +10,7 @@ export const naming = signal<number | null>(null);
 export async function mark(): Promise<void> {
   const s = state.store.value;
   if (!s) return;
-  // The moment of the key, not of the answer.
+  // The tick at which the key was pressed, not at which the answer arrived.
   const done = await post("mark", { text: "", tick: s.end - 1 + s.base });
   if (done) naming.value = (done as { mark: number }).mark;
 }
@@ -24,7 +25,7 @@ export async function control(what: string, asked: object, question: string): Pr
   if (confirm(question)) await post(what, asked);
 }
 
-/** The server's answer; null where it refuses or does not answer, which `said` tells. */
+/** The server's answer; null if the server refuses or does not answer, and `said` then has the reason. */
 async function post(what: string, asked: object): Promise<unknown> {
   try {
     const answer = await fetch(`/api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
@@ -38,7 +39,7 @@ async function post(what: string, asked: object): Promise<unknown> {
 
 interface Expected { against: string; seconds: number; outputs: { name: string; now: number | null; masked: number | null }[] }
 
-/** In words, what the last minute would have lost by a mask: the server runs it with the channels and without. */
+/** Expected loss from a mask over the last minute, in words: the server decodes it with and without the channels. */
 export async function cost(channels: number[]): Promise<string> {
   try {
     const answer = await fetch("/api/expected", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ channels }) });

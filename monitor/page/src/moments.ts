@@ -1,5 +1,5 @@
-// Half a second on both sides of every missed deadline is kept by the server, whatever was since: where the last minute no
-// longer has what is looked at, it is asked for.
+// The server keeps half a second on both sides of every missed deadline. The page asks for it if the view is older than
+// the last minute.
 import { effect } from "@preact/signals";
 import { parseAll } from "./link/frame.ts";
 import { Store } from "./link/store.ts";
@@ -14,7 +14,7 @@ export async function missesSoFar(s: Store): Promise<void> {
   s.sortMisses();
 }
 
-/** What lay round a tick of the session, in a store of its own that has what the session's knows besides. */
+/** Loads the data around a tick of the session into a separate store, with the session's rates, misses, events and counters. */
 async function around(tick: number, s: Store): Promise<Store | null> {
   const found = (await kept()).find(m => m.from <= tick + s.base && tick + s.base < m.to);
   if (!found) return null;
@@ -35,12 +35,12 @@ export function begin(): void {
     const end = state.viewEnd(s), middle = Math.round(end - state.viewWindow(s) / 2), held = state.aside.peek();
     if (end > s.first) { state.aside.value = null; asked = ""; return; }
     if (held && held.first < end && end - state.viewWindow(s) < held.end) return;
-    // Asked once for each place that is looked at: what is not kept does not come later.
+    // Ask once per place: data that are not stored do not arrive later.
     if (asked === `${middle}`) return;
     asked = `${middle}`;
     state.aside.value = null;
     void around(middle, s).then(found => { if (asked === `${middle}`) state.aside.value = found; }, () => {
-      // The connection is lost, as the pill says: asked again when something moves.
+      // The connection is lost; ask again when the view moves.
       if (asked === `${middle}`) asked = "";
     });
   });

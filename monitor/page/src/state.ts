@@ -1,4 +1,4 @@
-// What the page shows, and how it hears of it.
+// State of the page, and its updates from the server.
 import { signal, computed, batch, effect } from "@preact/signals";
 import { Link } from "./link/socket.ts";
 import { Store, type Happened, type Hole } from "./link/store.ts";
@@ -25,12 +25,12 @@ export interface ServerState {
   };
   model: ModelCard | null;
   simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; paused: boolean } | null;
-  /** What is simulated may be steered. */
+  /** True if pages may steer the simulation. */
   steered: boolean;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
 }
 
-/** A recording in short. */
+/** Overview of a recording. */
 export interface Outline {
   steps: number; seconds: number[]; trials: number[];
   /** Steps [from, to) that were left out on request. */
@@ -43,29 +43,29 @@ export const address = signal<url.Address>(url.read(location.hash));
 export const server = signal<ServerState | null>(null);
 export const connection = signal<"connecting" | "open" | "lost" | "refused" | "version" | "damaged">("connecting");
 export const store = signal<Store | null>(null);
-/** What lay round a missed deadline that `store` no longer has. */
+/** Data around a missed deadline that `store` no longer has. */
 export const aside = signal<Store | null>(null);
-/** What is drawn. */
+/** Store that is drawn. */
 export const shown = computed(() => aside.value ?? store.value);
-/** Once a second, and whenever something other than the end changes. */
+/** Changes once per second, and whenever something other than the end changes. */
 export const beat = signal(0);
 export const slowly = signal({ spikesPerSecond: 0, r2: [] as number[], behind: 0, fps: 0, kibPerSecond: 0, skipped: 0 });
 export const helpOpen = signal(false);
 export const exportOpen = signal(false);
-/** What is said to those who listen instead of look. */
+/** Text for screen readers. */
 export const spoken = signal("");
 export const keysOff = signal(false);
-/** What the server answered to what was asked of it last. */
+/** The server's answer to the last request. */
 export const said = signal<{ what: string; good: boolean; words: string } | null>(null);
-/** The whole of a recording in short; null for a session. */
+/** Overview of the whole recording; null for a session. */
 export const file = signal<Outline | null>(null);
-/** What keys do that belong to a view that comes later. */
+/** Actions of keys that belong to views loaded later. */
 export const acts = new Map<string, () => void>();
-/** What views keep in a state besides the address. */
+/** Parts of a saved state that views add to the address. */
 export const keeps = new Map<string, () => unknown>();
-/** What is drawn over the raster's spikes. */
+/** Functions that draw over the raster's spikes. */
 export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: Picture) => void>();
-/** What a view gives to take along, in place of spikes and outputs or, where it shows them, `beside` them. */
+/** Exports that a view offers in place of spikes and outputs or, if it shows those too, `beside` them. */
 export const offers = signal<{ words: string; beside?: boolean; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
 export const playing = signal(false);
 export const live = computed(() => address.value.at === null);
@@ -162,7 +162,7 @@ export function jump(forward: boolean): void {
 export function showAround(tick: number): void {
   const s = store.value;
   if (!s) return;
-  // Of what the last minute no longer has, half a second on both sides is kept.
+  // Half a second on both sides is stored of data older than the last minute.
   const window = tick < reach(s).first ? Math.min(1, address.value.window) : address.value.window;
   go({ window, at: Math.min(s.seconds_(tick) + window / 2, s.seconds_(reach(s).end)) });
 }
@@ -220,7 +220,7 @@ function take(frame: Frame, lost: boolean): void {
   if (lost) void eventsSoFar(s);
 }
 
-/** A session that ended before this page came: what is kept of it. */
+/** Loads the stored data of a session that ended before this page was opened. */
 async function past(): Promise<void> {
   const state = server.value;
   if (!state?.ended || !state.history || store.value) return;
@@ -235,12 +235,12 @@ async function past(): Promise<void> {
 }
 
 export const painters = new Set<(s: Store) => void>();
-/** After a change, pictures are drawn for so long: some painters draw a few times per second, some ease. */
+/** Keep drawing for this long after a change: some painters draw rarely, and some animate. */
 const STILL_AFTER_MS = 2000;
 let changedAt = -Infinity, shownBefore = "";
-/** Something that is drawn has changed. */
+/** Marks the picture as changed. */
 export function redraw(): void { changedAt = performance.now(); }
-/** Whether something is to be drawn; a page that stands still costs nothing. */
+/** True if there is something to draw; an unchanging page costs nothing. */
 function moves(now: number, s: Store): boolean {
   const a = address.value, of = shown.value!;
   const key = [a.at, a.window, a.channels, a.order, a.channel, a.view, s.end, of.end, s.version, of.version, s.events.length, s.misses.length, painted.value, innerWidth, innerHeight, devicePixelRatio].join(" ");
@@ -277,7 +277,7 @@ async function openFile(): Promise<void> {
 }
 
 let loaded: [number, number] = [0, 0], loading = false;
-/** Loads what is round the view, where it is not there. */
+/** Loads data around the view if they are missing. */
 async function load(): Promise<void> {
   const outline = file.value, source = server.value?.source, which = address.value.source;
   if (!outline || !source || loading) return;
@@ -321,7 +321,7 @@ function taken(): void {
   queue.length = 0;
 }
 
-/** Milliseconds of script of the last frames that had something to take. */
+/** Milliseconds of script for the last frames that had data to process. */
 const spent = new Float32Array(256);
 let spentAt = 0;
 
@@ -364,12 +364,12 @@ function second(now: number, s: Store | null): void {
   }
   drawn = 0;
   marks.time = now;
-  best += 2; // The clocks of two machines part slowly.
+  best += 2; // The clocks of two machines drift slowly.
   beat.value++;
 }
 
 let lag = 0;
-/** How late a frame is against the earliest that ever came: what waits on its way is what the page is behind. */
+/** Measures the lag of a frame against the earliest arrival so far: frames waiting on the way put the page behind. */
 function late(frame: Frame): void {
   const source = server.value?.source;
   lastFrame = performance.now();
@@ -379,7 +379,7 @@ function late(frame: Frame): void {
   lag = Math.max(0, (offset - best) / 1000);
 }
 
-/** For tests, and for whoever asks the page how it does. */
+/** State of the page, for tests and diagnostics. */
 export const inspect = { get store() { return store.value; }, get shown() { return shown.value; }, get link() { return link; }, get slowly() { return slowly.value; }, spent };
 
 export async function begin(): Promise<void> {
@@ -396,7 +396,7 @@ export async function begin(): Promise<void> {
   effect(() => {
     const now = address.value;
     if (now.view !== view) { view = now.view; if (location.hash === known) { known = url.write(now); history.pushState(null, "", known); } return; }
-    // At most twice a second: browsers refuse more.
+    // At most twice per second: browsers refuse more.
     if (timer === 0) timer = window.setTimeout(put, Math.max(0, 500 - (performance.now() - last)));
   });
   // Written where it differs: a browser tells its window of every writing.

@@ -5,16 +5,16 @@ export interface Address {
   view: View;
   /** Seconds shown. */
   window: number;
-  /** End of what is shown, in seconds; null: now. */
+  /** End of the view in seconds; null: now. */
   at: number | null;
   /** Channels shown, [from, to); null: all. */
   channels: [number, number] | null;
   order: "channel" | "rate";
-  /** The channel that is looked at. */
+  /** The selected channel. */
   channel: number | null;
-  /** Which of several recordings. */
+  /** Number of the recording. */
   source: number;
-  /** What networks and episodes need: short words by short names. */
+  /** State of networks and episodes: short values by short keys. */
   more: Record<string, string>;
 }
 /** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
@@ -32,7 +32,7 @@ const number = (text: string | null): number | null => {
   return Number.isFinite(value) ? value : null;
 };
 
-/** What an address says; what it says wrongly is as if it were not there. */
+/** Reads an address; invalid parts are ignored. */
 export function read(hash: string): Address {
   const query = new URLSearchParams(hash.replace(/^#\/?/, "")), address: Address = { ...START, more: {} };
   const view = query.get("v");
@@ -54,7 +54,7 @@ export function read(hash: string): Address {
 
 const short = (value: number): string => String(Number(value.toFixed(3)));
 
-/** The address of a state; what is as at the start is left out. */
+/** The address of a state; defaults are left out. */
 export function write(address: Address): string {
   const parts = [`v=${address.view}`];
   if (address.window !== START.window) parts.push(`w=${short(address.window)}`);

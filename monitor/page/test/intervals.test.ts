@@ -12,7 +12,7 @@ test("populations have the channels of their neurons, of every so many", () => {
 
 test("rates and intervals are those of the spikes", () => {
   const s = new Store({ channels: 8, outputs: 1, stepSeconds: 0.0005, keepSeconds: 60 }, 0);
-  // Channels 0 to 5 fire every 10 ms, 6 and 7 every 40 ms: 100 and 25 a second.
+  // Channels 0 to 5 fire every 10 ms, 6 and 7 every 40 ms: 100 and 25 spikes per second.
   for (let n = 0; n < 40; n++) {
     const spikes: [number, number][] = [];
     for (let t = n * 100; t < n * 100 + 100; t++) for (let c = 0; c < 8; c++) if (t % (c < 6 ? 20 : 80) === 0) spikes.push([t, c]);

@@ -95,7 +95,7 @@ test("degrees from those of another number of edges are those counted anew", () 
   for (const part of [null, inside]) for (const from of [0, 17, 300]) for (const to of [0, 5, 17, 299, 300]) {
     const before = degrees(e, from, nodes, part), kept = before.slice();
     assert.deepEqual(degrees(e, to, nodes, part, { n: from, all: before }), degrees(e, to, nodes, part));
-    // What was counted before is not written over: a picture may still be made of it.
+    // Earlier counts are not overwritten, because a picture may still use them.
     assert.deepEqual(before, kept);
   }
 });

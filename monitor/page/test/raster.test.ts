@@ -7,7 +7,7 @@ import { frame, random } from "./make.ts";
 const CHANNELS = 8;
 const base: Picture = { end: 0, window: 100, from: 0, to: CHANNELS, order: null, sweep: false, ink: [0, 0, 0], paper: [0, 0, 0], dim: [0, 0, 0] };
 
-/** What the cells must hold: every spike counted by itself. */
+/** Expected cells: every spike counted by itself. */
 function naive(s: Store, p: Picture, columns: number, height: number): { counts: number[][]; state: number[] } {
   const shown = p.to - p.from, rows = Math.min(shown, height), last = Math.ceil(p.end * columns / p.window);
   const counts = Array.from({ length: columns }, () => new Array<number>(rows).fill(0)), state = new Array<number>(columns).fill(0);

@@ -110,7 +110,7 @@ test("percentiles and bounds", () => {
 
 test("a page with more spikes than room says how much it keeps", () => {
   const s = store(), each = 60_000;
-  // 60,000 spikes a second of a room of 2^20: some 17 s at most.
+  // 60,000 spikes per second with room for 2^20: about 17 s at most.
   for (let n = 0; n < 30; n++) {
     s.add(frame(n, n * 1000, 1000, Array.from({ length: each }, (_, i): [number, number] => [n * 1000 + Math.floor(i / 60), i % 8])), false);
     assert.equal(s.cut, (n + 1) * each > 2 ** 20);

@@ -1,4 +1,4 @@
-//! Episodes that are counted while a session runs, and where they occurred in its last minute.
+//! Episodes that are counted during a session, and their occurrences in its last minute.
 
 use betz_base::error::{Error, Result};
 use betz_episode::online::MinerHandle;
@@ -9,7 +9,7 @@ use crate::explore::episodes::{MOST, told};
 use crate::explore::recorded::DecodedRecording;
 use crate::source::Source;
 
-/// A list of episodes beside a session.
+/// A list of episodes that a session's miner counts.
 pub(crate) struct EpisodeList {
     name: String,
     miner: MinerHandle,
@@ -18,7 +18,7 @@ pub(crate) struct EpisodeList {
 
 impl EpisodeList {
     /// # Errors
-    /// `Mismatch` for episodes of channels that the session does not have; those of [`Alphabet::new`].
+    /// `Mismatch` for episodes of channels that the session does not have; the errors of [`Alphabet::new`].
     pub(crate) fn new(name: &str, miner: MinerHandle, source: &Source) -> Result<Self> {
         let clock = Clock::from_tick_seconds(source.step_seconds)?;
         let alphabet = Alphabet::new(source.channel_names.clone(), clock)?;
@@ -40,13 +40,13 @@ impl EpisodeList {
         &self.name
     }
 
-    /// Occurrences of each episode until now, in the list's order.
+    /// Number of occurrences of each episode so far, in the list's order.
     pub(crate) fn totals(&self) -> Vec<u64> {
         let now = self.miner.snapshot().watched;
         now.iter().map(|w| w.count).collect()
     }
 
-    /// The list with its counts until now; `seconds`: of the session.
+    /// The list with its counts so far, as JSON; `seconds` is the session's duration.
     pub(crate) fn json(&self, seconds: f64) -> Value {
         let now = self.miner.snapshot();
         let numbers = now.summary;
@@ -69,10 +69,10 @@ impl EpisodeList {
         })
     }
 
-    /// Seconds of the spikes of every occurrence in what is kept of the session, which begins at its tick `first`.
+    /// Times in seconds of the spikes of every occurrence in `kept`, which begins at the session's tick `first`.
     ///
     /// # Errors
-    /// `InvalidArgument` for an episode that there is not.
+    /// `InvalidArgument` for an episode that does not exist.
     pub(crate) fn occurrences(
         &self,
         episode: usize,

@@ -1,28 +1,28 @@
-//! Mined episodes: the list, and where each of them occurs.
+//! Mined episodes: the list and the occurrences of each.
 
 use betz_base::error::{Error, Result};
 use betz_episode::{Alphabet, Events, Row, occurrences};
 use serde_json::{Value, json};
 
-/// Most occurrences of one answer.
+/// Largest number of occurrences in one answer.
 pub(crate) const MOST: usize = 20_000;
 
-/// Episodes that were mined of a recording.
+/// Episodes that were mined from a recording.
 #[derive(Debug, Clone)]
 pub struct MinedEpisodes {
-    /// What people call them: a file's name.
+    /// Name to show, such as a file's name.
     pub name: String,
-    /// The number of the recording among those that are shown.
+    /// Number of the recording among those shown.
     pub recording: usize,
-    /// Its spikes, as they were mined: symbols are its channels.
+    /// Spikes of the recording as they were mined; symbols are channels.
     pub events: Events,
-    /// The list, as its file has it.
+    /// Rows of the episode list, as in its file.
     pub rows: Vec<Row>,
 }
 
 impl MinedEpisodes {
     /// # Errors
-    /// `Mismatch` for episodes that their events cannot hold, or of a recording that is not shown.
+    /// `Mismatch` if the events cannot contain the episodes, or if the recording is not shown.
     pub(crate) fn check(&self, recordings: usize) -> Result<()> {
         if self.recording >= recordings {
             return Err(Error::mismatch(format!(
@@ -35,17 +35,17 @@ impl MinedEpisodes {
         })
     }
 
-    /// The list; `seconds`: how long the recording is.
+    /// The list as JSON; `seconds` is the recording's duration.
     pub(crate) fn json(&self, seconds: f64) -> Value {
         let alphabet = self.events.alphabet();
         let rows: Vec<Value> = self.rows.iter().map(|row| told(row, alphabet)).collect();
         json!({"name": self.name, "recording": self.recording, "seconds": seconds, "episodes": rows})
     }
 
-    /// Seconds of the spikes of every occurrence, in the recording's time.
+    /// Times of the spikes of every occurrence, in seconds of the recording.
     ///
     /// # Errors
-    /// `InvalidArgument` for an episode that there is not.
+    /// `InvalidArgument` for an episode that does not exist.
     pub(crate) fn occurrences(&self, episode: usize) -> Result<Value> {
         let row = self.rows.get(episode).ok_or_else(|| {
             Error::argument(format!(
@@ -55,7 +55,7 @@ impl MinedEpisodes {
         })?;
         let found = occurrences(&self.events, &row.episode.pattern)?;
         let tick = self.events.clock().tick_seconds();
-        // To a microsecond: a page draws no finer.
+        // Rounded to a microsecond, because a page draws no finer.
         let second = |t: &i64| (self.events.recording_tick(*t) as f64 * tick * 1e6).round() / 1e6;
         let times: Vec<Vec<f64>> = (found.iter().take(MOST))
             .map(|ticks| ticks.iter().map(second).collect())

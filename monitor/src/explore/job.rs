@@ -1,5 +1,5 @@
-//! Work that takes longer than an answer may: on a thread of its own, told frame by frame. Whoever asked
-//! stops it by hanging up.
+//! Work that takes longer than an answer may. It runs on a thread of its own and sends its results frame by frame. The
+//! client stops it by closing the connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tokio::sync::mpsc;
 
 use crate::frame::{Kind, Section, Writer};
 
-/// Most jobs at a time.
+/// Largest number of jobs at a time.
 pub(crate) const MOST: usize = 4;
-/// Frames that wait to be sent; then the job waits.
+/// Number of frames that wait to be sent before the job waits.
 const WAITING: usize = 4;
 
-/// The places for jobs.
+/// Number of running jobs.
 pub(crate) type Places = Arc<AtomicUsize>;
 
-/// One of the places; free again when it is dropped.
+/// One of the places for jobs, released on drop.
 struct Place(Places);
 
 impl Drop for Place {
@@ -34,16 +34,16 @@ impl Drop for Place {
     }
 }
 
-/// Whom a job tells.
+/// Sends a job's frames to the client.
 pub(crate) struct JobSender(mpsc::Sender<Bytes>);
 
 impl JobSender {
-    /// Sends a frame; `false` once nobody listens any more.
+    /// Sends a frame; returns `false` if the client is gone.
     pub(crate) fn send(&self, frame: Bytes) -> bool {
         self.0.blocking_send(frame).is_ok()
     }
 
-    /// The last word: `error`, where something went wrong.
+    /// Sends the last event of the job; it has an `error` if the job failed.
     pub(crate) fn end(&self, words: serde_json::Value) {
         let mut w = Writer::new(Kind::Job, 0, 0, 0, 0, 256);
         w.bytes(Section::EVENT, words.to_string().as_bytes());
@@ -56,7 +56,7 @@ impl Progress for JobSender {
         let mut w = Writer::new(Kind::Job, 0, 0, 0, 0, 128);
         let words = json!({"stage": stage, "done": done, "of": total}).to_string();
         w.bytes(Section::EVENT, words.as_bytes());
-        // A page that is slow hears of the next one.
+        // A slow page misses this frame and gets the next.
         let _ = self.0.try_send(w.finish());
     }
 
@@ -65,7 +65,7 @@ impl Progress for JobSender {
     }
 }
 
-/// Starts `work` and answers with what it tells, as it tells it.
+/// Starts `work` on a thread and streams its frames as the answer.
 pub(crate) fn start(places: &Places, work: impl FnOnce(&JobSender) + Send + 'static) -> Response {
     if places.fetch_add(1, Ordering::Relaxed) >= MOST {
         places.fetch_sub(1, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl HttpBody for JobBody {
 mod tests {
     use super::*;
 
-    /// Works for as long as somebody listens; `ended` is hung up when it stops.
+    /// Starts a job that works until the client is gone; `ended` closes when it stops.
     fn begin(places: &Places, ended: std::sync::mpsc::Sender<()>) -> Response {
         start(places, move |tell| {
             while tell.send(Bytes::from_static(b"more")) {}
@@ -121,7 +121,7 @@ mod tests {
         assert!(answers.iter().all(|a| a.status() == StatusCode::OK));
         assert_eq!(places.load(Ordering::Relaxed), MOST);
         drop(answers);
-        // Hung up by the last of them: none goes on.
+        // The channel closes when the last job ends, so all have stopped.
         assert!(end.recv().is_err());
         while places.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! The last minute of a session, as a recording that correlations are computed of.
+//! The last minute of a session, as a recording for computing correlations.
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_recording::{Dataset, Segment, Spikes};
@@ -8,11 +8,12 @@ use crate::explore::recorded::DecodedRecording;
 use crate::frame::{Frame, Section};
 use crate::source::Source;
 
-/// Spikes of the frames that are kept, and the session's tick that is the recording's first. Trials and ticks
-/// without a step part it: no window reaches across them.
+/// Returns the spikes of the stored frames as a recording, and the session's tick at which the recording starts. Trials
+/// and ticks without a step split it into segments, so that no window spans them.
 ///
 /// # Errors
-/// `InsufficientData` where nothing is kept; `InvalidArgument` where spikes came as counts of several channels.
+/// `InsufficientData` if no frame is stored; `InvalidArgument` if the frames have counts of several channels, not
+/// spikes.
 pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(DecodedRecording, i64)> {
     let mut first = None;
     let (mut ticks, mut channels) = (Vec::new(), Vec::new());
@@ -104,7 +105,7 @@ mod tests {
         let mut frames = Vec::new();
         for tick in 100..200 {
             if tick == 150 {
-                continue; // ticks without a step are no silence
+                continue; // ticks without a step are gaps, not silence
             }
             gathering.push(
                 &Taken {

@@ -1,4 +1,4 @@
-//! Self-organising maps to be looked at: trained ones, and such as are being trained.
+//! Self-organising maps to look at, trained or in training.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,68 +10,69 @@ use tokio::sync::watch;
 use crate::frame::{Kind, Section, Writer};
 use crate::hub::lock;
 
-/// Most stages of one map that are kept.
+/// Largest number of stages stored per map.
 const MOST_STAGES: usize = 64;
-/// Most bytes of one map's stages, of which two are kept in any case.
+/// Largest number of bytes of a map's stages; two stages are stored in any case.
 const MOST_BYTES: usize = 256 << 20;
-/// Most planes of one answer.
+/// Largest number of planes in one answer.
 pub(crate) const MOST_PLANES: usize = 3;
 
-/// Where a map's nodes lie, and what each holds.
+/// Shape of a map: its grid of nodes, and the number of weights per node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MapShape {
     /// Rows of nodes.
     pub rows: usize,
-    /// Nodes of a row.
+    /// Nodes per row.
     pub columns: usize,
-    /// Hexagons, every second row half a node to the right; else squares.
+    /// True: hexagons, with every second row shifted right by half a node. False: squares.
     pub hexagonal: bool,
-    /// The first row follows the last, and the first column the last.
+    /// True if the last row is next to the first, and the last column next to the first.
     pub torus: bool,
-    /// Weights of a node.
+    /// Weights per node.
     pub dims: usize,
 }
 
-/// A map as it stands.
+/// State of a map at one time of its training.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MapStage {
-    /// Rounds over all samples until here; 0: before training.
+    /// Passes over all samples so far; 0 before training.
     pub epochs: f64,
     /// (nodes, dims), row by row.
     pub weights: Vec<f32>,
-    /// The U-matrix, one a node: its mean distance from its neighbours.
+    /// The U-matrix, one value per node: mean distance from the node's neighbours.
     pub heights: Vec<f32>,
-    /// Samples that each node won; empty where that is not known.
+    /// Number of samples that each node won; empty if unknown.
     pub hits: Vec<u32>,
-    /// Of each node the place of its unit in [`MapView::with_units`], `u32::MAX`: none; empty where there are no units.
+    /// For each node, the index of its unit in [`MapView::with_units`], or `u32::MAX` for none; empty without units.
     pub units: Vec<u32>,
 }
 
-/// How well a map stood for its samples.
+/// Errors of a map on its samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MapErrors {
-    /// Rounds over all samples until then.
+    /// Passes over all samples at the time of measurement.
     pub epochs: f64,
-    /// Mean distance of samples from their nearest node; NaN where it was not measured.
+    /// Mean distance of samples from their nearest node; NaN if not measured.
     pub quantisation: f64,
-    /// Part of the samples whose two nearest nodes do not touch; NaN where it was not measured.
+    /// Share of samples whose two nearest nodes are not neighbours; NaN if not measured.
     pub topographic: f64,
 }
 
-/// A unit that nodes stand for, on the map of a sorter.
+/// A sorted unit that nodes represent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapUnit {
-    /// What people call it: its number.
+    /// Name to show: its number.
     pub name: String,
-    /// Spikes in training.
+    /// Number of its spikes in training.
     pub spikes: u64,
-    /// Spikes a second in training.
+    /// Spikes per second in training.
     pub rate_hz: f64,
-    /// Its mean waveform, in microvolts.
+    /// Mean waveform in microvolts.
     pub waveform: Vec<f32>,
 }
 
-/// A map that is shown. Copies are the same map: whoever trains it keeps one, and [`show`](Self::show)s its stages.
+/// A map that is shown. Clones share the same map: the training code keeps one and calls [`show`](Self::show) per
+/// stage.
 ///
 /// ```
 /// use betz_monitor::{MapErrors, MapShape, MapStage, MapView};
@@ -103,19 +104,19 @@ struct MapState {
 
 #[derive(Debug, Default)]
 struct Now {
-    /// By number, ascending.
+    /// Number and stage, in ascending order of number.
     stages: Vec<(u64, Arc<MapStage>)>,
     shown: u64,
     errors: Vec<MapErrors>,
-    /// Epochs done and to do, while it is trained.
+    /// Epochs done and to do, during training.
     training: Option<(f64, f64)>,
 }
 
 impl MapView {
-    /// A map without a stage yet.
+    /// Creates a map without stages.
     ///
     /// # Errors
-    /// `InvalidArgument` for a map without nodes or weights, or with more of them than a page can count.
+    /// `InvalidArgument` for a map without nodes or weights, or with more of them than a page can address.
     pub fn new(name: &str, shape: MapShape) -> Result<Self> {
         let weights =
             (shape.rows.checked_mul(shape.columns)).and_then(|n| n.checked_mul(shape.dims));
@@ -141,10 +142,10 @@ impl MapView {
         })
     }
 
-    /// Names of the weights of a node.
+    /// Sets the names of a node's weights.
     ///
     /// # Errors
-    /// `Mismatch` for another number of them.
+    /// `Mismatch` if the number of names differs from the number of weights.
     pub fn with_names(mut self, names: Vec<String>) -> Result<Self> {
         if names.len() != self.shape.dims {
             return Err(Error::mismatch(format!(
@@ -158,22 +159,22 @@ impl MapView {
         Ok(self)
     }
 
-    /// Units that its nodes stand for.
+    /// Sets the units that the nodes represent.
     pub fn with_units(mut self, units: Vec<MapUnit>) -> Self {
         self.units = units;
         self
     }
 
-    /// How many samples there are, of how many hits are counted, and on how many errors are measured.
+    /// Sets the number of samples, the number from which hits are counted, and the number on which errors are measured.
     pub fn with_samples(mut self, all: u64, hits: u64, errors: u64) -> Self {
         self.samples = [all, hits, errors];
         self
     }
 
-    /// Shows a stage; of many some are left out, never the first and the last.
+    /// Shows a stage. If there are many, some are dropped, but never the first or the last.
     ///
     /// # Errors
-    /// `Mismatch` for arrays that are not those of its nodes.
+    /// `Mismatch` if the arrays do not fit the map's nodes.
     pub fn show(&self, stage: MapStage) -> Result<()> {
         let nodes = self.nodes();
         let all_or_none = |len: usize| len == 0 || len == nodes;
@@ -198,7 +199,7 @@ impl MapView {
             now.stages.push((now.shown, Arc::new(stage)));
             now.shown += 1;
             if now.stages.len() > most {
-                // Every second one of those between the first and the last; of two the older.
+                // Drop every second stage between the first and the last; of two, drop the older.
                 let last = now.stages.len() - 1;
                 let mut at = 0;
                 now.stages.retain(|_| {
@@ -210,17 +211,17 @@ impl MapView {
         Ok(())
     }
 
-    /// Tells how well it stood for its samples.
+    /// Sets the errors of the map on its samples.
     pub fn measured(&self, errors: MapErrors) {
         self.change(|now| now.errors.push(errors));
     }
 
-    /// Tells how far training is, in epochs.
+    /// Sets the progress of training, in epochs.
     pub fn training(&self, done: f64, of: f64) {
         self.change(|now| now.training = Some((done, of)));
     }
 
-    /// No other stage comes.
+    /// Declares that training has ended and no other stage follows.
     pub fn finished(&self) {
         self.change(|now| now.training = None);
     }
@@ -234,12 +235,12 @@ impl MapView {
         self.shape.rows * self.shape.columns
     }
 
-    /// Its changes, counted.
+    /// Number of changes so far.
     pub(crate) fn version(&self) -> watch::Receiver<u64> {
         self.told.version.subscribe()
     }
 
-    /// All that is told of it without its nodes.
+    /// Description of the map without its nodes, as JSON.
     pub(crate) fn json(&self, id: usize) -> Value {
         let version = *self.told.version.borrow();
         let now = lock(&self.told.now);
@@ -278,10 +279,10 @@ impl MapView {
         })
     }
 
-    /// Heights, hits and units of a stage: kind [`Kind::Map`].
+    /// Heights, hits and units of a stage, as [`Kind::Map`].
     ///
     /// # Errors
-    /// `InvalidArgument` for a stage that is not kept.
+    /// `InvalidArgument` for a stage that is not stored.
     pub(crate) fn surface(&self, number: u64) -> Result<Bytes> {
         let stage = self.stage(number)?;
         let mut w = self.writer(number, 3);
@@ -291,10 +292,11 @@ impl MapView {
         Ok(w.finish())
     }
 
-    /// Component planes of a stage, one behind the other.
+    /// Component planes of a stage, in the order of `dims`.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stage that is not kept, for a dimension there is not, or for more than three.
+    /// `InvalidArgument` for a stage that is not stored, for a dimension that does not exist, or for more than three
+    /// dimensions.
     pub(crate) fn planes(&self, number: u64, dims: &[usize]) -> Result<Bytes> {
         let stage = self.stage(number)?;
         let width = self.shape.dims;
@@ -310,10 +312,10 @@ impl MapView {
         Ok(w.finish())
     }
 
-    /// The weights of a node.
+    /// Weights of a node.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stage that is not kept, or a node there is not.
+    /// `InvalidArgument` for a stage that is not stored, or a node that does not exist.
     pub(crate) fn node(&self, number: u64, node: usize) -> Result<Bytes> {
         let stage = self.stage(number)?;
         let width = self.shape.dims;
@@ -328,7 +330,7 @@ impl MapView {
         Ok(w.finish())
     }
 
-    /// `channels` of the frame: nodes; its first tick: the stage.
+    /// Begins a frame: `channels` is the number of nodes, and the first tick is the stage's number.
     fn writer(&self, number: u64, arrays: usize) -> Writer {
         let nodes = self.nodes();
         let stage = i64::try_from(number).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! What is looked at, not run: recordings, networks, mined episodes, maps.
+//! Results to look at without a running session: recordings, networks, mined episodes, maps.
 
 pub(crate) mod counted;
 pub(crate) mod episodes;
@@ -13,18 +13,18 @@ use crate::explore::map::MapView;
 use crate::explore::network::NamedNetwork;
 use crate::explore::recorded::DecodedRecording;
 
-/// What a page shows when no session runs; at least one of something.
+/// Contents of a page without a session; at least one list is not empty.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
-    /// Recordings, with what a model made of them.
+    /// Recordings, each with a model's estimates.
     pub recordings: Vec<DecodedRecording>,
     /// Networks over windows.
     pub networks: Vec<NamedNetwork>,
-    /// Episodes that were mined of the recordings.
+    /// Episodes that were mined from the recordings.
     pub mined: Vec<MinedEpisodes>,
     /// Self-organising maps.
     pub maps: Vec<MapView>,
-    /// What lies below the nodes: a PNG or a JPEG, at its pixels' coordinates unless said otherwise.
+    /// Picture below the nodes, PNG or JPEG, placed at its pixel coordinates by default.
     pub image: Option<Image>,
 }
 
@@ -40,14 +40,14 @@ impl From<Vec<DecodedRecording>> for Contents {
 /// A picture below the nodes of networks.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// A PNG's or a JPEG's.
+    /// File contents, PNG or JPEG.
     pub bytes: Vec<u8>,
-    /// Where it lies in the nodes' coordinates: left, top, right, bottom; `None`: a unit a pixel from (0, 0).
+    /// Extent in the nodes' coordinates: left, top, right, bottom; `None`: one unit per pixel from (0, 0).
     pub extent: Option<[f64; 4]>,
 }
 
 impl Image {
-    /// Its type; `None` for what is neither PNG nor JPEG.
+    /// MIME type; `None` if the bytes are neither PNG nor JPEG.
     pub(crate) fn kind(&self) -> Option<&'static str> {
         if self.bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
             Some("image/png")

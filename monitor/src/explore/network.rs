@@ -1,5 +1,5 @@
-//! Networks to be looked at: how many edges there are at every threshold, the edges of a window from the
-//! strongest on, places and communities.
+//! Networks to look at: number of edges at every threshold, strongest edges of a window, node positions and
+//! communities.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
@@ -20,35 +20,35 @@ use crate::explore::recorded::DecodedRecording;
 use crate::frame::{Kind, Section, Writer};
 use crate::hub::lock;
 
-/// Thresholds for which edges are counted.
+/// Number of thresholds for which edges are counted.
 pub(crate) const LEVELS: usize = 256;
-/// Most windows of a timeline.
+/// Largest number of windows in a timeline.
 const MOST_WINDOWS: usize = 50_000;
-/// Most edges of one answer.
+/// Largest number of edges in one answer.
 pub(crate) const MOST_EDGES: usize = 2_000_000;
-/// Most edges of a network whose pairs' peaks are looked for: some 40 bytes each meanwhile.
+/// Largest number of edges for which pairs' peaks are computed; that takes about 40 bytes per edge.
 const MOST_PEAKS: u64 = 100_000_000;
-/// How often places are told while a layout runs.
+/// Interval between frames with node positions during a layout.
 const TOLD_EVERY: Duration = Duration::from_millis(100);
-/// Most bins of a recording that a network is computed of, times its channels.
+/// Limit on bins × channels of a recording from which a network is computed.
 const MOST_COUNTS: f64 = 4e9;
-/// Most edges of a network that is computed for a page.
+/// Largest number of edges of a network that is computed for a page.
 const MOST_COMPUTED: u64 = 50_000_000;
 
-/// A network over windows, to be looked at.
+/// A network over windows, to look at.
 #[derive(Debug, Clone)]
 pub struct NamedNetwork {
-    /// What people call it: a file's name.
+    /// Name to show, such as a file's name.
     pub name: String,
-    /// Its edges.
+    /// Edges of all windows.
     pub network: Network,
-    /// One a node.
+    /// One name per node.
     pub names: Option<Vec<String>>,
     /// (nodes, axes), row by row, and the number of axes, 2 or 3; NaN where unknown.
     pub positions: Option<(Vec<f64>, usize)>,
-    /// When each window begins, in seconds; `None` where that is not known.
+    /// Start of each window, in seconds; `None` if unknown.
     pub window_seconds: Option<Vec<f64>>,
-    /// False where work was stopped before the last window.
+    /// False if the computation was stopped before the last window.
     pub complete: bool,
 }
 
@@ -73,32 +73,32 @@ impl NamedNetwork {
     }
 }
 
-/// A network, and what was found out about it.
+/// A network, and results that are cached for it.
 pub(crate) struct NetworkView {
     given: NamedNetwork,
-    /// The thresholds, ascending in strength.
+    /// Thresholds, ascending in strength.
     levels: Vec<f32>,
-    /// Whether each edge is at its pair's strongest window; found when it is first asked for.
+    /// True for each edge that has its pair's strongest value over all windows; computed on first use.
     peaks: OnceLock<Option<Vec<bool>>>,
-    /// Places of the last layout: where the next one may begin.
+    /// Node positions of the last layout; the next layout may start from them.
     places: Mutex<Option<Vec<[f32; 2]>>>,
     counts: Mutex<HashMap<bool, Bytes>>,
 }
 
-/// Which edges are meant.
+/// Selection of edges of one window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EdgeQuery {
     pub(crate) window: usize,
-    /// Those alone whose pair is at its strongest there.
+    /// Keep an edge only if its pair is at its strongest in this window.
     pub(crate) peak: bool,
-    /// At least so strong; `None`: all.
+    /// Smallest strength of an edge; `None`: all edges.
     pub(crate) least: Option<f32>,
 }
 
 impl NetworkView {
     /// # Errors
-    /// `Mismatch` where names, positions or times are not as many as nodes and windows; `InvalidArgument` for
-    /// more windows than a timeline has.
+    /// `Mismatch` if the number of names, positions or times differs from the number of nodes or windows;
+    /// `InvalidArgument` for more windows than a timeline can have.
     pub(crate) fn new(given: NamedNetwork) -> Result<Self> {
         given.check()?;
         if given.network.len() > MOST_WINDOWS {
@@ -131,7 +131,7 @@ impl NetworkView {
         })
     }
 
-    /// Whether another is the same network under the same name.
+    /// True if both have the same name and the same network.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.given.name == other.given.name && self.given.network == other.given.network
     }
@@ -140,7 +140,7 @@ impl NetworkView {
         &self.given.name
     }
 
-    /// What is told of it before anything is asked for.
+    /// Description of the network, as JSON.
     pub(crate) fn json(&self, id: usize) -> Value {
         let network = &self.given.network;
         let meta = network.meta();
@@ -163,7 +163,7 @@ impl NetworkView {
         })
     }
 
-    /// When each window begins; `None` where neither times nor the length of a sample are known.
+    /// Start of each window in seconds; `None` if neither times nor the sample length are known.
     fn seconds(&self) -> Option<Vec<f64>> {
         let network = &self.given.network;
         self.given.window_seconds.clone().or_else(|| {
@@ -173,10 +173,10 @@ impl NetworkView {
         })
     }
 
-    /// u32 (windows, [`LEVELS`]): edges of a window that reach a level.
+    /// u32 (windows, [`LEVELS`]): number of edges of each window that reach each level.
     ///
     /// # Errors
-    /// `InvalidArgument` for peaks of more edges than are looked through.
+    /// `InvalidArgument` if peaks are asked for and the network has too many edges for them.
     pub(crate) fn timeline(&self, peak: bool) -> Result<Bytes> {
         if let Some(known) = lock(&self.counts).get(&peak) {
             return Ok(known.clone());
@@ -212,11 +212,11 @@ impl NetworkView {
         Ok(bytes)
     }
 
-    /// Nodes and value of the edges of a window, the strongest first, `limit` of them; of equal ones in the
-    /// order of their nodes. `first tick`: the window; `ticks`: how many there are without the limit.
+    /// Nodes and values of a window's strongest edges, at most `limit`, in descending order; ties keep the order of
+    /// their nodes. The frame's first tick is the window, and `ticks` is the number of edges without the limit.
     ///
     /// # Errors
-    /// `InvalidArgument` for a window that there is not, and as [`timeline`](Self::timeline).
+    /// `InvalidArgument` for a window that does not exist; the errors of [`timeline`](Self::timeline).
     pub(crate) fn edges(&self, asked: EdgeQuery, limit: usize) -> Result<Bytes> {
         let network = &self.given.network;
         let mut found = self.found(asked)?;
@@ -246,8 +246,8 @@ impl NetworkView {
         Ok(w.finish())
     }
 
-    /// Where the nodes of a window go: kind [`Kind::Layout`], ten times a second and at the end; `first tick`
-    /// the steps done, `ticks` those to do.
+    /// Computes a layout of a window and sends node positions every 100 ms and at the end, as [`Kind::Layout`]. The
+    /// frame's first tick is the number of steps done, and `ticks` is the number of steps to do.
     pub(crate) fn layout(
         &self,
         asked: EdgeQuery,
@@ -291,8 +291,9 @@ impl NetworkView {
         Ok(())
     }
 
-    /// Communities of the windows `from..to`, each from those of the window before and followed: kind
-    /// [`Kind::Job`], a frame a window; `first tick` the window, with an event for what became of them.
+    /// Computes the communities of the windows `from..to`, each starting from those of the window before, and follows
+    /// them over time. Sends one [`Kind::Job`] frame per window: the first tick is the window, and events report
+    /// changes.
     pub(crate) fn communities(
         &self,
         (from, to): (usize, usize),
@@ -342,7 +343,7 @@ impl NetworkView {
         let network = &self.given.network;
         let flip = distance(network);
         let (i, j, r) = (network.i(), network.j(), network.r());
-        // What is near is linked strongly.
+        // A small distance is a strong link.
         let weight = |r: f32| if flip { 1.0 / (1.0 + r) } else { r };
         let found = self.found(asked)?;
         Graph::new(
@@ -351,7 +352,7 @@ impl NetworkView {
         )
     }
 
-    /// The edges that are meant, in the order of their nodes.
+    /// Indices of the selected edges, in the order of their nodes.
     fn found(&self, asked: EdgeQuery) -> Result<Vec<usize>> {
         let network = &self.given.network;
         if asked.window >= network.len() {
@@ -392,7 +393,7 @@ impl NetworkView {
                 for e in 0..network.r().len() {
                     let pair = u64::from(network.i()[e]) << 32 | u64::from(network.j()[e]);
                     let at = best.entry(pair).or_insert(e);
-                    // Of equal ones the first.
+                    // Ties keep the first edge.
                     if strength(flip, network.r()[e]) > strength(flip, network.r()[*at]) {
                         *at = e;
                     }
@@ -417,10 +418,10 @@ impl std::fmt::Debug for NetworkView {
     }
 }
 
-/// A network that a page asks for of a recording.
+/// Parameters of a network that a page asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct NetworkRequest {
-    /// Of a window, from one to the next, and of a bin.
+    /// Length of a window, distance between the starts of consecutive windows, and length of a bin.
     pub(crate) window_seconds: f64,
     pub(crate) step_seconds: f64,
     pub(crate) bin_seconds: f64,
@@ -428,10 +429,10 @@ pub(crate) struct NetworkRequest {
     pub(crate) least: f64,
 }
 
-/// Correlations of spike counts over sliding windows of a recording.
+/// Computes correlations of spike counts over sliding windows of a recording.
 ///
 /// # Errors
-/// `InvalidArgument` for times that are no times or too short; those of [`Plan`].
+/// `InvalidArgument` for times that are not positive and finite, or are too short or too long; the errors of [`Plan`].
 pub(crate) fn compute(
     recorded: &DecodedRecording,
     wanted: NetworkRequest,
@@ -470,7 +471,7 @@ pub(crate) fn compute(
         }
     }
     let bin_of = |tick: i64, up: usize| (usize::try_from(tick).unwrap_or(0) + up) / per_bin;
-    // The whole bins of each trial: no window reaches from one into the next.
+    // The whole bins of each trial: no window spans two trials.
     let trials = recorded.dataset.segments.iter();
     let trials = trials
         .map(|s| bin_of(s.start, per_bin - 1)..bin_of(s.stop, 0).min(bins))
@@ -500,12 +501,12 @@ pub(crate) fn compute(
     })
 }
 
-/// True where the smaller is the stronger.
+/// True if a smaller value means a stronger edge.
 fn distance(network: &Network) -> bool {
     matches!(network.meta().spec.measure, Measure::Distance { .. })
 }
 
-/// What a threshold is compared with.
+/// Strength of an edge, which thresholds are compared with.
 fn strength(distance: bool, r: f32) -> f32 {
     if distance { -r } else { r.abs() }
 }

@@ -1,4 +1,4 @@
-//! Recordings that are looked at, not run: the same frames as of a session, made when they are asked for.
+//! Recordings to look at without a session. They use the same frames as a session, made on request.
 
 use std::ops::Range;
 
@@ -12,29 +12,29 @@ use crate::frame::Counters;
 use crate::hub::{FrameBuilder, Shape};
 use crate::source::Source;
 
-/// Most steps of one answer, in seconds.
+/// Longest duration of one answer, in seconds.
 const LONGEST_SECONDS: f64 = 120.0;
-/// Most seconds that are outlined.
+/// Largest number of seconds in an outline.
 const MOST_SECONDS: usize = 200_000;
 
-/// A recording, and what a model made of it.
+/// A recording, and a model's estimates for it.
 #[derive(Debug, Clone)]
 pub struct DecodedRecording {
-    /// What is told of it.
+    /// Description of the recording.
     pub source: Source,
-    /// Spikes and behaviour; the behaviour's outputs are the source's, or there is none.
+    /// Spikes and behaviour; the behaviour has the same outputs as `source`, or none.
     pub dataset: Dataset,
-    /// What was decoded, row-major (steps, outputs), NaN where nothing was; empty where nothing was at all.
+    /// Estimates, row-major (steps, outputs); NaN for steps without one. Empty if nothing was decoded.
     pub estimates: Vec<f32>,
-    /// Steps by which an estimate lags the movement it stands for: the truth is shown this much later.
+    /// Steps by which an estimate lags the movement it describes; the page shows the truth this much later.
     pub delay_steps: i64,
-    /// The recording's own times of the spikes; `None` for binned counts.
+    /// Spike times in the recording's own resolution; `None` for binned counts.
     pub times: Option<SpikeTimes>,
-    /// Steps whose spikes were left out on request, ascending; the page hatches them and counts nothing there.
+    /// Steps whose spikes were left out on request, ascending. The page hatches them and counts nothing there.
     pub left_out: Vec<Segment>,
 }
 
-/// Times of a recording's spikes, finer than the dataset's steps.
+/// Spike times of a recording, finer than the dataset's steps.
 #[derive(Debug, Clone)]
 pub struct SpikeTimes {
     /// Length of the recording's tick in seconds.
@@ -45,7 +45,8 @@ pub struct SpikeTimes {
 
 impl DecodedRecording {
     /// # Errors
-    /// `Mismatch` where arrays are not as long as steps and outputs say, or channels are not the source's.
+    /// `Mismatch` if the length of an array does not fit steps and outputs, or if the channels differ from the
+    /// source's.
     pub(crate) fn check(&self) -> Result<()> {
         let (steps, width) = (self.dataset.steps, self.source.outputs.len());
         let values = steps.saturating_mul(width);
@@ -81,7 +82,7 @@ impl DecodedRecording {
         1.0 / self.dataset.step_seconds
     }
 
-    /// The frames of the steps in a range, back to back; as many as are given in one answer.
+    /// Frames of the steps in a range, in order, cut to the longest answer.
     pub(crate) fn frames(&self, span: Range<i64>) -> Vec<Bytes> {
         let steps = i64::try_from(self.dataset.steps).unwrap_or(i64::MAX);
         let longest = (LONGEST_SECONDS * self.ticks_a_second()).ceil() as i64;
@@ -110,7 +111,7 @@ impl DecodedRecording {
             step.spikes.clear();
             let begin = next;
             while next < spikes.ticks.len() && spikes.ticks[next] == tick {
-                // As a session's counts: rounded, and drawn as so many at most.
+                // Counts are rounded and limited, as in a session.
                 let count = (spikes.weight(next).round() as u32).min(crate::feed::MOST_OF_A_COUNT);
                 let len = step.spikes.len() + count as usize;
                 step.spikes.resize(len, spikes.channels[next]);
@@ -144,14 +145,14 @@ impl DecodedRecording {
         frames
     }
 
-    /// Whether a step is in a segment.
+    /// True if a step is in a segment.
     fn inside(&self, step: i64) -> bool {
         let segments = &self.dataset.segments;
         let after = segments.partition_point(|s| s.start <= step);
         after > 0 && step < segments[after - 1].stop
     }
 
-    /// Spikes of every second, where trials begin, and which steps were left out.
+    /// Number of spikes in every second, starts of trials, and steps that were left out, as JSON.
     pub(crate) fn outline(&self) -> Value {
         let seconds = (self.dataset.steps as f64 * self.dataset.step_seconds).ceil() as usize;
         let mut counts = vec![0u64; seconds.clamp(1, MOST_SECONDS)];
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!(spikes, [vec![0], vec![1, 1, 1], vec![2]]);
         assert_eq!(frames[0].u16(Section::TRIALS).collect::<Vec<_>>(), [0, 90]);
         let truth: Vec<f32> = frames[0].f32(Section::TRUTH).collect();
-        // What the estimate of step 10 means lay two steps before; between the trials nothing is meant.
+        // The estimate of step 10 belongs to step 8. Between the trials there is no truth.
         assert!(
             truth[10] == 8.0
                 && truth[51] == 49.0

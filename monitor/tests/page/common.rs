@@ -1,4 +1,4 @@
-//! A session with a page, and questions to it.
+//! A session with a page, and requests to it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -32,7 +32,7 @@ pub(crate) fn start(options: Options) -> (Monitor, Session) {
     (monitor, session)
 }
 
-/// Asks `monitor` as a browser would; gives the whole answer.
+/// Sends `request` to `monitor` as a browser would; returns the whole answer.
 pub(crate) fn ask(monitor: &Monitor, request: &str) -> String {
     let mut stream = TcpStream::connect(monitor.address()).unwrap();
     stream
@@ -54,7 +54,7 @@ pub(crate) fn get(monitor: &Monitor, path: &str, more: &str) -> String {
     )
 }
 
-/// The body of an answer; `None` where it is not 200.
+/// Body of an answer; `None` if its status is not 200.
 pub(crate) fn bytes(monitor: &Monitor, path: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(monitor.address()).unwrap();
     let (host, token) = (monitor.address(), monitor.token().unwrap().as_str());

@@ -1,4 +1,4 @@
-//! What a page may ask of a session: nothing without `--control`, and with it what is done or refused in words.
+//! Control requests: refused without `--control`; with it, carried out or refused with a reason.
 
 use std::cell::RefCell;
 
@@ -102,7 +102,7 @@ fn a_mark_lies_at_the_moment_of_its_key_and_is_named_afterwards() {
     for _ in 0..50 {
         session.step_spikes(&[1], &mut out).unwrap();
     }
-    // The step that the page saw last when the key was pressed; the session is 40 steps further.
+    // The mark belongs to the last step that the page had when the key was pressed; the session is 40 steps further.
     until("50 steps are known", || {
         get(&monitor, "/api/state", KNOWN).contains("\"history\":[0,50]")
     });
@@ -129,7 +129,7 @@ fn a_mark_lies_at_the_moment_of_its_key_and_is_named_afterwards() {
         .filter(|e| e["what"] == "mark")
         .map(|e| (e["mark"].as_u64().unwrap(), e["tick"].as_i64().unwrap()))
         .collect();
-    // A step that was not taken yet is the newest one.
+    // A mark at a future step goes to the newest step.
     assert_eq!(marks, [(0, 9), (1, 49), (2, 0)]);
 }
 
@@ -165,7 +165,7 @@ fn what_a_simulation_cannot_read_is_a_bad_request_and_what_it_cannot_do_a_confli
     }
 }
 
-/// JSON of a few levels, numbers of all sizes among it.
+/// Nested JSON with numbers of all sizes.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -184,7 +184,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Bodies of what a page may ask for, some of them cut short.
+/// Bodies of control requests, some of them cut short.
 fn body() -> impl Strategy<Value = String> {
     let field = prop_oneof![
         Just("model"),
@@ -217,7 +217,7 @@ fn body() -> impl Strategy<Value = String> {
     prop_oneof![3 => hostile, 1 => sound.prop_map(str::to_owned)]
 }
 
-/// Whatever a page asks for is done or refused with words, and neither the page nor the session falls.
+/// Every request is carried out or refused with a reason, and neither the page nor the session fails.
 #[test]
 fn whatever_is_asked_of_control_is_done_or_refused() {
     let (monitor, mut session) = start(Options {
@@ -278,7 +278,7 @@ fn whatever_is_asked_of_control_is_done_or_refused() {
     assert!(post(&monitor, "mark", "{\"text\":\"after all\"}").starts_with("HTTP/1.1 202"));
 }
 
-/// What a mask would cost is answered without the session's doing, to those who may control it alone.
+/// The cost of a mask is computed without touching the session, and only for clients that may control it.
 #[test]
 fn what_a_mask_would_cost_is_told_before_it_is_set() {
     let asked = "{\"channels\":[1]}";
@@ -317,7 +317,7 @@ fn what_a_mask_would_cost_is_told_before_it_is_set() {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let told: Value = serde_json::from_str(body).unwrap();
     assert_eq!(told["against"], "truth");
-    // The truth is here what the model says itself.
+    // Here the truth is the model's own estimate.
     assert!(
         told["outputs"][0]["now"].as_f64().unwrap() > 1.0 - 1e-9,
         "{body}"
@@ -351,7 +351,7 @@ fn what_a_mask_would_cost_is_told_before_it_is_set() {
     let foreign = format!("Origin: http://evil.example\r\n{KNOWN}");
     assert!(ask(&monitor, &head(&foreign)).starts_with("HTTP/1.1 403"));
     assert!(ask(&monitor, &head(KNOWN)).starts_with("HTTP/1.1 403"));
-    // Nothing was set: the same spikes say the same.
+    // No mask was set: the same spikes give the same estimates.
     session.reset();
     for (step, before) in (0u32..).zip(&estimates) {
         session.step_spikes(&[step / 100 % 2, 2], &mut out).unwrap();

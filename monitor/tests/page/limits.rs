@@ -1,5 +1,4 @@
-//! What one who may look may not do: watch thirty-three times, ask for more than sixty-four kilobytes, begin a request and
-//! never end it.
+//! Limits on viewers: number of watching pages, size of a request, and time for a request's head.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +36,7 @@ fn connect(monitor: &Monitor) -> TcpStream {
     stream
 }
 
-/// Of an answer, its head: what comes up to the empty line, or to the end.
+/// Head of an answer: the part before the empty line, or all of it.
 fn head(stream: &mut TcpStream) -> String {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
@@ -93,7 +92,7 @@ fn thirty_two_pages_watch_and_the_next_when_one_has_gone() {
     assert!(answer.starts_with("HTTP/1.1 101"), "{answer}");
 }
 
-/// A question of `length` bytes, and as much of them as the server takes.
+/// Sends a request of `length` bytes, or as many of them as the server accepts.
 fn ask(monitor: &Monitor, length: usize) -> String {
     let mut stream = connect(monitor);
     let request = format!(
@@ -102,7 +101,7 @@ fn ask(monitor: &Monitor, length: usize) -> String {
         known(monitor)
     );
     stream.write_all(request.as_bytes()).unwrap();
-    // It may hang up before all is said.
+    // The server may close the connection before all bytes are sent.
     let _ = stream.write_all(&vec![b' '; length]);
     head(&mut stream)
 }
@@ -110,7 +109,7 @@ fn ask(monitor: &Monitor, length: usize) -> String {
 #[test]
 fn a_question_has_sixty_four_kilobytes_and_no_more() {
     let monitor = monitor(true);
-    // Spaces are no JSON: but they were read.
+    // Spaces are not JSON, but the server has read them.
     let answer = ask(&monitor, 64 << 10);
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     let answer = ask(&monitor, (64 << 10) + 1);
@@ -141,7 +140,7 @@ fn a_request_that_does_not_come_to_its_end_is_hung_up_on_and_others_are_answered
     let request = format!("GET / HTTP/1.1\r\n{}\r\n", known(&monitor));
     other.write_all(request.as_bytes()).unwrap();
     assert!(head(&mut other).starts_with("HTTP/1.1 200"));
-    // The server ends it; this end waits for six times as long at most.
+    // The server closes the connection; this end waits at most six times as long.
     let mut rest = Vec::new();
     let read = slow.read_to_end(&mut rest);
     assert!(read.is_ok(), "{read:?} after {rest:?}");

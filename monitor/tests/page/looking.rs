@@ -1,4 +1,4 @@
-//! Networks that are looked at: what a page is told is what plain loops say.
+//! Networks on a page: answers agree with plain loops.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use betz_network::{Measure, Network, NetworkSpec, Plan, Signal, Threshold, Windo
 
 const NODES: usize = 9;
 
-/// Three groups that follow a wave each, and noise.
+/// A network of three groups, each following a wave of its own, with noise.
 fn network(measure: Measure, threshold: f64) -> Network {
     let samples: Vec<f32> = (0..400_u32)
         .flat_map(|t| {
@@ -54,14 +54,14 @@ fn open(networks: Vec<NamedNetwork>) -> Monitor {
     Monitor::open(shown, Options::default()).unwrap()
 }
 
-/// The status and the body of an answer.
+/// Status and body of an answer.
 fn get(monitor: &Monitor, path: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(monitor.address()).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
         .unwrap();
     let (host, token) = (monitor.address(), monitor.token().unwrap().as_str());
-    // 1.0: the body comes as it is, without chunks.
+    // HTTP 1.0, so that the body comes without chunks.
     write!(
         stream,
         "GET {path} HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n"
@@ -83,7 +83,7 @@ fn json(monitor: &Monitor, path: &str) -> serde_json::Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// (i, j, value) of every edge of a window that reaches a level.
+/// (i, j, value) of every edge of a window that reaches a level, from a plain loop.
 fn plain(network: &Network, k: usize, least: f32, peak: bool) -> Vec<(u32, u32, f32)> {
     let distance = matches!(network.meta().spec.measure, Measure::Distance { .. });
     let key = |r: f32| if distance { -r } else { r.abs() };
@@ -170,7 +170,7 @@ fn work_is_told_frame_by_frame() {
     assert_eq!((last.first, last.ticks), (50, 50));
     let places: Vec<f32> = last.f32(Section::PLACE).collect();
     assert!(places.len() == 2 * NODES && places.iter().all(|v| v.is_finite()));
-    // The same seed, the same places.
+    // The same seed gives the same positions.
     let again = get(&monitor, "/api/network/0/layout?window=0&steps=50&seed=4").1;
     let again = Frame::read_all(&again).unwrap();
     assert_eq!(
@@ -181,7 +181,7 @@ fn work_is_told_frame_by_frame() {
             .collect::<Vec<_>>(),
         places
     );
-    // From where they were, they go on.
+    // A warm start continues from the last positions.
     let warm = get(
         &monitor,
         "/api/network/0/layout?window=1&steps=1&seed=9&warm=1",
@@ -203,7 +203,7 @@ fn work_is_told_frame_by_frame() {
     for frame in &all {
         let of: Vec<u32> = frame.u32(Section::COMMUNITY).collect();
         assert_eq!(of.len(), NODES);
-        // Nodes of a wave are together throughout, under one name.
+        // Nodes of one wave stay in one community with one identity.
         assert!((0..NODES).all(|n| of[n] == of[n % 3]), "{of:?}");
     }
 }
@@ -223,7 +223,7 @@ fn what_is_asked_wrongly_is_refused_in_words() {
         ("/api/state", 404),
     ] {
         let (got, words) = get(&monitor, path);
-        // Without a recording the state is that of networks alone.
+        // Without a recording, the state describes networks alone.
         let wanted = if path == "/api/state" { 200 } else { status };
         assert_eq!(got, wanted, "{path}: {}", String::from_utf8_lossy(&words));
     }

@@ -1,4 +1,4 @@
-//! The page as a browser asks for it: over its port, from a session at work or from results.
+//! The page's HTTP interface, used over its port, with a running session or with results.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,6 +10,6 @@ mod session;
 
 use assert_no_alloc::AllocDisabler;
 
-/// Tells of an allocation where there must be none.
+/// Reports allocations in code that must not allocate.
 #[global_allocator]
 static ALLOCATOR: AllocDisabler = AllocDisabler;

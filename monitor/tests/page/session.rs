@@ -1,4 +1,4 @@
-//! A session with a page: the session's side allocates nothing, and what watches it sees what it did.
+//! A session with a page: the session's side allocates nothing, and viewers see what the session did.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -115,7 +115,7 @@ fn the_last_minute_the_totals_and_the_metrics_tell_of_the_steps() {
     assert_eq!(spikes, 1_000);
 }
 
-/// A WebSocket by hand: the handshake, and messages of the server, which are not masked.
+/// A minimal WebSocket client: the handshake, and the server's messages, which are not masked.
 struct Socket(TcpStream);
 
 impl Socket {
@@ -188,7 +188,7 @@ fn a_viewer_sees_every_step_and_no_more_than_two_messages_ahead() {
             session.step_spikes(&[2], &mut out).unwrap();
             took += 1;
         }
-        // Messages may be joined: read on until all steps of this round were seen.
+        // Messages may be joined: read until all steps of this round have been seen.
         while next < took {
             for frame in Frame::read_all(&socket.message()).unwrap() {
                 assert_eq!(frame.first, next, "round {round}");
@@ -240,7 +240,8 @@ fn episodes_are_counted_while_the_session_runs() {
     let (_, second) = open(config(4)).unwrap();
     assert!(monitor.mine("another", second).is_err());
 
-    // Ten times 0 and, two ticks later, 2; then a trial of its own that goes on with 2: no occurrence reaches over.
+    // Ten times channel 0 and, two ticks later, 2; then a new trial that starts with 2: no occurrence spans both
+    // trials.
     let mut out = [0.0];
     for tick in 0..100 {
         let spikes: &[u32] = match tick % 10 {

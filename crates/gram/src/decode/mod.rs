@@ -18,15 +18,15 @@ use betz_runtime::stream::{Session, SessionConfig};
 /// behaviour at step t − `delay_steps`. Filters are at rest at each segment's start; rows outside
 /// segments are NaN.
 ///
-/// The filter commutes with the readout: x̂ = Σ_k φ_k·(h ∗ s_k) = h ∗ Σ_k φ_k·s_k. So each filter
-/// runs once an output, on the weighted train of all channels, in f64; the cost is that of the
-/// spikes and of filters × outputs × steps, whatever the number of channels. Allocates the result.
+/// The filter commutes with the readout: x̂ = Σ_k φ_k·(h ∗ s_k) = h ∗ Σ_k φ_k·s_k. So each filter runs once per output,
+/// on the weighted train of all channels, in f64. The cost depends on the number of spikes and on filters × outputs ×
+/// steps, not on the number of channels. Allocates the result.
 ///
 /// # Errors
-/// Those of [`channel_order`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when the steps
-/// differ in length or the weights do not fit the channels;
-/// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a spike of an unknown channel
-/// or out of time order; those of the low-pass.
+/// The errors of [`channel_order`]; [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if the steps differ in
+/// length or the weights do not fit the channels;
+/// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a spike of an unknown channel or out of
+/// time order; errors of the low-pass.
 pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result<Vec<f32>> {
     let data = &data.into();
     let (outputs, filters) = (decoder.outputs().len(), decoder.bank().len());
@@ -88,8 +88,9 @@ pub fn decode<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -> Result
     Ok(estimates)
 }
 
-/// True if estimates of `data` are a linear map of its filtered spikes: the decoder has no head, and holds
-/// no step for an artefact. Channels are matched by name; where that fails, yes.
+/// True if estimates of `data` are a linear map of its filtered spikes: the decoder has no head and no limits on
+/// counts, and no step of `data` counts as an artefact. Channels are matched by name; if that fails, the answer is
+/// true.
 pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> bool {
     if *decoder.head() != Head::Linear || !decoder.limits().count_caps.is_empty() {
         return false;
@@ -120,8 +121,7 @@ pub(crate) fn decodes_linearly(decoder: &Decoder, data: &DatasetView<'_>) -> boo
     })
 }
 
-/// Decodes by stepping a session, bit for bit as one does: what a decoder with a head or with limits
-/// needs.
+/// Decodes by stepping a session, with bit-identical results. Decoders with a head or with limits need this.
 fn step_through(decoder: &Decoder, data: &DatasetView<'_>, order: &[usize]) -> Result<Vec<f32>> {
     let outputs = decoder.outputs().len();
     let mut estimates = vec![f32::NAN; data.steps * outputs];
@@ -131,8 +131,8 @@ fn step_through(decoder: &Decoder, data: &DatasetView<'_>, order: &[usize]) -> R
     Ok(estimates)
 }
 
-/// Steps a session through the segments of `data`, at rest at each one's start, and hands out each step, whether
-/// it is a segment's first, and its outputs.
+/// Steps a session through the segments of `data`, starting each at rest. Passes on each step, a flag for the first
+/// step of a segment, and the outputs.
 pub(crate) fn each_step(
     decoder: &Decoder,
     data: &DatasetView<'_>,
@@ -146,7 +146,7 @@ pub(crate) fn each_step(
     let mut session = Session::open(decoder, config)?;
     let mut row = vec![0.0; decoder.outputs().len()];
     let mut fired = Vec::new();
-    // Count of each channel in a step, if it is not the number of spikes.
+    // Count of each channel in a step, if spikes have weights.
     let counted = match data.spikes.is_weighted() {
         true => data.channels(),
         false => 0,
@@ -176,23 +176,23 @@ pub(crate) fn each_step(
     Ok(())
 }
 
-/// Estimates, and where they were made.
+/// Estimates, and the device that computed them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// As [`decode`] gives them.
+    /// Estimates in the layout of [`decode`].
     pub estimates: Vec<f32>,
-    /// Where, and why not elsewhere.
+    /// Device that ran the decoding, and the reason if it was not another.
     pub ran: Ran,
 }
 
-/// [`decode`] on `device`, in slices where a recording does not fit its memory: only spikes go up, and
-/// estimates come down. [`Device::auto`] is settled by [`choose_device`], and goes on with the CPU where the
-/// device falls short ([`Placement::or_cpu`](betz_device::Placement::or_cpu)).
+/// Runs [`decode`] on `device`, in slices if a recording does not fit its memory; only spikes are uploaded and
+/// estimates downloaded. [`choose_device`] resolves [`Device::auto`]; the CPU then takes over if the device runs out of
+/// resources ([`Placement::or_cpu`](betz_device::Placement::or_cpu)).
 ///
-/// The device sums in f64 as the CPU does, in another order: estimates agree to f32's rounding.
+/// The device sums in f64 like the CPU, but in another order: estimates agree to f32's rounding.
 ///
 /// # Errors
-/// As [`decode`], and those of the device.
+/// The errors of [`decode`] and of the device.
 pub fn decode_on<'d>(
     device: &Device,
     decoder: &Decoder,
@@ -214,11 +214,11 @@ pub fn decode_on<'d>(
     })
 }
 
-/// For each channel of `data`, the decoder's channel of the same name.
+/// Maps each channel of `data` to the decoder's channel of the same name.
 ///
 /// # Errors
-/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch), with the first name that has no partner,
-/// unless both have the same channels, in any order.
+/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) unless both have the same channels, in any order; the
+/// message names the first that has no partner.
 pub fn channel_order<'d>(
     decoder: &Decoder,
     data: impl Into<DatasetView<'d>>,
@@ -250,7 +250,7 @@ pub fn channel_order<'d>(
         .collect()
 }
 
-/// What `decoder` asks of a dataset's shape, without a look at the spikes.
+/// Checks that a dataset's shape fits `decoder`, without looking at the spikes.
 pub(crate) fn check_shape(decoder: &Decoder, data: &DatasetView<'_>) -> Result<()> {
     let ratio = data.step_seconds / decoder.step_seconds();
     if !((1.0 - 1e-9..1.0 + 1e-9).contains(&ratio)) {
@@ -339,7 +339,7 @@ pub(super) mod tests {
         }
     }
 
-    /// [`data`] with a weight a spike.
+    /// The dataset [`data`] with a weight per spike.
     pub(super) fn counted() -> Dataset {
         let mut data = data();
         data.spikes.weights = (0..data.spikes.len())
@@ -348,7 +348,7 @@ pub(super) mod tests {
         data
     }
 
-    /// [`data`] with the spikes that [`counted`] counts, one by one.
+    /// The dataset [`data`] with the spikes that [`counted`] counts, one by one.
     fn expanded(counted: &Dataset) -> Dataset {
         let mut data = counted.clone();
         let entries = (0..data.spikes.len()).flat_map(|i| {
@@ -384,7 +384,7 @@ pub(super) mod tests {
         data.channel_names.reverse();
         data.spikes.channels.iter_mut().for_each(|c| *c = 4 - *c);
         let got = decode(&decoder, &data).unwrap();
-        // Spikes of one step are now added in the same order, so the sums are the same bits.
+        // Spikes of one step are now added in the same order, so the sums are bit-identical.
         assert!(
             expected
                 .iter()

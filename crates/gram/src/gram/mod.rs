@@ -1,6 +1,6 @@
 //! Γ and Υ: the sums over time that the optimal decoder needs.
 //!
-//! Three implementations of one definition, [`oracle`] being that definition in plain f64 loops.
+//! Three implementations of one definition; [`oracle`] is that definition in plain f64 loops.
 
 pub mod cost;
 pub mod cuda;
@@ -21,12 +21,12 @@ use betz_runtime::psc::{FilterBank, LowPass};
 /// How Γ is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GramPath {
-    /// Whichever of the two is expected to be faster.
+    /// The path that is expected to be faster.
     #[default]
     Auto,
-    /// Responses of every step, multiplied block by block.
+    /// Computes responses of every step and multiplies them block by block.
     Dense,
-    /// From the spikes alone, without computing any response.
+    /// Computes Γ from the spikes alone, without any response.
     Event,
 }
 
@@ -43,9 +43,9 @@ impl GramPath {
 
 /// Sums over paired steps of responses a(t) (features) and behaviour x(t − delay) (outputs).
 ///
-/// Additive over segments: the sums of a training set are those of the whole minus those of what
-/// is held out, so cross-validation filters every spike once. Nothing here is centred; the
-/// `centred_*` methods give the sums about the means, from which the intercept drops out.
+/// The sums are additive over segments: those of a training set are those of the whole minus those of the held-out
+/// part, so cross-validation filters every spike once. Nothing here is centred; the `centred_*` methods give the sums
+/// about the means, from which the intercept drops out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NormalEquations {
     /// Number of features, channels × filters, channel-major.
@@ -67,7 +67,7 @@ pub struct NormalEquations {
 }
 
 impl NormalEquations {
-    /// The sums over no step at all.
+    /// Sums over no steps.
     pub fn zeros(features: usize, outputs: usize) -> Self {
         Self {
             features,
@@ -92,11 +92,10 @@ impl NormalEquations {
         Ok(())
     }
 
-    /// Takes away the sums of segments that were added before (or are part of the whole).
+    /// Subtracts the sums of segments that were added before (or are part of the whole).
     ///
     /// # Errors
-    /// `Mismatch` when features or outputs differ, or
-    /// more steps are to be taken away than there are.
+    /// `Mismatch` if features or outputs differ, or if `other` has more steps.
     pub fn subtract(&mut self, other: &Self) -> Result<()> {
         self.same_shape(other)?;
         self.steps = self.steps.checked_sub(other.steps).ok_or_else(|| {
@@ -109,12 +108,12 @@ impl NormalEquations {
         Ok(())
     }
 
-    /// Mean response of each feature, μ; zeros when there is no step.
+    /// Mean response of each feature, μ; zeros if there are no steps.
     pub fn feature_mean(&self) -> Vec<f64> {
         mean(&self.feature_sum, self.steps)
     }
 
-    /// Mean of each output, x̄; zeros when there is no step.
+    /// Mean of each output, x̄; zeros if there are no steps.
     pub fn output_mean(&self) -> Vec<f64> {
         mean(&self.output_sum, self.steps)
     }
@@ -122,7 +121,7 @@ impl NormalEquations {
     /// Mean of Γ_c's diagonal: the scale that relative ridges are given in.
     pub fn mean_variance_sum(&self) -> f64 {
         let (n, mean) = (self.features, self.feature_mean());
-        // A variance that rounding made negative is none: no ridge follows from it.
+        // A variance that rounding made negative counts as 0.
         let own = |i: usize| (self.gram[i * n + i] - self.feature_sum[i] * mean[i]).max(0.0);
         (0..n).map(own).sum::<f64>() / n as f64
     }
@@ -180,7 +179,7 @@ impl NormalEquations {
         product
     }
 
-    /// [`residual_squares`](Self::residual_squares) where (Γφ) of a feature and output is known.
+    /// [`residual_squares`](Self::residual_squares) if Γφ is already known for each feature and output.
     pub fn residuals_of(
         &self,
         weights: &[f64],
@@ -228,8 +227,8 @@ impl NormalEquations {
     }
 }
 
-/// How far elements of Γ at a lower precision are from those at full precision, on a sample: all
-/// pairs of some consecutive features. Errors are relative to √(Γ_ii Γ_jj).
+/// Errors of elements of Γ at a lower precision against full precision, on a sample: all pairs of some consecutive
+/// features. Errors are relative to √(Γ_ii Γ_jj).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SampledError {
     /// Number of elements compared.
@@ -241,7 +240,7 @@ pub struct SampledError {
 }
 
 impl SampledError {
-    /// Of both samples together.
+    /// Combines the errors of two samples.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let (mine, theirs) = (self.elements as f64, other.elements as f64);
@@ -254,15 +253,14 @@ impl SampledError {
     }
 }
 
-/// Γ, Υ and the sums of `data`, and the path that computed them.
+/// Computes Γ, Υ and the sums of `data`, and reports the path that computed them.
 ///
-/// a(t) is paired with x(t − delay); pairs of which either lies outside the segment are left out of
-/// every sum. Filters are at rest at each segment's start. Runs on rayon's current pool; the result
-/// does not depend on the number of threads.
+/// a(t) is paired with x(t − delay); a pair with either part outside the segment is left out of every sum. Filters are
+/// at rest at each segment's start. Runs on rayon's current pool; the result does not depend on the number of threads.
 ///
 /// # Errors
-/// `Mismatch` or `InvalidRecording` when the dataset's arrays do not fit together; `InvalidArgument`
-/// for a bad low-pass; `Interrupted` when `progress` says so.
+/// `Mismatch` or `InvalidRecording` if the dataset's arrays do not fit together; `InvalidArgument` for a bad low-pass;
+/// `Interrupted` if `progress` cancels.
 pub fn normal_equations<'d>(
     data: impl Into<DatasetView<'d>>,
     bank: &FilterBank,
@@ -289,13 +287,13 @@ pub fn normal_equations<'d>(
     Ok((sums, path))
 }
 
-/// Checks the assumptions of every path.
+/// Checks the assumptions that all paths share.
 fn check(data: &DatasetView<'_>) -> Result<()> {
     check_shape(data)?;
     data.spikes.check(data.steps as i64, data.channels())
 }
 
-/// [`check`] without a look at every spike.
+/// Does the checks of [`check`] that need no look at every spike.
 fn check_shape(data: &DatasetView<'_>) -> Result<()> {
     let expected = data.steps * data.outputs.len();
     if data.behavior.len() != expected {

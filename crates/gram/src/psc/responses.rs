@@ -1,7 +1,7 @@
-//! Responses of a whole dataset, in blocks of steps: what the dense training path eats.
+//! Responses of a whole dataset in blocks of steps: the input of the dense training path.
 //!
-//! Channels go through the recursion eight abreast, one SIMD lane each. A low-pass runs on the
-//! spike trains (it commutes with the filters), once a channel and not once a feature.
+//! Channels go through the recursion eight at a time, one per SIMD lane. A low-pass runs on the spike trains (it
+//! commutes with the filters), once per channel and not once per feature.
 
 use rayon::prelude::*;
 
@@ -10,10 +10,10 @@ use betz_base::error::{Error, Result};
 use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass, LowPassFilter, advance};
 
-/// Channels that go through the recursion together.
+/// Number of channels that go through the recursion together.
 const LANES: usize = 8;
 
-/// Steps that go through one filter before the next filter sees them; 256 × 8 f64 stay in L1/L2.
+/// Number of steps that go through one filter before the next filter; 256 × 8 f64 stay in L1/L2.
 const TILE: usize = 256;
 
 /// Responses at some steps, row-major (features, columns).
@@ -32,18 +32,18 @@ struct Trains {
     /// Channel c holds `steps[first[c]..first[c + 1]]`.
     first: Vec<usize>,
     steps: Vec<u32>,
-    /// Count of each spike; empty: one each.
+    /// Count of each spike; empty: every count is 1.
     weights: Vec<f32>,
 }
 
-/// A stretch of steps inside one segment.
+/// A run of steps inside one segment.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     start: usize,
     stop: usize,
-    /// The segment begins here: filters go back to rest.
+    /// True if the segment begins here: filters go back to rest.
     fresh: bool,
-    /// First column in the block; `None` while the states only have to be carried along.
+    /// First column in the block; `None` if the states only have to be carried along.
     column: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ struct Lanes {
     next: [usize; LANES],
 }
 
-/// Walks a dataset and hands out its responses block by block.
+/// Iterates over a dataset and gives its responses block by block.
 ///
 /// Segments begin at rest; steps outside every segment are left out. Opening allocates (spikes in
 /// channel order: 4 bytes each, 8 with weights); [`next_block`](Self::next_block) only grows the block it is given.
@@ -68,7 +68,7 @@ pub struct Responses<'a> {
     trains: Trains,
     lanes: Vec<Lanes>,
     delay_steps: i64,
-    /// Where the walk is: segment and step.
+    /// Current segment and step.
     segment: usize,
     step: usize,
 }

@@ -208,7 +208,7 @@ mod tests {
     use crate::cases;
     use betz_runtime::psc::LowPass;
 
-    /// What scores may be off by, relative.
+    /// Largest relative error of scores.
     const TOLERANCE: f64 = 1e-9;
 
     /// The first device, or a word on why the test is skipped.

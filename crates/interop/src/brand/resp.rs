@@ -1,13 +1,13 @@
-//! As much of Redis's protocol as a node needs: commands out, replies in.
+//! The part of Redis' protocol that a node needs: sending commands and reading replies.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Time that a server may take to answer beyond the wait that was asked for.
+/// Time that a server may take to answer, in addition to the wait that a command asks for.
 const ANSWERS_IN: Duration = Duration::from_secs(2);
-/// Largest text, longest list and deepest nesting that is read.
+/// Largest text, longest list and deepest nesting that is accepted.
 const LARGEST: usize = 1 << 26;
 const LONGEST: usize = 1 << 20;
 const DEEPEST: usize = 8;
@@ -47,7 +47,7 @@ impl Reply {
         }
     }
 
-    /// Value behind `name` in a list of names and values.
+    /// Value that follows `name` in a list of names and values.
     pub(super) fn get(&self, name: &str) -> Option<&Reply> {
         (self.list().chunks_exact(2))
             .find(|pair| pair[0].bytes() == name.as_bytes())
@@ -55,14 +55,14 @@ impl Reply {
     }
 }
 
-/// A connection; after an error it is of no more use.
+/// A connection, which is unusable after an error.
 pub(super) struct Connection {
     stream: BufReader<Box<dyn Duplex>>,
     command: Vec<u8>,
 }
 
 impl Connection {
-    /// To a socket's path, or HOST:PORT.
+    /// Connects to a socket's path, or to HOST:PORT.
     pub(super) fn open(place: &str) -> std::io::Result<Self> {
         let stream: Box<dyn Duplex> = if place.starts_with('/') {
             let stream = UnixStream::connect(place)?;
@@ -82,7 +82,7 @@ impl Connection {
         })
     }
 
-    /// The answer to a command. A server's refusal is an answer, too.
+    /// Sends a command and returns the answer, which may be a server's refusal.
     pub(super) fn ask(&mut self, parts: &[&[u8]]) -> std::io::Result<Reply> {
         self.command.clear();
         write!(self.command, "*{}\r\n", parts.len())?;
@@ -115,7 +115,7 @@ fn line(from: &mut impl Read) -> std::io::Result<String> {
     }
 }
 
-/// The next reply of `from`, `depth` lists deep.
+/// Reads the next reply; `depth` is the number of lists around it.
 fn read(from: &mut impl Read, depth: usize) -> std::io::Result<Reply> {
     let line = line(from)?;
     let (kind, rest) = line
@@ -135,7 +135,7 @@ fn read(from: &mut impl Read, depth: usize) -> std::io::Result<Reply> {
                 let length = usize::try_from(length).ok().filter(|l| *l <= LARGEST);
                 let length = length.ok_or_else(|| wrong("expected at most 64 MiB"))?;
                 let mut text = Vec::new();
-                // Grows with what comes, not with what is promised.
+                // Memory grows with the data that arrive, not with the announced length.
                 from.take(length as u64 + 2).read_to_end(&mut text)?;
                 if text.len() != length + 2 {
                     return Err(std::io::ErrorKind::UnexpectedEof.into());

@@ -1,4 +1,4 @@
-//! Sources and sinks on threads of their own: whatever they wait for, the loop does not.
+//! Sources and sinks on threads of their own, so that the loop never waits for them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,21 +12,21 @@ use ringbuf::{HeapCons, HeapProd};
 
 use super::{Counts, Estimate, Frame, Reception, Sink, Source, Tally};
 
-/// Steps that wait between the threads at most.
+/// Largest number of steps that wait between the threads.
 const ROOM: usize = 1024;
-/// Time between a thread's looks at the request to end.
+/// Interval at which a thread checks whether it is asked to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// State that both threads see.
+/// State that both threads share.
 #[derive(Default)]
 struct WorkerState {
     stop: AtomicBool,
     ended: AtomicBool,
     failed: Mutex<Option<Error>>,
-    /// The hand-over's own losses, beside the counts of what runs on the thread.
+    /// Losses between the threads, in addition to the counts of the source or sink.
     tally: Tally,
     inner: Mutex<Counts>,
-    /// Thread that takes steps, to be woken.
+    /// Thread that takes the steps, to be woken.
     taker: OnceLock<Thread>,
 }
 
@@ -56,8 +56,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(|e| Error::new(ErrorKind::Io, format!("starting the thread {name}: {e}")))
 }
 
-/// A source on a thread of its own. [`take`](Source::take) is to be called from one thread; what finds no room is
-/// counted as dropped, and its steps are skipped.
+/// A source on a thread of its own. Call [`take`](Source::take) from one thread only. Steps that do not fit into the
+/// queue are counted as dropped and skipped.
 pub struct SourceBeside {
     full: HeapCons<Frame>,
     empty: HeapProd<Frame>,
@@ -66,10 +66,10 @@ pub struct SourceBeside {
 }
 
 impl SourceBeside {
-    /// Runs `source` for a model of `channels` from now on.
+    /// Starts `source` for a model of `channels` channels.
     ///
     /// # Errors
-    /// Where the system has no thread or no memory for it.
+    /// An error if the system has no thread or no memory for it.
     pub fn start(mut source: Box<dyn Source>, channels: usize) -> Result<Self> {
         let (mut send, full) = ring("steps of a source", ROOM)?;
         let (mut empty, mut take) = ring("empty steps of a source", ROOM)?;
@@ -126,7 +126,7 @@ impl Source for SourceBeside {
         self.shared.taker.get_or_init(std::thread::current);
         let until = Instant::now() + patience;
         loop {
-            // Read before the ring: what came before the end is still taken.
+            // Read this before the ring, so that steps from before the end are still taken.
             let ended = self.shared.ended.load(Ordering::Acquire);
             if let Some(next) = self.full.try_pop() {
                 let _ = self.empty.try_push(std::mem::replace(frame, next));
@@ -155,7 +155,7 @@ impl Drop for SourceBeside {
     }
 }
 
-/// One step's output, of its own.
+/// An estimate that owns its values.
 struct OwnedEstimate {
     sequence: u64,
     sent: i64,
@@ -163,7 +163,7 @@ struct OwnedEstimate {
     values: Vec<f32>,
 }
 
-/// A sink on a thread of its own; what finds no room is counted as unsent.
+/// A sink on a thread of its own. Outputs that do not fit into the queue are counted as unsent.
 pub struct SinkBeside {
     full: HeapProd<OwnedEstimate>,
     empty: HeapCons<OwnedEstimate>,
@@ -172,10 +172,10 @@ pub struct SinkBeside {
 }
 
 impl SinkBeside {
-    /// Runs `sink` for a model of `outputs` from now on.
+    /// Starts `sink` for a model of `outputs` outputs.
     ///
     /// # Errors
-    /// Where the system has no thread or no memory for it.
+    /// An error if the system has no thread or no memory for it.
     pub fn start(mut sink: Box<dyn Sink>, outputs: usize) -> Result<Self> {
         let (full, mut take) = ring::<OwnedEstimate>("outputs of a session", ROOM)?;
         let (mut give_back, empty) = ring("empty outputs of a session", ROOM)?;
@@ -191,7 +191,7 @@ impl SinkBeside {
         let mine = Arc::clone(&shared);
         let thread = spawn("betz-sink", move || {
             loop {
-                // Read before the ring: what was given before the end is still sent.
+                // Read this before the ring, so that outputs from before the end are still sent.
                 let stop = mine.stop.load(Ordering::Acquire);
                 while let Some(owned) = take.try_pop() {
                     let given = sink.give(&Estimate {
@@ -245,7 +245,7 @@ impl Sink for SinkBeside {
         Ok(())
     }
 
-    /// Those of what is sent; outputs that still wait are in none.
+    /// Counts of the outputs sent so far; outputs that still wait are in no count.
     fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -261,7 +261,7 @@ fn end(shared: &WorkerState, thread: &mut Option<JoinHandle<()>>) {
     shared.stop.store(true, Ordering::Release);
     if let Some(thread) = thread.take() {
         thread.thread().unpark();
-        // A panic on the thread has been reported there.
+        // The thread has already reported a panic.
         let _ = thread.join();
     }
 }

@@ -1,9 +1,9 @@
-//! Buses of the field: where spikes come from while a session runs, and where its outputs go.
+//! Buses of the field: the sources of a session's spikes, and the sinks of its outputs.
 //!
-//! A [`Source`] gives one [`Frame`] a step, a [`Sink`] takes one [`Estimate`] a step, [`pump`] lets a session run
-//! between them. Both count what did not go as it should ([`Counts`]): nothing is lost silently. What may block for
-//! longer than it is allowed to (a library with threads of its own, a connection that has to be made again) is put
-//! [on a thread of its own](beside), so that the loop never waits for it.
+//! A [`Source`] gives one [`Frame`] per step, and a [`Sink`] takes one [`Estimate`] per step. [`pump`] runs a session
+//! between them. Both count every irregularity ([`Counts`]), so that nothing is lost silently. Anything that may block
+//! too long (a library with its own threads, a connection to restore) runs [on a thread of its own](beside), so that
+//! the loop never waits for it.
 
 mod address;
 pub mod beside;
@@ -34,7 +34,7 @@ pub enum Content {
     Counts,
     /// Features of each channel, in `features`.
     Features,
-    /// Channels that fired, an entry a spike, in `spikes`.
+    /// Channels that fired, one entry per spike, in `spikes`.
     Spikes,
 }
 
@@ -43,15 +43,15 @@ pub enum Content {
 pub struct Frame {
     /// The source's number of this step.
     pub sequence: u64,
-    /// Steps before this one that never came: the session passes over them as silent.
+    /// Number of steps before this one that never arrived; the session treats them as silent.
     pub skipped: u64,
-    /// The source began anew (another clock, another sender): the session starts from rest.
+    /// True if the source restarted (another clock, another sender): the session starts from rest.
     pub restart: bool,
-    /// The sender's own time stamp, handed on to the sink: nanoseconds, of a clock that is the sender's affair.
+    /// Time stamp of the sender in nanoseconds of its own clock, passed on to the sink.
     pub sent: i64,
-    /// When it came here.
+    /// Time of arrival.
     pub received: Instant,
-    /// Which of the lists below holds.
+    /// Which of the lists below is valid.
     pub content: Content,
     /// Spikes of each channel of the model.
     pub counts: Vec<u16>,
@@ -77,7 +77,7 @@ impl Frame {
         }
     }
 
-    /// Empties it; it came now.
+    /// Empties the frame and sets its time of arrival to now.
     pub fn clear(&mut self) {
         (self.sequence, self.skipped, self.restart) = (0, 0, false);
         (self.sent, self.received) = (0, Instant::now());
@@ -93,7 +93,7 @@ impl Frame {
 pub struct Estimate<'a> {
     /// The source's number of the step.
     pub sequence: u64,
-    /// The time stamp of the frame that it was made of.
+    /// Time stamp of the frame from which it was decoded.
     pub sent: i64,
     /// Quality of the estimates: `StepStatus`'s bits.
     pub status: u32,
@@ -106,37 +106,37 @@ pub struct Estimate<'a> {
 pub enum Reception {
     /// The frame holds the next step.
     Step,
-    /// Nothing came in the time that was allowed.
+    /// Nothing arrived in the allowed time.
     Nothing,
-    /// Nothing will come any more.
+    /// The source has ended.
     Ended,
 }
 
-/// Where a session's input comes from.
+/// Source of a session's input.
 pub trait Source: Send {
-    /// Waits no longer than `patience` for the next step, and puts it into `frame`. A connection that is gone is no
-    /// error: it is counted and made again, and nothing comes meanwhile.
+    /// Waits at most `patience` for the next step and writes it to `frame`. A lost connection is not an error: the
+    /// source counts it, reconnects, and gives no steps meanwhile.
     ///
     /// # Errors
-    /// Faults that waiting cannot mend: a stream of other channels than the model's, say.
+    /// Faults that waiting cannot remove, such as a stream with channels that differ from the model's.
     fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception>;
 
-    /// Counts until now.
+    /// Counts so far.
     fn counts(&self) -> Counts;
 }
 
-/// Where a session's output goes.
+/// Sink of a session's output.
 pub trait Sink: Send {
-    /// Hands `decoded` on without waiting for whoever takes it; what cannot be handed on is counted as unsent.
+    /// Passes `decoded` on without waiting for a receiver; an output that cannot be passed on is counted as unsent.
     ///
     /// # Errors
-    /// Faults that trying again cannot mend.
+    /// Faults that another attempt cannot remove.
     fn give(&mut self, decoded: &Estimate<'_>) -> Result<()>;
 
-    /// Does what connections need while there is nothing to give: [on a thread of its own](beside) it is called after each
-    /// output, and twenty times per second.
+    /// Maintains connections while there is nothing to send. [On a thread of its own](beside), a sink gets this call
+    /// after each output and twenty times per second.
     fn attend(&mut self) {}
 
-    /// Counts until now.
+    /// Counts so far.
     fn counts(&self) -> Counts;
 }

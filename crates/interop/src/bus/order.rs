@@ -1,19 +1,19 @@
-//! Which of a sender's numbered steps came, which did not, and which came again.
+//! Classifies a sender's numbered steps as new, lost, late or duplicated.
 
 use super::{Frame, Tally};
 
-/// Steps back that are remembered one by one.
+/// Number of past steps that are remembered one by one.
 const REMEMBERED: u64 = 64;
-/// A gap beyond this is another sender, not a loss.
+/// Largest gap that counts as a loss; a larger one means another sender.
 const FARTHEST: u64 = 1 << 20;
-/// So many steps back to back in their own order, all of them old: the sender began anew.
+/// Number of consecutive old steps, in order, after which the sender counts as restarted.
 const ANEW: u64 = 8;
 
-/// Judges a sender's step numbers.
+/// Checks a sender's step numbers.
 ///
-/// A gap is lost; a step that fills one is late and no longer lost, but its turn is over; a step that is there already
-/// is duplicated. A sender that counts from elsewhere is believed after eight steps in a row, or at once where it lies
-/// more than 2²⁰ ahead.
+/// The steps of a gap are lost. A step that later fills a gap is late and no longer lost, but it is not decoded. A step
+/// that has already arrived is duplicated. A sender that counts from another number is accepted after eight steps in a
+/// row, or at once if its number is more than 2²⁰ ahead.
 ///
 /// ```
 /// use betz_interop::bus::{Frame, Order, Tally};
@@ -26,16 +26,17 @@ const ANEW: u64 = 8;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Order {
-    /// The number that should come next; none before the first.
+    /// Number of the next expected step; none before the first.
     next: Option<u64>,
-    /// Bit k: `next − 1 − k` came.
+    /// Bit k is set if step `next − 1 − k` has arrived.
     came: u64,
-    /// The old step before, and how many in a row.
+    /// The last old step, and the number of old steps in a row.
     old: Option<(u64, u64)>,
 }
 
 impl Order {
-    /// True if step `sequence` is to be decoded; fills `frame`'s number, gap and restart, and counts.
+    /// Returns true if step `sequence` is to be decoded; sets `frame`'s number, gap and restart, and updates the
+    /// counts.
     pub fn judge(&mut self, sequence: u64, frame: &mut Frame, tally: &Tally) -> bool {
         frame.sequence = sequence;
         let Some(next) = self.next else {

@@ -1,4 +1,4 @@
-//! A session between a source and a sink.
+//! Runs a session between a source and a sink.
 
 use std::time::{Duration, Instant};
 
@@ -8,36 +8,36 @@ use hdrhistogram::Histogram;
 
 use super::{Content, Counts, Estimate, Frame, Reception, Sink, Source};
 
-/// Longest time that is told apart, in nanoseconds; longer ones count as this.
+/// Longest latency that is measured, in nanoseconds; longer ones count as this.
 const LONGEST: u64 = 10_000_000_000;
 
-/// When a pump ends.
+/// Conditions that end a pump.
 #[derive(Clone, Copy)]
 pub struct Until<'a> {
-    /// Steps that are decoded at most.
+    /// Largest number of steps to decode.
     pub steps: Option<u64>,
-    /// Ends where nothing came for so long; never where absent.
+    /// Ends after this time without input; never if absent.
     pub silence: Option<Duration>,
-    /// Time between looks at `stop` while nothing comes.
+    /// Interval between calls of `stop` while nothing arrives.
     pub patience: Duration,
-    /// True once the pump is to stop.
+    /// Returns true once the pump is to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// Counts of steps that went through.
+/// Counts and latencies of a pump's run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PumpReport {
     /// Steps decoded.
     pub steps: u64,
-    /// Steps that never came and were passed over as silent.
+    /// Steps that never arrived and were treated as silent.
     pub skipped: u64,
-    /// Times that the session started from rest, because the source began anew.
+    /// Number of times that the session started from rest because the source restarted.
     pub restarts: u64,
-    /// From a frame's arrival to the hand-over of its output, in microseconds: median.
+    /// Median time from a frame's arrival to the hand-over of its output, in microseconds.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of that time.
     pub p99_us: f64,
-    /// Longest.
+    /// Longest such time.
     pub max_us: f64,
     /// Counts of the source.
     pub source: Counts,
@@ -45,11 +45,11 @@ pub struct PumpReport {
     pub sink: Counts,
 }
 
-/// Decodes what `source` gives into `sink`, step by step, until `until` says so or the source has ended. Allocates
-/// before the first step only.
+/// Decodes the steps of `source` into `sink` until `until` says so or the source has ended. Allocates only before the
+/// first step.
 ///
 /// # Errors
-/// Those of source and sink, and `Mismatch` for a frame that does not fit the session.
+/// The errors of source and sink; `Mismatch` for a frame that does not fit the session.
 pub fn pump(
     session: &mut Session,
     source: &mut dyn Source,

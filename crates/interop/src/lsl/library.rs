@@ -1,4 +1,4 @@
-//! liblsl, looked for at run time: the functions that a stream in and a stream out need.
+//! liblsl, loaded at run time: the functions that an input and an output stream need.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_double, c_float, c_int, c_void};
@@ -10,9 +10,9 @@ use std::time::Duration;
 use betz_base::{Error, ErrorKind, Result};
 use libloading::Library;
 
-/// Seconds of samples that an inlet keeps.
+/// Seconds of samples that an inlet buffers.
 const KEPT_SECONDS: c_int = 60;
-/// Seconds for which a stream that answered a search no more is still named.
+/// Seconds for which a stream is still listed after its last answer.
 const REMEMBERED_SECONDS: c_double = 5.0;
 const FLOAT32: c_int = 1;
 /// liblsl's code for a stream that is gone.
@@ -21,7 +21,7 @@ const TIMEOUT: c_int = -1;
 
 macro_rules! functions {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// liblsl's functions, and the library that holds them.
+        /// Functions of liblsl, and the library that contains them.
         pub(super) struct Lsl {
             $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
             _library: Library,
@@ -62,7 +62,7 @@ functions! {
     lsl_push_sample_ftp: fn(*mut c_void, *const c_float, c_double, c_int) -> c_int;
 }
 
-/// Where liblsl may be: `BETZ_LSL` alone where it is set, else the system's names.
+/// Places to look for liblsl: only `BETZ_LSL` if it is set, else the system's names.
 fn places() -> Vec<PathBuf> {
     match std::env::var_os("BETZ_LSL") {
         Some(path) => vec![path.into()],
@@ -85,10 +85,10 @@ fn null(what: &str) -> Error {
 }
 
 impl Lsl {
-    /// The library.
+    /// Loads the library.
     ///
     /// # Errors
-    /// `Io` where there is none, with the places that were looked at and how to name another.
+    /// `Io` if it is not found, with the places searched and how to name another.
     pub(super) fn load() -> Result<Arc<Self>> {
         let mut tried = Vec::new();
         for place in places() {
@@ -109,7 +109,7 @@ impl Lsl {
     }
 }
 
-/// A stream's description, ours to destroy.
+/// A stream's description, which this value owns.
 pub(super) struct Info(Arc<Lsl>, NonNull<c_void>);
 
 impl Drop for Info {
@@ -119,11 +119,10 @@ impl Drop for Info {
     }
 }
 
-/// Looks for the streams of a name, on a thread of liblsl's, until it is dropped.
+/// Searches for streams of a name on a thread of liblsl until it is dropped.
 ///
-/// One search that goes on, not short ones again and again: liblsl asks the network's group at once and the peers that
-/// its configuration names (`KnownPeers`) half a second later, so that a search which ends before finds those peers
-/// never, and streams beside it only where the group's one port happens to be theirs.
+/// This is one continuous search, not repeated short ones. liblsl asks the network's multicast group at once, but the
+/// peers in its configuration (`KnownPeers`) only half a second later. A shorter search would never find those peers.
 pub(super) struct Resolver {
     lsl: Arc<Lsl>,
     resolver: NonNull<c_void>,
@@ -133,10 +132,10 @@ pub(super) struct Resolver {
 unsafe impl Send for Resolver {}
 
 impl Resolver {
-    /// Starts to look for the streams called `name`.
+    /// Starts to search for streams called `name`.
     ///
     /// # Errors
-    /// Where liblsl cannot.
+    /// `Io` if liblsl cannot start the search.
     pub(super) fn new(lsl: &Arc<Lsl>, name: &CStr) -> Result<Self> {
         // SAFETY: two strings that end in zero.
         let resolver = unsafe {
@@ -149,7 +148,7 @@ impl Resolver {
         })
     }
 
-    /// A stream that has answered. Waits for none.
+    /// Returns a stream that has answered, without waiting.
     pub(super) fn found(&self) -> Option<Info> {
         let mut found = [std::ptr::null_mut(); 1];
         // SAFETY: a resolver that lives, and room for one stream.
@@ -168,12 +167,12 @@ impl Drop for Resolver {
     }
 }
 
-/// A stream that comes in.
+/// An incoming stream.
 pub(super) struct Inlet {
     lsl: Arc<Lsl>,
     inlet: NonNull<c_void>,
     pub(super) channels: usize,
-    /// Samples per second; 0 where they are irregular.
+    /// Samples per second; 0 if irregular.
     pub(super) rate: f64,
 }
 
@@ -191,16 +190,16 @@ pub(super) enum Pull {
 }
 
 impl Inlet {
-    /// Opens the stream `info`; none where it does not answer.
+    /// Opens the stream `info`; `None` if it does not answer.
     ///
     /// # Errors
-    /// Where liblsl refuses it.
+    /// `Io` if liblsl refuses the stream.
     pub(super) fn open(info: &Info) -> Result<Option<Self>> {
         let lsl = &info.0;
         // SAFETY: `info` is one of liblsl's; the inlet copies what it needs.
         let (inlet, channels, rate) = unsafe {
             let of = info.1.as_ptr();
-            // No recovery of liblsl's own: a stream that is gone is looked for, and counted, here.
+            // liblsl's own recovery is off: this code searches for a lost stream and counts the loss.
             let inlet = (lsl.lsl_create_inlet)(of, KEPT_SECONDS, 0, 0);
             (
                 inlet,
@@ -239,7 +238,7 @@ impl Inlet {
         }
     }
 
-    /// Correction from the sender's times to ours; `None` if it was not found out. Takes its time.
+    /// Correction from the sender's times to ours; `None` if liblsl could not determine it. May take a while.
     pub(super) fn correction(&self) -> Option<f64> {
         let mut code = 0;
         // SAFETY: an inlet that lives.
@@ -256,7 +255,7 @@ impl Drop for Inlet {
     }
 }
 
-/// A stream that goes out.
+/// An outgoing stream.
 pub(super) struct Outlet {
     lsl: Arc<Lsl>,
     outlet: NonNull<c_void>,
@@ -268,10 +267,10 @@ pub(super) struct Outlet {
 unsafe impl Send for Outlet {}
 
 impl Outlet {
-    /// A stream called `name` with a channel for each of `outputs`, `rate` times per second.
+    /// Creates a stream called `name` with one channel per output and `rate` samples per second.
     ///
     /// # Errors
-    /// Where liblsl refuses it.
+    /// `Io` if liblsl refuses the stream; `InvalidArgument` for a name with a zero byte.
     pub(super) fn new(lsl: Arc<Lsl>, name: &str, outputs: &[String], rate: f64) -> Result<Self> {
         let (called, id) = (text(name)?, text(&format!("betz-{name}"))?);
         let labels: Vec<CString> = outputs.iter().map(|o| text(o)).collect::<Result<_>>()?;
@@ -307,7 +306,7 @@ impl Outlet {
         })
     }
 
-    /// Sends a sample of this time, in seconds of our clock; whether liblsl took it.
+    /// Sends a sample with its time in seconds of our clock; returns whether liblsl accepted it.
     pub(super) fn push(&self, values: &[f32], seconds: f64) -> bool {
         if values.len() != self.channels {
             return false;

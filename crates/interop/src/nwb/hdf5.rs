@@ -30,11 +30,11 @@ const PAST_END: &str = "failed to fill whole buffer";
 /// An open file.
 pub(super) struct File {
     file: H5File,
-    /// Those of the file and of the files that its external links lead to.
+    /// Total size of the file and of the files that its external links point to.
     bytes: u64,
     datasets: BTreeSet<String>,
     linked: Vec<LinkTarget>,
-    /// External links whose files are missing, a sentence each.
+    /// External links whose files are missing, one sentence each.
     dangling: Vec<String>,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct Numbers {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DatasetLayout {
     pub(super) shape: Vec<usize>,
-    /// Extent of a chunk; `None` where the data are in one piece.
+    /// Extent of a chunk; `None` if the data are in one piece.
     pub(super) chunk: Option<Vec<usize>>,
-    /// Type of an element as NumPy calls it, without its byte order.
+    /// NumPy's name of the element type, without byte order.
     pub(super) element: String,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn guarded<T>(
     }
 }
 
-/// The crate's error in words for a person.
+/// Converts the crate's error to a message for users.
 fn in_words(what: &str, error: &Hdf5Error) -> Error {
     let text = match error {
         Hdf5Error::Io(e) if e.raw_os_error().is_some() => {
@@ -108,7 +108,7 @@ impl File {
         })
     }
 
-    /// External links whose files are missing, a sentence each.
+    /// External links whose files are missing, one sentence each.
     pub(super) fn dangling(&self) -> &[String] {
         &self.dangling
     }
@@ -237,7 +237,7 @@ impl File {
         guarded(path, || dataset.read_slice_into(values, &[first], &count))
     }
 
-    /// The shape of the dataset at `path`; `None` where there is none.
+    /// Shape of the dataset at `path`; `None` if it does not exist.
     pub(super) fn shape(&self, path: &str) -> Result<Option<Vec<usize>>> {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
@@ -245,7 +245,7 @@ impl File {
         guarded(path, || Ok(dataset.shape())).map(Some)
     }
 
-    /// Layout of the dataset at `path`; `None` where there is none.
+    /// Layout of the dataset at `path`; `None` if it does not exist.
     pub(super) fn stored(&self, path: &str) -> Result<Option<DatasetLayout>> {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
@@ -261,8 +261,8 @@ impl File {
         .map(Some)
     }
 
-    /// A block of the numbers at `path`, from the element `first`, `count` along each axis, row-major. Memory is that of
-    /// the block and of the chunks it lies in.
+    /// Reads a block of the numbers at `path`, from the element `first`, with `count` elements along each axis,
+    /// row-major. Takes memory for the block and for the chunks that contain it.
     pub(super) fn block(&self, path: &str, first: &[usize], count: &[usize]) -> Result<Vec<f64>> {
         let dataset = self.needed(path)?;
         self.check_structure(path, &dataset)?;
@@ -307,7 +307,7 @@ impl File {
         )
     }
 
-    /// The strings at `path`; `None` where there are none.
+    /// Strings at `path`; `None` if there are none.
     pub(super) fn strings(&self, path: &str) -> Result<Option<Vec<String>>> {
         let Some(dataset) = self.dataset(path) else {
             return Ok(None);
@@ -414,7 +414,7 @@ fn product(shape: &[usize], element: usize) -> u128 {
     sizes.fold(element.max(1) as u128, u128::saturating_mul)
 }
 
-/// Refuses what there is no memory for: as stored, and as f64.
+/// Refuses data that do not fit in memory, as stored and as f64.
 fn plan(path: &str, bytes: u128, element: usize) -> Result<()> {
     needs(path, bytes + bytes / element.max(1) as u128 * 8)
 }

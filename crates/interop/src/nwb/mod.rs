@@ -9,13 +9,13 @@
 //! | `intervals/invalid_times`, or tables asked for | left out of the segments |
 //! | `identifier`, `session_description` | `meta` |
 //!
-//! Voltage stays where it is: [`ElectricalSeries`] reads stretches of it, for sorting.
+//! Raw voltage stays in the file: [`ElectricalSeries`] reads parts of it, for sorting.
 //!
 //! Times stay the file's, unless something lies before 0, or they count from 1970: then everything is moved, and the report
 //! says by how much. Soft and external links are followed. Two layouts of the FALCON benchmark are known by their names: M2, whose timestamps are the
 //! starts of bins where a recording has the value at a step's end, and H1, whose `rate` holds a period.
 //!
-//! A file that [`write()`] made is read back as the recording that it was.
+//! A file that [`write()`] made is read back as the original recording.
 
 mod hdf5;
 mod hdf5_write;
@@ -47,49 +47,48 @@ pub use units::Units;
 pub use voltage::ElectricalSeries;
 pub use write::{DecodedOutputs, WriteOptions, write, write_stretches};
 
-/// Most seconds that a recording may be long: a time beyond is no time.
+/// Longest recording in seconds; a later time is treated as invalid.
 const LONGEST_SECONDS: f64 = 1e8;
 
-/// The recording in the NWB file at `path`.
+/// Reads the recording in the NWB file at `path`.
 ///
 /// Reads the units, the trials and the behaviour, nothing else: raw voltage stays where it is. Memory is what the recording
 /// takes, of a time range or some units what those take: times of spikes are read in stretches, and are sorted in place
 /// (with half of that again while that is done).
 ///
-/// # Errors
-/// [`ErrorKind::Io`] when the file cannot be read; [`ErrorKind::InvalidRecording`] when it is damaged, or breaks
-/// NWB where it was read, naming the dataset; [`ErrorKind::InsufficientData`] without units;
-/// [`ErrorKind::InvalidArgument`] for behaviour that is not there, listing what is.
+/// [`ErrorKind::Io`] if the file cannot be read; [`ErrorKind::InvalidRecording`] if it is damaged or violates NWB in
+/// the parts read, with the dataset's name; [`ErrorKind::InsufficientData`] without units;
+/// [`ErrorKind::InvalidArgument`] for behaviour that does not exist, with a list of the series that do.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<(Recording, Report)> {
     File::open(path)
         .and_then(|file| recording(&file, options))
         .map_err(|e| e.at(path.display()))
 }
 
-/// The units of the NWB file at `path`, their times as they are stored.
+/// Reads the units of the NWB file at `path`, with their times as stored.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub fn read_units(path: &Path) -> Result<Units> {
     File::open(path)
         .and_then(|file| units::read(&file)?.ok_or_else(|| no_units(&file)))
         .map_err(|e| e.at(path.display()))
 }
 
-/// The time series at `series` (its path in the file) of the NWB file at `path`.
+/// Reads the time series at `series` (its path in the file) of the NWB file at `path`.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub fn read_series(path: &Path, series: &str) -> Result<Series> {
     File::open(path)
         .and_then(|file| series::read(&file, series, &mut Report::default()))
         .map_err(|e| e.at(path.display()))
 }
 
-/// The session that the NWB file at `path` tells of; `None` where it has no start that can be read.
+/// Reads the session described in the NWB file at `path`; `None` if the file has no readable start time.
 ///
 /// # Errors
-/// As [`read`], of what cannot be read at all.
+/// The errors of [`read`] for a file that cannot be opened.
 pub fn read_session(path: &Path) -> Result<Option<Session>> {
     File::open(path)
         .map(|file| session::of(&file))
@@ -115,7 +114,7 @@ fn no_units(file: &File) -> Error {
     )
 }
 
-/// The recording in a file that Betz wrote, as it was; `None` for any other file, and for one that was changed since.
+/// The recording in a file that Betz wrote, unchanged; `None` for any other file, and for one that was changed since.
 fn own_recording(file: &File, report: &mut Report) -> Result<Option<Recording>> {
     let Some(own) = Own::read(file) else {
         return Ok(None);
@@ -200,7 +199,7 @@ fn recording(file: &File, options: &ReadOptions) -> Result<(Recording, Report)> 
     Ok((recording, report))
 }
 
-/// `spans` in ticks from `low` on; everything where none has a tick.
+/// Converts `spans` to ticks from `low` on; one segment over everything if none contains a tick.
 fn segments(
     spans: &[intervals::Interval],
     low: f64,
@@ -238,7 +237,7 @@ fn origin(file: &File, first: f64) -> Result<f64> {
     })
 }
 
-/// Refuses times that lie too far apart.
+/// Refuses times that are too far apart.
 fn check_span(low: f64, high: f64) -> Result<()> {
     if high - low > LONGEST_SECONDS {
         return Err(Error::recording(format!(
@@ -277,7 +276,7 @@ fn series_of(
     }
 }
 
-/// The series that are behaviour, beside each other on one clock.
+/// Reads the series of behaviour, side by side on one clock.
 fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<Option<Behavior>> {
     let (paths, mut columns) = series_of(file, options, report)?;
     let Some(first) = columns.first() else {
@@ -318,7 +317,7 @@ fn behavior(file: &File, options: &ReadOptions, report: &mut Report) -> Result<O
     let window = options.window()?;
     let asked = times.iter().filter(|time| window.contains(time)).count();
     let mut values = betz_base::memory::room("behaviour", asked * outputs.len())?;
-    // Samples without a number are left out: what lies between two others is interpolated.
+    // Samples without a number are left out; values between their neighbours are interpolated.
     let mut kept = Vec::with_capacity(asked);
     let mut outside = 0;
     for (row, &time) in times.iter().enumerate() {
@@ -373,7 +372,7 @@ fn median_step(times: &[f64]) -> f64 {
     (median * 1e9).round() / 1e9
 }
 
-/// The moment of the recording's 0, which is `origin` in the file.
+/// Moment of the recording's time 0, which is `origin` in the file.
 fn reference(session: &Session, origin: f64) -> Moment {
     let since_1970 = (origin > LONGEST_SECONDS).then(|| Moment::of_epoch(0));
     match since_1970 {
@@ -386,7 +385,7 @@ fn reference(session: &Session, origin: f64) -> Moment {
     }
 }
 
-/// Where it comes from and what was done to it, as JSON.
+/// Origin and processing of the recording, as JSON.
 fn meta(file: &File, origin: f64, report: &Report) -> String {
     let said = |path: &str| session::said(file, path).unwrap_or_default();
     let mut meta = serde_json::json!({

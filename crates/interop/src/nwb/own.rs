@@ -1,4 +1,4 @@
-//! Facts that NWB has no place for, in the files that Betz writes: a recording comes back as it was.
+//! Facts that NWB cannot store, in the files that Betz writes, so that a recording is read back unchanged.
 //!
 //! JSON in `scratch/betz`: the form of the spikes, the length of a tick (its shortest decimal, as text), how many there
 //! are, whether there are positions, `meta` (then in `general/notes`), times of behaviour, and where which output is.
@@ -15,7 +15,7 @@ use crate::Report;
 
 /// Column of the electrodes' table with the channels' names.
 pub(super) const CHANNEL_NAME: &str = "channel_name";
-/// Where it is.
+/// Path of these facts in the file.
 pub(super) const PATH: &str = "scratch/betz";
 /// Description in the file.
 pub(super) const NOTES: &str =
@@ -111,10 +111,10 @@ impl Own {
         Self::of(&super::session::said(file, PATH)?)
     }
 
-    /// The recording as it was.
+    /// Reads the original recording.
     ///
     /// # Errors
-    /// Where the file is no longer what was written.
+    /// An error if the file has been changed since it was written.
     pub(super) fn recording(&self, file: &File) -> Result<Recording> {
         let names = match self.form {
             SpikeForm::Events => "units/unit_name".to_owned(),

@@ -1,4 +1,4 @@
-//! Time series: which there are, which are behaviour, and what time their samples have.
+//! Time series: a list of them, the choice of behaviour, and the times of their samples.
 
 use betz_base::error::{Error, Result};
 
@@ -8,28 +8,28 @@ use crate::Report;
 /// One time series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Where it is in the file.
+    /// Path in the file.
     pub path: String,
     /// Values, row-major (samples, columns), in units: data × conversion + offset.
     pub values: Vec<f64>,
     /// One name per column.
     pub columns: Vec<String>,
-    /// Their unit.
+    /// Unit of the values.
     pub unit: String,
     /// Time of each sample in seconds.
     pub times: Vec<f64>,
 }
 
-/// Where behaviour is looked for.
+/// Groups that are searched for behaviour.
 const PLACES: [&str; 2] = ["acquisition/", "processing/behavior/"];
 
-/// Series that are no behaviour, by the last part of their path.
+/// Series that are not behaviour, by the last part of their path.
 const BESIDE: [&str; 2] = ["eval_mask", "TrialNum"];
 
-/// Samples at least of a series that has time along its second axis.
+/// Smallest number of samples of a series that has time along its second axis.
 const TALL: usize = 32;
 
-/// Types of series that are no behaviour: voltage, images, texts and intervals.
+/// Types of series that are not behaviour: voltage, images, texts and intervals.
 const NO_BEHAVIOR: [&str; 9] = [
     "ElectricalSeries",
     "SpikeEventSeries",

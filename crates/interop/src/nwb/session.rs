@@ -1,4 +1,4 @@
-//! The session of a file: its time, its subject and its name.
+//! Session of a file: its time, its subject and its name.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ const DAY: i64 = 86_400;
 /// The last second of the year 9999.
 const LAST: i64 = 253_402_300_799;
 
-/// A moment of the calendar with its zone, as ISO 8601 has it: `2026-11-21T12:00:00+01:00`.
+/// A moment of the calendar with its time zone, in ISO 8601: `2026-11-21T12:00:00+01:00`.
 ///
 /// ```
 /// use betz_interop::nwb::Moment;
@@ -24,12 +24,12 @@ const LAST: i64 = 253_402_300_799;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
     text: String,
-    /// Since 1970 began, in UTC.
+    /// Microseconds since the start of 1970, in UTC.
     microseconds: i64,
 }
 
 impl Moment {
-    /// The moment that `text` names: date, `T`, time of day with or without a fraction, and a zone (`Z` or `±HH:MM`).
+    /// Parses a moment: date, `T`, time of day with or without a fraction, and a zone (`Z` or `±HH:MM`).
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for anything else.
@@ -46,13 +46,13 @@ impl Moment {
             })
     }
 
-    /// This moment, in UTC, to the second.
+    /// The current moment in UTC, to the second.
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self::at(since.map_or(0, |since| since.as_secs() as i64) * 1_000_000)
     }
 
-    /// The moment so many seconds after 1970 began, in UTC.
+    /// The moment this many seconds after the start of 1970, in UTC.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) before 1970 and after the year 9999.
@@ -90,12 +90,12 @@ impl Moment {
         &self.text
     }
 
-    /// Seconds since 1970 began, in UTC.
+    /// Seconds since the start of 1970, in UTC.
     pub fn seconds(&self) -> f64 {
         self.microseconds as f64 * 1e-6
     }
 
-    /// So many seconds later; itself, as it was written, where they are none.
+    /// Adds seconds; adding 0 keeps the moment's text as it was written.
     #[must_use]
     pub fn after(&self, seconds: f64) -> Self {
         match seconds {
@@ -206,10 +206,10 @@ impl Default for Subject {
     }
 }
 
-/// The session that a file tells of.
+/// Description of a session, as stored in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// When it began.
+    /// Start of the session.
     pub start: Moment,
     /// The moment of time 0; `None`: the start.
     pub zero: Option<Moment>,

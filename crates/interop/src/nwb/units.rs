@@ -1,4 +1,4 @@
-//! The table of units: spike times, and where the electrodes are.
+//! The table of units: spike times and positions of electrodes.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::hdf5::File;
 /// Times of all spikes, unit by unit.
 pub(super) const TIMES: &str = "units/spike_times";
 
-/// Spike times of units, one after the other, and where each unit's end.
+/// Spike times of units, concatenated, and the end of each unit's times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Units {
     /// Times in seconds, unit by unit.
@@ -19,17 +19,17 @@ pub struct Units {
     pub ends: Vec<usize>,
     /// One name per unit: `unit` and its id.
     pub names: Vec<String>,
-    /// (x, y) of the first electrode of each unit in micrometres, NaN where unknown; `None` where no unit has one.
+    /// (x, y) of the first electrode of each unit in micrometres, NaN if unknown; `None` if no unit has one.
     pub electrode_um: Option<Vec<[f32; 2]>>,
 }
 
-/// The table of units, but for the times of their spikes.
+/// The table of units without the spike times.
 pub(super) struct Table {
     /// One name per unit that is read.
     pub(super) names: Vec<String>,
-    /// (x, y) of their first electrodes.
+    /// (x, y) of the first electrode of each unit.
     pub(super) electrode_um: Option<Vec<[f32; 2]>>,
-    /// Where the times of each stand in the file.
+    /// Range of each unit's times in the file's list.
     times: Vec<Range<usize>>,
 }
 
@@ -90,7 +90,7 @@ impl Table {
         Ok(())
     }
 
-    /// Spikes of all units.
+    /// Number of spikes of all units.
     pub(super) fn spikes(&self) -> usize {
         self.times.iter().map(Range::len).sum()
     }
@@ -106,7 +106,7 @@ impl Table {
         let mut buffer = Vec::new();
         let mut units = self.times.iter().enumerate().peekable();
         while let Some((unit, times)) = units.next() {
-            // Units that follow without a gap are read with it.
+            // Adjacent units are read together.
             let first = unit;
             let mut end = times.end;
             while let Some((_, next)) = units.next_if(|(_, next)| next.start == end) {
@@ -174,7 +174,7 @@ fn offsets(path: &str, values: &[f64], len: usize) -> Result<Vec<usize>> {
     Ok(ends)
 }
 
-/// The place of each unit's first electrode.
+/// Position of each unit's first electrode.
 fn electrodes(file: &File, units: usize) -> Result<Option<Vec<[f32; 2]>>> {
     let table = "general/extracellular_ephys/electrodes";
     let (x, y) = (

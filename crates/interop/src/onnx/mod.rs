@@ -66,7 +66,7 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
 /// Writes [`to_bytes`] to `path`: whole, or not at all.
 ///
 /// # Errors
-/// Those of [`to_bytes`], and the system's.
+/// The errors of [`to_bytes`]; `Io` if the file cannot be written.
 pub fn write(decoder: &Decoder, path: &Path) -> Result<()> {
     let bytes = to_bytes(decoder)?;
     write_atomically(path, |file| file.write_all(&bytes))

@@ -1,4 +1,4 @@
-//! As much of ONNX's protobuf as a decoder needs: field numbers are those of onnx.proto, IR 9.
+//! The part of ONNX's protobuf that a decoder needs. Field numbers are those of onnx.proto, IR 9.
 
 /// ONNX's number of float32.
 pub(super) const FLOAT: u64 = 1;

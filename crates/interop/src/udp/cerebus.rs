@@ -1,4 +1,4 @@
-//! Cerebus packets (Blackrock Neurotech) in: spikes with time stamps, in datagrams of packets back to back.
+//! Cerebus packets (Blackrock Neurotech) as input: spikes with time stamps, in datagrams of one or more packets.
 //!
 //! Headers, little-endian and packed, before `4 · dlen` bytes:
 //! 3.11: `u32 time, u16 chid, u8 type, u8 dlen`; 4.0: `u64 time, u16 chid, u8 type, u16 dlen, u8 instrument, u16`;
@@ -18,7 +18,7 @@ use super::losses::Losses;
 pub use super::losses::Packet;
 use crate::bus::{Bins, Counts, Frame, Reception, Source, Tally};
 
-/// How packets begin.
+/// Version of the packet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// 3.11 and before: 8 bytes, times in 1/30,000 s.
@@ -30,10 +30,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// By its name: `3.11`, `4.0` or `4.1`.
+    /// Parses a version: `3.11`, `4.0` or `4.1`.
     ///
     /// # Errors
-    /// `InvalidArgument` for any other.
+    /// `InvalidArgument` for any other text.
     pub fn named(name: &str) -> Result<Self> {
         match name {
             "3.11" => Ok(Self::V311),
@@ -45,7 +45,7 @@ impl Protocol {
         }
     }
 
-    /// Ticks per second; of 4.1 those of a Gemini device.
+    /// Ticks per second; for 4.1, those of a Gemini device.
     pub const fn rate(self) -> u64 {
         match self {
             Self::V311 | Self::V40 => 30_000,
@@ -57,7 +57,7 @@ impl Protocol {
         if self == Self::V311 { 8 } else { 16 }
     }
 
-    /// The first packet of `bytes`, and how many bytes it takes; none where they end before it does.
+    /// The first packet of `bytes` and its length; `None` if `bytes` ends before the packet.
     pub fn first(self, bytes: &[u8]) -> Option<(Packet, usize)> {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let header = self.header();
@@ -110,7 +110,7 @@ impl CerebusSource {
     /// Listens at `address`, `HOST:PORT`, for steps of `step_seconds`.
     ///
     /// # Errors
-    /// Those of [`UdpSource::bind`](super::UdpSource::bind) and [`Bins::new`].
+    /// The errors of [`UdpSource::bind`](super::UdpSource::bind) and [`Bins::new`].
     pub fn bind(address: &str, protocol: Protocol, step_seconds: f64) -> Result<Self> {
         Ok(Self {
             receiver: Receiver::bind(address)?,
@@ -124,16 +124,16 @@ impl CerebusSource {
         })
     }
 
-    /// As [`UdpSource::spinning`](super::UdpSource::spinning).
+    /// Sets the spinning time as [`UdpSource::spinning`](super::UdpSource::spinning) does.
     pub fn spinning(mut self, spin: Duration) -> Self {
         self.receiver = self.receiver.spinning(spin);
         self
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     ///
     /// # Errors
-    /// The system's.
+    /// An error of the system.
     pub fn address(&self) -> Result<std::net::SocketAddr> {
         self.receiver.address()
     }

@@ -1,4 +1,4 @@
-//! Cerebus packets that never came, as the device's own packets tell.
+//! Lost Cerebus packets, found from the device's own packets.
 
 /// Ticks of 1/30,000 s from one packet of a sample group to the next, by the group's number.
 const PERIODS: [u64; 7] = [0, 60, 30, 15, 3, 1, 1];
@@ -12,9 +12,9 @@ const LONGEST_SECONDS: u64 = 10;
 pub struct Packet {
     /// Time, in the protocol's ticks.
     pub time: u64,
-    /// Whose it is.
+    /// Channel number; 0 for sample groups, 0x8000 and more for the system.
     pub chid: u16,
-    /// A spike's unit, else what it holds.
+    /// Unit of a spike; otherwise the packet's type or sample group.
     pub kind: u16,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// The packets that are found lost with `packet`; times count `rate` per second.
+    /// Number of packets found lost by `packet`; times count `rate` per second.
     pub(super) fn take(&mut self, packet: &Packet, payload: &[u8], rate: u64) -> u64 {
         self.received += 1;
         match (packet.chid, packet.kind) {
@@ -75,7 +75,7 @@ impl Losses {
             _ => 0,
         };
         if missed > 1 << 20 {
-            // The device began anew.
+            // The device has restarted.
             *self = Self {
                 groups: self.groups,
                 has_group: self.has_group,

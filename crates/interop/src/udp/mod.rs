@@ -1,4 +1,4 @@
-//! Datagrams: a plain one of our own, and Cerebus packets ([`cerebus`]).
+//! Datagrams: Betz' own plain format, and Cerebus packets ([`cerebus`]).
 //!
 //! The plain datagram is little-endian, one per step:
 //!
@@ -33,7 +33,7 @@ pub const HEADER: usize = plain::HEADER;
 /// Largest datagram of IPv4.
 pub(crate) const LARGEST: usize = 65_507;
 
-/// A socket bound to `address`, and what it waits for.
+/// A socket bound to `address`, and its buffer.
 pub(crate) struct Receiver {
     socket: UdpSocket,
     patience: Option<Duration>,
@@ -61,7 +61,7 @@ impl Receiver {
         self
     }
 
-    /// Length of the next datagram in `buffer`; none in time.
+    /// Receives a datagram into the buffer and returns its length; `None` if none arrives in time.
     pub(crate) fn receive(&mut self, patience: Duration) -> Result<Option<usize>> {
         if !self.spin.is_zero() {
             self.block(false)?;
@@ -118,7 +118,7 @@ fn waiting(e: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("waiting for datagrams: {e}"))
 }
 
-/// Plain datagrams in. The kernel's buffer is the queue; what it has no room for is a gap in the numbers.
+/// Source of plain datagrams. The kernel's buffer is the queue; datagrams that do not fit leave a gap in the numbers.
 pub struct UdpSource {
     receiver: Receiver,
     channels: usize,
@@ -130,7 +130,7 @@ impl UdpSource {
     /// Listens at `address`, `HOST:PORT`, for a model of `channels`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no address, `Io` for one that cannot be had.
+    /// `InvalidArgument` if `address` cannot be parsed, `Io` if it cannot be bound.
     pub fn bind(address: &str, channels: usize) -> Result<Self> {
         Ok(Self {
             receiver: Receiver::bind(address)?,
@@ -140,17 +140,17 @@ impl UdpSource {
         })
     }
 
-    /// Asks for `spin` again and again before it sleeps, so that a step does not wait for its thread to be woken: for a
+    /// Polls for `spin` before the thread sleeps, so that a step does not wait for the thread to wake up. Use it for a
     /// loop with a core of its own.
     pub fn spinning(mut self, spin: Duration) -> Self {
         self.receiver = self.receiver.spinning(spin);
         self
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     ///
     /// # Errors
-    /// The system's.
+    /// An error of the system.
     pub fn address(&self) -> Result<SocketAddr> {
         self.receiver.address()
     }
@@ -163,7 +163,7 @@ fn word<const N: usize>(of: &[u8], at: usize) -> [u8; N] {
     bytes
 }
 
-/// Puts a datagram of inputs into `frame`; its number, or none where it is no such thing.
+/// Parses a datagram of inputs into `frame`; returns its number, or `None` if it is not such a datagram.
 fn parse(datagram: &[u8], channels: usize, frame: &mut Frame) -> Option<u64> {
     if datagram.len() < HEADER || datagram[..4] != MAGIC || datagram[4] != VERSION {
         return None;
@@ -228,7 +228,7 @@ impl Source for UdpSource {
     }
 }
 
-/// Plain datagrams out, to one address. Nothing waits: what the system does not take at once is unsent.
+/// Sink for plain datagrams to one address. It never waits: a datagram that the system does not take at once is unsent.
 pub struct UdpSink {
     socket: UdpSocket,
     to: SocketAddr,
@@ -237,10 +237,10 @@ pub struct UdpSink {
 }
 
 impl UdpSink {
-    /// Sends to `address`, `HOST:PORT`, the outputs of a model of `outputs`.
+    /// Creates a sink that sends the outputs of a model of `outputs` to `address`, `HOST:PORT`.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no address or more outputs than a datagram holds, `Io` where there is no socket.
+    /// `InvalidArgument` for an invalid address or more outputs than a datagram holds, `Io` if no socket can be opened.
     pub fn to(address: &str, outputs: usize) -> Result<Self> {
         if HEADER + 4 * outputs > LARGEST {
             return Err(Error::argument(format!(

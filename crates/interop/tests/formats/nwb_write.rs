@@ -109,7 +109,7 @@ fn outputs() -> impl Strategy<Value = Vec<OutputInfo>> {
     })
 }
 
-/// When samples are: one per tick, regular, anyhow, before 0 too.
+/// Times of samples: none (one per tick), regular or irregular, also before 0.
 fn times(ticks: i64) -> impl Strategy<Value = Option<Vec<f64>>> {
     prop_oneof![
         Just(None),

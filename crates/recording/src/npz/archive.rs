@@ -21,7 +21,7 @@ pub(super) struct Archive {
     zip: ZipArchive<Box<dyn Source>>,
 }
 
-/// What a zip is read from: its directory stands at its end, so a pipe will not do.
+/// A seekable source of a zip: its directory is at its end, so a pipe does not work.
 trait Source: Read + Seek {}
 impl<T: Read + Seek> Source for T {}
 
@@ -42,19 +42,19 @@ impl Archive {
         Ok(Self { zip })
     }
 
-    /// The arrays it holds whose names can be read.
+    /// Names of the arrays in the archive, if they can be read.
     pub(super) fn names(&self) -> impl Iterator<Item = String> + '_ {
         let files = self.zip.file_names().filter_map(|name| name.ok());
         files.map(|name| name.strip_suffix(".npy").unwrap_or(&name).to_owned())
     }
 
-    /// True when the archive holds `array`.
+    /// True if the archive contains `array`.
     pub(super) fn has(&self, array: &str) -> bool {
         self.zip.index_for_name(&format!("{array}.npy")).is_some()
     }
 
-    /// Opens `array` and hands its header, data and likely size in bytes to `read`; `None` when the
-    /// archive has no such array. Errors name the array.
+    /// Opens `array` and passes its header, data and likely size in bytes to `read`; `None` if the archive has no such
+    /// array. Errors name the array.
     pub(super) fn with<R>(
         &mut self,
         array: &str,
@@ -68,8 +68,8 @@ impl Archive {
                 .zip
                 .by_name(&format!("{array}.npy"))
                 .map_err(|e| Error::recording(format!("damaged archive: {e}")))?;
-            // Both sizes are claims; together with the ratio that deflate can reach they bound what
-            // is worth reserving before the data comes.
+            // Neither size can be trusted. Together with the largest ratio of deflate, they limit the memory to reserve
+            // before the data arrive.
             let likely = member
                 .size()
                 .min(member.compressed_size().saturating_mul(MAX_DEFLATE_RATIO))
@@ -82,8 +82,7 @@ impl Archive {
             .map_err(|e| e.at(format_args!("array `{array}`")))
     }
 
-    /// Reads `array` of element type `T` and `dims` dimensions, in C order; `None` when it is not
-    /// there.
+    /// Reads `array` of element type `T` and `dims` dimensions, in C order; `None` if it does not exist.
     pub(super) fn read<T: Number>(
         &mut self,
         array: &str,
@@ -154,7 +153,7 @@ pub(super) fn expect_dims(header: &Header, dims: usize) -> Result<()> {
     }
 }
 
-/// `values` as the file has them, brought into C order if need be.
+/// Brings `values` from the file's order into C order if necessary.
 pub(super) fn c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
     if !header.fortran_order || header.shape.len() < 2 || values.is_empty() {
         return values;
@@ -181,9 +180,9 @@ pub(super) fn c_order<T: Copy>(header: &Header, values: Vec<T>) -> Vec<T> {
     ordered
 }
 
-/// An archive being written.
+/// An archive that is being written.
 pub(super) struct ArchiveWriter<W: Write + Seek> {
-    /// `None` once it is finished.
+    /// `None` after it is finished.
     zip: Option<ZipWriter<W>>,
     buffer: Vec<u8>,
 }
@@ -201,12 +200,12 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         self.zip.as_mut().ok_or_else(finished)
     }
 
-    /// Starts `array`; its elements follow through [`ArchiveWriter::push`].
+    /// Starts `array`; [`ArchiveWriter::push`] then adds its elements.
     pub(super) fn start(&mut self, array: &str, descr: &str, shape: &[usize]) -> io::Result<()> {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
             .compression_level(Some(3))
-            // The archive's bytes depend on the recording alone.
+            // The archive's bytes must depend on the recording alone.
             .last_modified_time(zip::DateTime::default())
             .large_file(true);
         let zip = self.zip()?;
@@ -231,7 +230,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok(())
     }
 
-    /// A whole array of numbers.
+    /// Writes a whole array of numbers.
     pub(super) fn write<T: Element>(
         &mut self,
         array: &str,
@@ -242,7 +241,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         self.push(values)
     }
 
-    /// A whole array of strings; `shape` is `[]` for one string.
+    /// Writes a whole array of strings; `shape` is `[]` for one string.
     pub(super) fn write_strings<S: AsRef<str>>(
         &mut self,
         array: &str,
@@ -272,8 +271,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 }
 
-/// A zip that could not be written would be finished once more when it is dropped, fail again, and say so on
-/// standard error; whoever wrote it has the error already. Its buffers are left behind.
+/// Drops an unfinished zip without finishing it: that would fail again and print to standard error, and the caller
+/// already has the error. The zip's buffers leak.
 impl<W: Write + Seek> Drop for ArchiveWriter<W> {
     fn drop(&mut self) {
         std::mem::forget(self.zip.take());

@@ -1,4 +1,4 @@
-//! Named arrays of any kind in `.npz` files, for NumPy to read and from NumPy.
+//! Named arrays of any kind in `.npz` files, for exchange with NumPy.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use betz_base::file::write_atomically;
 
 pub use super::number::{Element, Number};
 
-/// A shape and its elements in C order; `&[]` is the shape of a single one.
+/// An array: its shape, and its elements in C order. A single value has the shape `&[]`.
 #[derive(Debug, Clone, Copy)]
 pub enum Array<'a> {
     /// `uint8`.
@@ -34,7 +34,7 @@ pub enum Array<'a> {
     Text(&'a [usize], &'a [String]),
 }
 
-/// The same expression for whichever array it is.
+/// Evaluates the same expression for every variant.
 macro_rules! whichever {
     ($array:expr, ($shape:ident, $values:ident) => $numbers:expr, $text:expr) => {
         match $array {
@@ -66,8 +66,9 @@ macro_rules! whichever {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Io`](betz_base::ErrorKind::Io); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument)
-/// when a shape does not say how many elements there are.
+/// [`ErrorKind::Io`](betz_base::ErrorKind::Io) if the file cannot be written;
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if a shape does not fit the number of
+/// elements.
 pub fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
     for (name, array) in arrays {
         let (shape, elements) =
@@ -96,22 +97,22 @@ pub fn write(path: &Path, arrays: &[(&str, Array<'_>)]) -> Result<()> {
 pub struct Numbers<T> {
     /// Lengths along the axes; empty for a single number.
     pub shape: Vec<usize>,
-    /// As many as the shape says.
+    /// Values; their number is the product of the shape.
     pub values: Vec<T>,
 }
 
-/// Numbers of the smallest of five types that holds what the file has.
+/// Numbers in the smallest of five types that holds all values of the file's type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// From `uint8` and bool.
+    /// Values of `uint8` and bool arrays.
     U8(Vec<u8>),
-    /// From `uint16`.
+    /// Values of `uint16` arrays.
     U16(Vec<u16>),
-    /// From `int8` and `int16`.
+    /// Values of `int8` and `int16` arrays.
     I16(Vec<i16>),
-    /// From `float16` and `float32`.
+    /// Values of `float16` and `float32` arrays.
     F32(Vec<f32>),
-    /// From `float64` and longer integers, where f64 holds them.
+    /// Values of `float64` arrays, and of longer integers if f64 represents them.
     F64(Vec<f64>),
 }
 
@@ -120,12 +121,12 @@ pub enum Values {
 pub struct Samples {
     /// Lengths along the axes.
     pub shape: Vec<usize>,
-    /// As many as the shape says.
+    /// Values; their number is the product of the shape.
     pub values: Values,
 }
 
-/// The arrays of an `.npz` archive, read one at a time. What a header claims is not believed before the
-/// bytes have come; errors name file, array and place.
+/// The arrays of an `.npz` archive, read one at a time. Sizes in headers are not trusted before the data arrive; errors
+/// name file, array and position.
 pub struct Arrays {
     archive: Archive,
     path: PathBuf,
@@ -135,8 +136,8 @@ impl Arrays {
     /// Opens the archive at `path` (`-`: standard input).
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io);
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) when it is none.
+    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) if the file cannot be read;
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) if it is not an `.npz` archive.
     pub fn open(path: &Path) -> Result<Self> {
         let archive = Archive::open(path).map_err(|e| placed(path, e))?;
         Ok(Self {
@@ -145,25 +146,25 @@ impl Arrays {
         })
     }
 
-    /// The names of the arrays, in no order that means anything.
+    /// Names of the arrays, in arbitrary order.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.archive.names().collect();
         names.sort_unstable();
         names
     }
 
-    /// True when there is an array of this name.
+    /// True if an array of this name exists.
     pub fn has(&self, name: &str) -> bool {
         self.archive.has(name)
     }
 
-    /// The array `name` of `dims` dimensions; `None` when there is none. Whatever plain numbers it has are
-    /// taken where each fits `T`.
+    /// Reads the array `name` of `dims` dimensions; `None` if it does not exist. Accepts any plain number type if each
+    /// value fits `T`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for another number of
-    /// dimensions, what is no number, a number that does not fit, damage;
-    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for another number of dimensions, a type
+    /// that is not numeric, a number that does not fit, or damage;
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) if there is no memory for the array.
     pub fn numbers<T: Number>(&mut self, name: &str, dims: usize) -> Result<Option<Numbers<T>>> {
         let read = self.archive.read::<T>(name, dims);
         let found = read.map_err(|e| placed(&self.path, e))?;
@@ -173,38 +174,38 @@ impl Arrays {
         }))
     }
 
-    /// The one number that the array `name` holds; `None` when there is none.
+    /// Reads the single number in the array `name`; `None` if the array does not exist.
     ///
     /// # Errors
-    /// As [`Arrays::numbers`].
+    /// The errors of [`Arrays::numbers`].
     pub fn number<T: Number>(&mut self, name: &str) -> Result<Option<T>> {
         let read = self.archive.read_scalar(name);
         read.map_err(|e| placed(&self.path, e))
     }
 
-    /// The strings of the array `name` of `dims` dimensions (0 or 1); `None` when there is none.
+    /// Reads the strings of the array `name` of `dims` dimensions (0 or 1); `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`Arrays::numbers`].
+    /// The errors of [`Arrays::numbers`].
     pub fn strings(&mut self, name: &str, dims: usize) -> Result<Option<Vec<String>>> {
         let read = self.archive.read_strings(name, dims);
         read.map_err(|e| placed(&self.path, e))
     }
 
-    /// The array `name` of any shape, in a type like its own; `None` when there is none.
+    /// Reads the array `name` of any shape, in a type that holds its own; `None` if it does not exist.
     ///
     /// # Errors
-    /// As [`Arrays::numbers`].
+    /// The errors of [`Arrays::numbers`].
     pub fn samples(&mut self, name: &str) -> Result<Option<Samples>> {
         let read = self.archive.with(name, samples);
         read.map_err(|e| placed(&self.path, e))
     }
 }
 
-/// The array in the `.npy` file at `path`.
+/// Reads the array in the `.npy` file at `path`.
 ///
 /// # Errors
-/// As [`Arrays::open`] and [`Arrays::numbers`].
+/// The errors of [`Arrays::open`] and [`Arrays::numbers`].
 pub fn read_npy(path: &Path) -> Result<Samples> {
     let io = |e: std::io::Error| Error::io("reading", path, &e);
     let file = betz_base::file::open_file(path)?;
@@ -229,7 +230,7 @@ fn samples(header: &Header, data: &mut dyn std::io::Read, likely: usize) -> Resu
         "u2" => Values::U16(of(header, data, likely)?),
         "i1" | "i2" => Values::I16(of(header, data, likely)?),
         "f2" | "f4" => Values::F32(of(header, data, likely)?),
-        // What is no number is refused there.
+        // `of` refuses types that are not numeric.
         _ => Values::F64(of(header, data, likely)?),
     };
     Ok(Samples {
@@ -238,7 +239,7 @@ fn samples(header: &Header, data: &mut dyn std::io::Read, likely: usize) -> Resu
     })
 }
 
-/// The error with the file's name, once.
+/// Adds the file's name to an error, once.
 fn placed(path: &Path, error: Error) -> Error {
     let named = error.message().contains(&*path.to_string_lossy());
     if named {

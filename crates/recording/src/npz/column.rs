@@ -1,5 +1,5 @@
-//! One array of an archive, read from any place: what is stored plainly lies in the archive itself, what is
-//! deflated is unpacked to a file without a name, once.
+//! One array of an archive, with random access. An array that is stored plainly is read from the archive itself; a
+//! deflated one is unpacked once to an unnamed temporary file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -15,23 +15,23 @@ use super::number::{Number, Stored};
 use betz_base::error::{Error, Result};
 use betz_base::memory;
 
-/// So many elements are read without asking how much memory there is.
+/// Up to this many elements are read without checking the available memory.
 const FEW: usize = 1 << 16;
 
-/// An array's numbers, of which any stretch can be read.
+/// Numbers of an array; any range of them can be read.
 pub(super) struct Column {
     array: &'static str,
     file: File,
-    /// Where the first element lies in `file`.
+    /// Offset of the first element in `file`.
     start: u64,
     header: Header,
     stored: Stored,
 }
 
 impl Column {
-    /// The array `array` of `dims` dimensions in the archive at `path`; `None` when there is none. Goes through all
-    /// of it once: to prove its checksum, and to unpack it where it is deflated, into the archive's folder or,
-    /// where that cannot be written, the system's for temporary files.
+    /// Opens the array `array` of `dims` dimensions in the archive at `path`; `None` if it does not exist. Reads all of
+    /// it once, to verify its checksum and to unpack it if it is deflated. The unpacked file is in the archive's folder
+    /// or, if that cannot be written, in the system's folder for temporary files.
     pub(super) fn open(path: &Path, array: &'static str, dims: usize) -> Result<Option<Self>> {
         let at = |e: Error| e.at(format_args!("array `{array}`"));
         let io = |e: io::Error| Error::io("reading", path, &e);
@@ -67,7 +67,7 @@ impl Column {
                 (file, begins + head, came)
             }
             _ => {
-                // What the disk says is no fault of the recording.
+                // An error of the disk is not a fault of the recording.
                 let mut to = Unpacked {
                     file: unnamed(path)?,
                     failed: None,
@@ -104,15 +104,15 @@ impl Column {
         &self.header.descr
     }
 
-    /// Whether the first axis runs fastest.
+    /// True if the first axis varies fastest.
     pub(super) fn is_fortran(&self) -> bool {
         self.header.fortran_order && self.header.shape.len() > 1
     }
 
-    /// The elements `range`, in the order of the file.
+    /// Reads the elements `range`, in the order of the file.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a number that `T` does not hold
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for a number that `T` cannot represent,
     /// and for a file that has become shorter; [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
     pub(super) fn read<T: Number>(&mut self, range: Range<u64>) -> Result<Vec<T>> {
         let count = range.end.saturating_sub(range.start) as usize;
@@ -130,7 +130,7 @@ impl Column {
         Ok(all)
     }
 
-    /// Hands the elements `range` to `take`, a block at a time.
+    /// Passes the elements `range` to `take`, block by block.
     fn visit<T: Number>(
         &mut self,
         range: Range<u64>,
@@ -157,10 +157,10 @@ impl Column {
         error.at(format_args!("array `{}` from [{from}]", self.array))
     }
 
-    /// The bytes of the elements `range`.
+    /// Reads the bytes of the elements `range`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub(super) fn bytes(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
         let size = self.stored.size as u64;
         let count = range.end.saturating_sub(range.start).saturating_mul(size);
@@ -175,7 +175,7 @@ impl Column {
         Ok(bytes)
     }
 
-    /// The element `at`.
+    /// Reads the element `at`.
     pub(super) fn element<T: Number>(&mut self, at: u64) -> Result<T> {
         let mut one = None;
         self.visit(at..at + 1, |block| {
@@ -185,7 +185,7 @@ impl Column {
         one.ok_or_else(|| Error::recording("expected an element, got none"))
     }
 
-    /// How many of `count` ascending elements are below `limit`: a binary search in the file.
+    /// Number of elements below `limit` among `count` ascending ones, by a binary search in the file.
     pub(super) fn below<T: Number + PartialOrd>(&mut self, count: u64, limit: T) -> Result<u64> {
         let (mut low, mut high) = (0, count);
         while low < high {
@@ -200,7 +200,7 @@ impl Column {
     }
 }
 
-/// A file that is gone once it is closed.
+/// Creates a temporary file that disappears when it is closed.
 fn unnamed(beside: &Path) -> Result<File> {
     let folder = beside.parent().filter(|f| !f.as_os_str().is_empty());
     let near = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
@@ -208,7 +208,7 @@ fn unnamed(beside: &Path) -> Result<File> {
         .map_err(|e| Error::io("unpacking", beside, &e))
 }
 
-/// What is unpacked, and why it could not be written.
+/// Target file of an unpacking, and the error that stopped it.
 struct Unpacked {
     file: File,
     failed: Option<io::Error>,
@@ -228,7 +228,7 @@ impl Write for Unpacked {
     }
 }
 
-/// Counts what is read.
+/// A reader that counts the bytes read.
 struct Counted<R> {
     reader: R,
     bytes: u64,

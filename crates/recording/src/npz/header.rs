@@ -1,6 +1,6 @@
 //! The header of a `.npy` array: NumPy's type string, order and shape.
 //!
-//! A header is a claim, not a fact: sizes are multiplied with overflow checks.
+//! A header cannot be trusted: products of sizes are checked for overflow.
 
 use std::io::{Read, Write};
 
@@ -9,18 +9,18 @@ use betz_base::error::{Error, Result};
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longest header text accepted; NumPy writes under 200 bytes for a plain array.
 const MAX_HEADER: usize = 1 << 16;
-/// What a `.npy` header says.
+/// Contents of a `.npy` header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     /// NumPy's type string, such as `<f4`.
     pub(super) descr: String,
-    /// True when the first axis runs fastest.
+    /// True if the first axis varies fastest.
     pub(super) fortran_order: bool,
     pub(super) shape: Vec<u64>,
 }
 
 impl Header {
-    /// Product of the shape, if it fits in memory at all.
+    /// Product of the shape, if it fits in memory.
     pub(super) fn elements(&self) -> Result<usize> {
         self.shape
             .iter()
@@ -43,7 +43,7 @@ impl Header {
         }
     }
 
-    /// Reads magic, version and header text; `reader` then stands at the first element.
+    /// Reads magic, version and header text; `reader` is then at the first element.
     pub(super) fn read(reader: &mut dyn Read) -> Result<Self> {
         let mut start = [0_u8; 8];
         fill(reader, &mut start, "the .npy header")?;
@@ -103,7 +103,7 @@ impl Header {
     }
 }
 
-/// Fills `out`, or says how much of `what` was missing.
+/// Fills `out`, or reports how much of `what` was missing.
 pub(super) fn fill(reader: &mut dyn Read, out: &mut [u8], what: &str) -> Result<()> {
     let mut have = 0;
     while have < out.len() {
@@ -122,8 +122,8 @@ pub(super) fn fill(reader: &mut dyn Read, out: &mut [u8], what: &str) -> Result<
     Ok(())
 }
 
-/// Reads the Python dictionary that a `.npy` header is. No recursion: a plain array's header has
-/// none.
+/// Parser for the Python dictionary in a `.npy` header. It does not recurse, because a plain array's header has no
+/// nested values.
 struct Parser<'a> {
     rest: &'a str,
 }

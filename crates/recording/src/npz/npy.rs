@@ -1,6 +1,6 @@
 //! The elements of a `.npy` array: plain numbers and `<U` strings.
 //!
-//! No length in a header is trusted before the bytes have come: memory grows with the data.
+//! No length in a header is trusted before the data arrive: memory grows with the data.
 
 use std::io::Read;
 
@@ -10,12 +10,12 @@ use betz_base::memory;
 use super::header::{Header, fill};
 use super::number::{Element, Number, Stored, Value};
 
-/// Most strings of no characters: they have no bytes, so that their number is a mere claim.
+/// Largest number of strings of width 0, which have no bytes to prove their number.
 const MOST_EMPTY: usize = 1 << 16;
 /// Bytes read at once.
 const BLOCK: usize = 1 << 20;
 
-/// The place of the element that comes as number `flat`, as NumPy indexes it.
+/// Position of element `flat`, as NumPy indexes it.
 fn place(header: &Header, mut flat: u64) -> String {
     let mut axes: Vec<(usize, u64)> = header.shape.iter().copied().enumerate().collect();
     if !header.fortran_order {
@@ -30,13 +30,13 @@ fn place(header: &Header, mut flat: u64) -> String {
     format!("[{}]", index.join(", "))
 }
 
-/// True when `header` is of numbers that [`for_each_number`] reads.
+/// True if `header` describes numbers that [`for_each_number`] can read.
 pub(super) fn is_number(header: &Header) -> bool {
     Stored::of(&header.descr).is_some()
 }
 
-/// [`for_each_block`] from whichever plain number type `header` says, integers, floats and bool, in
-/// either byte order; a number that does not fit is refused with its place.
+/// Calls [`for_each_block`] with numbers converted from the header's plain type (integer, float or bool, in either byte
+/// order); refuses a number that does not fit, with its position.
 pub(super) fn for_each_number<T: Number>(
     header: &Header,
     reader: &mut dyn Read,
@@ -89,8 +89,8 @@ pub(super) fn for_each_number<T: Number>(
     })
 }
 
-/// Hands `reader`'s next `elements` elements to `take`, a block at a time, then checks that nothing
-/// follows (which also makes the archive check its checksum).
+/// Passes `reader`'s next `elements` elements to `take`, block by block, then checks that nothing follows (which also
+/// makes the archive verify its checksum).
 pub(super) fn for_each_block<T: Element>(
     reader: &mut dyn Read,
     elements: usize,
@@ -116,8 +116,8 @@ pub(super) fn for_each_block<T: Element>(
     expect_end(reader)
 }
 
-/// Reads the numbers that `header` tells of, of whichever type. Memory grows with the data that comes:
-/// `likely` elements at once.
+/// Reads all numbers that `header` describes, of any plain type. Memory grows with the data; `likely` elements are
+/// reserved at once.
 pub(super) fn read_all<T: Number>(
     header: &Header,
     reader: &mut dyn Read,
@@ -137,7 +137,7 @@ pub(super) fn read_all<T: Number>(
     Ok(all)
 }
 
-/// Elements that an array of `header` is likely to have, of which no more than `bytes` can come.
+/// Likely number of elements of an array of `header`, limited by `bytes`, the most that can follow.
 pub(super) fn likely_elements(header: &Header, bytes: usize) -> usize {
     Stored::of(&header.descr).map_or(0, |stored| bytes / stored.size)
 }
@@ -171,7 +171,7 @@ pub(super) fn read_strings(
                         strings.len()
                     ))
                 })?;
-                // Zeros inside a string are characters of it; only those at its end are padding.
+                // Zeros inside a string are characters; only those at its end are padding.
                 if current.capacity() - current.len() < zeros + 4 {
                     let more = zeros + current.len().max(12);
                     memory::plan("a string", more as u128)?;
@@ -223,7 +223,7 @@ mod tests {
             shape: vec![1 << 40, 1 << 40],
         };
         assert!(h.elements().is_err());
-        // A lying length costs no more memory than the data that comes.
+        // A false length costs no more memory than the data that arrive.
         let h = Header {
             shape: vec![u64::MAX / 16],
             ..h
@@ -282,7 +282,7 @@ mod tests {
             read::<f64>("<i8", &[1], &(-3_i64).to_le_bytes()).unwrap(),
             [-3.0]
         );
-        // Halves: 1.5, the least above 0, -2, and infinity.
+        // Half-precision values: 1.5, the smallest above 0, -2, and infinity.
         let halves = [0x3E00_u16, 1, 0xC000, 0x7C00]
             .map(u16::to_le_bytes)
             .concat();

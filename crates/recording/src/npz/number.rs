@@ -1,10 +1,10 @@
-//! The plain numbers of NumPy: the types that arrays are written in, and every one that is read.
+//! The plain numbers of NumPy: types that arrays are written in, and all types that can be read.
 
-/// A number that has a NumPy type of its own here.
+/// A number with a NumPy type of its own.
 pub trait Element: Copy {
     /// NumPy's type string.
     const DESCR: &'static str;
-    /// Its name for people.
+    /// Name in messages.
     const NAME: &'static str;
     /// Appends the numbers in `bytes` (whole elements, little-endian) to `out`.
     fn decode(bytes: &[u8], out: &mut Vec<Self>);
@@ -37,21 +37,21 @@ element! {
     f64, "<f8", "float64";
 }
 
-/// A number that any of NumPy's is taken for where it fits.
+/// A number that any NumPy number is converted to if its value fits.
 pub trait Number: Element {
-    /// The number that `value` is; `None` where there is none.
+    /// Converts `value`; `None` if it does not fit.
     fn of_integer(value: i128) -> Option<Self>;
-    /// The number that `value` is, to this type's precision; `None` where there is none.
+    /// Converts `value`, rounded to this type's precision; `None` if it does not fit.
     fn of_float(value: f64) -> Option<Self>;
-    /// Appends the numbers in `bytes` (whole elements of NumPy's type `descr`) to `out`, where that is an integer type with
-    /// a way of its own here and this type holds all of them; otherwise `false`, and `out` as it was.
+    /// Appends the integers in `bytes` (whole elements of NumPy's type `descr`) to `out` by a fast path. Returns
+    /// `false` and leaves `out` unchanged if there is no fast path for `descr`, or if a number does not fit.
     fn of_integers(descr: &str, bytes: &[u8], out: &mut Vec<Self>) -> bool {
         let _ = (descr, bytes, out);
         false
     }
 }
 
-/// Appends the integers in `bytes`, each read by `read`, to `out` where all of them fit.
+/// Appends the integers in `bytes`, each read by `read`, to `out` if all of them fit.
 fn all_fit<const N: usize, S, T: TryFrom<S>>(
     bytes: &[u8],
     read: impl Fn([u8; N]) -> S,
@@ -75,7 +75,7 @@ macro_rules! integer {
                 value.try_into().ok()
             }
             fn of_float(value: f64) -> Option<Self> {
-                // Within ±2⁶⁴ the cast is exact for what has no fraction.
+                // Within ±2⁶⁴ the cast is exact for whole numbers.
                 (value.fract() == 0.0 && value.abs() <= u64::MAX as f64)
                     .then(|| (value as i128).try_into().ok())?
             }
@@ -125,7 +125,7 @@ pub(super) struct Stored {
     big_endian: bool,
 }
 
-/// One number as it was stored.
+/// A number as it is stored.
 pub(super) enum Value {
     Integer(i128),
     Float(f64),
@@ -162,7 +162,7 @@ impl Stored {
         sizes.contains(&stored.size).then_some(stored)
     }
 
-    /// The number in `bytes`, as many as one takes.
+    /// The number in `bytes`, which holds exactly one.
     pub(super) fn value(self, bytes: &[u8]) -> Value {
         let mut bits = 0_u64;
         for (i, &byte) in bytes.iter().enumerate() {

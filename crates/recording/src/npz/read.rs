@@ -1,4 +1,4 @@
-//! From a `.npz` archive to a [`Recording`].
+//! Reads a `.npz` archive into a [`Recording`].
 
 use std::io::Read;
 use std::path::Path;
@@ -16,15 +16,14 @@ impl Recording {
     /// Reads and checks the recording in the `.npz` archive at `path` (see the schema in the
     /// [`recording`](crate) module's documentation).
     ///
-    /// Memory: 12 bytes a spike, 16 a bin with spikes or a sample, 4 a behaviour value; a matrix is never
-    /// held whole unless it is in Fortran order.
+    /// Memory: 12 bytes per spike, 16 per nonempty bin or per sample of a signal, 4 per behaviour value. A matrix is
+    /// never held whole unless it is in Fortran order.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) when the file cannot be opened or is a folder;
-    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) when the archive is
-    /// damaged or breaks the schema, naming file, array and position;
-    /// [`ErrorKind::InsufficientData`](betz_base::error::ErrorKind::InsufficientData) when it holds no
-    /// channel or no time.
+    /// [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) if the file cannot be opened or is a folder;
+    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) if the archive is damaged or
+    /// breaks the schema, with file, array and position;
+    /// [`ErrorKind::InsufficientData`](betz_base::error::ErrorKind::InsufficientData) if it has no channel or no time.
     pub fn read_npz(path: &Path) -> Result<Self> {
         Archive::open(path)
             .and_then(|mut archive| read(&mut archive))
@@ -34,10 +33,10 @@ impl Recording {
             })
     }
 
-    /// The free text of the archive at `path` ([`Recording::meta`]), without reading the rest.
+    /// Reads the free text of the archive at `path` ([`Recording::meta`]) without the rest.
     ///
     /// # Errors
-    /// As [`Recording::read_npz`], as far as that text is concerned.
+    /// The errors of [`Recording::read_npz`] that concern this text.
     pub fn read_meta(path: &Path) -> Result<Option<String>> {
         Archive::open(path)
             .and_then(|mut archive| archive.read_strings("meta", 0))
@@ -101,7 +100,7 @@ fn read(archive: &mut Archive) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Which of the three forms the archive has.
+/// Form in which the archive stores spikes.
 pub(super) fn form_of(archive: &Archive) -> Result<SpikeForm> {
     let forms = [
         ("counts", SpikeForm::Counts),
@@ -120,7 +119,7 @@ pub(super) fn form_of(archive: &Archive) -> Result<SpikeForm> {
     }
 }
 
-/// Length of a tick, a bin or a sample.
+/// Length of a tick, a bin or a sample, in seconds.
 pub(super) fn tick_seconds(archive: &mut Archive, form: SpikeForm) -> Result<f64> {
     let arrays: &[&str] = match form {
         SpikeForm::Counts => &["step_seconds"],
@@ -135,8 +134,8 @@ pub(super) fn tick_seconds(archive: &mut Archive, form: SpikeForm) -> Result<f64
     require(None, arrays[0], "f64")
 }
 
-/// The names of the channels: those `given`, or invented ones for as many channels as the matrix is wide, there are
-/// electrodes, or the greatest number of a spike's channel says.
+/// Names of the channels: `given`, or generated ones. Their number is then the width of the matrix, the number of
+/// electrodes, or the greatest channel number of a spike plus one.
 pub(super) fn names(
     given: Option<Vec<String>>,
     width: Option<usize>,
@@ -151,14 +150,14 @@ pub(super) fn names(
     };
     let channel_names = match given {
         Some(names) => names,
-        // A channel number in a file is a claim too: 2^32 names would follow from one spike.
+        // A channel number in a file cannot be trusted: one spike could ask for 2^32 names.
         None if channels > 1 << 24 => {
             return Err(Error::recording(format!(
                 "array `spike_channels`: expected `channel_names` beside {channels} channels"
             )));
         }
         None => {
-            // Their own room, and that of the table that tells whether one comes twice.
+            // Memory of the names, and of the table that finds repeated ones.
             memory::plan("names of the channels", channels as u128 * 80)?;
             crate::channels::invented_names(channels)
         }
@@ -183,7 +182,8 @@ fn read_events(archive: &mut Archive) -> Result<Spikes> {
     Ok(Spikes::new(ticks, channels))
 }
 
-/// A matrix of counts or of a signal as entries in (bin, channel) order, the number of bins and of channels.
+/// Reads a matrix of counts or of a signal; returns its entries in (bin, channel) order, and the numbers of bins and
+/// channels.
 fn read_matrix(archive: &mut Archive, array: &str) -> Result<(Spikes, i64, usize)> {
     let signal = array == "signal";
     let read = archive.with(array, |header, data, likely| {
@@ -197,7 +197,7 @@ fn read_matrix(archive: &mut Archive, array: &str) -> Result<(Spikes, i64, usize
     require(read, array, if signal { "f32" } else { "u8 or u16" })
 }
 
-/// Everything but zeros; weights only where one is not 1.
+/// Entries for all nonzero values; weights only if one is not 1.
 pub(super) fn entries_of<T: Number + Into<f32> + Default + PartialEq>(
     header: &Header,
     data: &mut dyn Read,
@@ -211,7 +211,7 @@ pub(super) fn entries_of<T: Number + Into<f32> + Default + PartialEq>(
         if len == MAX_SPIKES {
             return Err(too_many_spikes(bin, channel));
         }
-        // Doubled by hand: a list that cannot grow is an error here, not the end of the process.
+        // Grow by hand: a list that cannot grow must give an error, not abort the process.
         if entries.ticks.capacity() == len {
             let more = len.max(1 << 12);
             memory::plan("spikes", more as u128 * 16)?;
@@ -235,7 +235,7 @@ pub(super) fn entries_of<T: Number + Into<f32> + Default + PartialEq>(
         Ok(())
     };
     if elements == 0 {
-        // A matrix (huge, 0) holds no byte, so its height is a mere claim.
+        // A matrix (huge, 0) has no data, so its height proves nothing.
     } else if header.fortran_order {
         let all: Vec<T> = npy::read_all(header, data, npy::likely_elements(header, likely))?;
         for bin in 0..bins {
@@ -249,7 +249,7 @@ pub(super) fn entries_of<T: Number + Into<f32> + Default + PartialEq>(
     } else {
         let mut first = 0;
         npy::for_each_number(header, data, elements, |block: &[T]| {
-            // Most bins are empty: skip those sixteen at a time.
+            // Most bins are empty: skip them sixteen at a time.
             for (i, group) in block.chunks(16).enumerate() {
                 if group.iter().all(|c| *c == T::default()) {
                     continue;
@@ -309,7 +309,7 @@ pub(super) fn outputs(
     };
     let names = strings("behavior_names")?;
     let units = strings("behavior_units")?;
-    // A matrix (0, huge) holds no byte, so its width is a mere claim.
+    // A matrix (0, huge) has no data, so its width proves nothing.
     if samples == 0 || width == 0 {
         return Err(Error::recording(format!(
             "array `behavior`: expected samples and outputs, got shape ({samples}, {width})"
@@ -356,8 +356,8 @@ pub(super) fn read_electrodes(archive: &mut Archive) -> Result<Option<Vec<[f32; 
     Ok(Some(values.as_chunks::<2>().0.to_vec()))
 }
 
-/// Where a recording of spike times ends when the file does not say: after its last spike, its last segment and its
-/// last sample of behaviour, of which there are so many, with the last one's time where they have times.
+/// End of a recording of spike times in a file without `duration_ticks`: after its last spike, its last segment and its
+/// last sample of behaviour. `samples` is the number of samples, with the last one's time if samples have times.
 pub(super) fn last_tick(
     last_spike: Option<i64>,
     samples: Option<(u64, Option<f64>)>,
@@ -377,7 +377,7 @@ pub(super) fn last_tick(
                     last * tick_seconds
                 )));
             }
-            // Saturates; a time that is not finite is refused by the check.
+            // The cast saturates; `check` refuses a time that is not finite.
             (last.floor() as i64).saturating_add(1)
         }
         Some((count, None)) => i64::try_from(count).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! A recording that need not fit in memory: its `.npz`, read a stretch of time at a time.
+//! Streams a recording from its `.npz`, chunk by chunk, so that it need not fit in memory.
 
 mod columns;
 
@@ -21,9 +21,9 @@ use betz_base::error::{Error, Result};
 use betz_base::hash::Fnv1a;
 use columns::{Columns, Samples, greatest};
 
-/// An `.npz` recording that is open to be read in stretches: what a stretch holds is in memory only while it is
-/// asked for. Arrays that are stored plainly (`numpy.savez`) are read where they lie; deflated ones are unpacked,
-/// once, into a file without a name beside the recording.
+/// An open `.npz` recording that is read in chunks of time; only the requested chunk is in memory. Arrays that are
+/// stored plainly (`numpy.savez`) are read in place; deflated ones are unpacked once, into unnamed temporary files
+/// beside the recording.
 ///
 /// ```
 /// use betz_recording::{AlignOptions, Recording, Stretches};
@@ -67,21 +67,21 @@ pub struct Stretches {
     names: Vec<String>,
 }
 
-/// Which channels are seen.
+/// Selection of channels.
 enum View {
     All,
-    /// As [`Recording::with_channels`] does.
+    /// Channels as [`Recording::with_channels`] selects them.
     Named(Vec<String>),
-    /// As [`Recording::combine`] does.
+    /// Channels as [`Recording::combine`] merges them.
     Groups(Vec<Vec<u32>>),
 }
 
 impl Stretches {
-    /// Opens the recording at `path`. Goes through its large arrays once, to prove their checksums.
+    /// Opens the recording at `path`. Reads its large arrays once, to verify their checksums.
     ///
     /// # Errors
-    /// As [`Recording::read_npz`], as far as names, clock, shapes and segments are concerned: what is inside a
-    /// stretch is checked when it is read.
+    /// The errors of [`Recording::read_npz`] that concern names, clock, shapes and segments. The data of a chunk are
+    /// checked when it is read.
     pub fn open(path: &Path) -> Result<Self> {
         Self::opened(path).map_err(|e| e.at(path.display()))
     }
@@ -217,49 +217,49 @@ impl Stretches {
         })
     }
 
-    /// The recording seen through the channels named `wanted`: as [`Recording::with_channels`].
+    /// Selects the channels named `wanted`, as [`Recording::with_channels`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Recording::with_channels`].
     pub fn with_channels(mut self, wanted: &[String]) -> Result<Self> {
         self.outline = self.outline.with_channels(wanted)?;
         self.view = View::Named(wanted.to_vec());
         Ok(self)
     }
 
-    /// The recording heard through one channel a group: as [`Recording::combine`].
+    /// Merges each group of channels into one channel, as [`Recording::combine`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Recording::combine`].
     pub fn combine(mut self, groups: &[Vec<u32>]) -> Result<Self> {
         self.outline = self.outline.combine(groups)?;
         self.view = View::Groups(groups.to_vec());
         Ok(self)
     }
 
-    /// The recording with only these of its segments, ascending.
+    /// Returns the recording with the given segments, ascending, in place of its own.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for segments that overlap or lie
-    /// outside.
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for segments that overlap or lie outside
+    /// the recording.
     pub fn with_segments(mut self, segments: Vec<Segment>) -> Result<Self> {
         check_segments(&segments, self.outline.ticks)?;
         self.outline.segments = segments;
         Ok(self)
     }
 
-    /// The recording without what is large: no spike, no sample of behaviour; its outputs are named.
+    /// The recording without its large data: no spikes and no behaviour samples, but with named outputs.
     pub fn outline(&self) -> &Recording {
         &self.outline
     }
 
-    /// What tells the archive from others without reading it: a hash of its length and of its end, where a list of its arrays
-    /// has the checksum of each.
+    /// Fingerprint of the archive: a hash of its length and of its end, which contains the checksum of each array. Does
+    /// not read the arrays.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io).
+    /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) if the file cannot be read.
     pub fn fingerprint(&self) -> Result<u64> {
-        /// Bytes at the end that hold such lists.
+        /// Bytes at the end of an archive that contain the list of its arrays.
         const END: u64 = 1 << 16;
         let end = || -> io::Result<(u64, Vec<u8>)> {
             let mut file = File::open(&self.path)?;
@@ -276,7 +276,7 @@ impl Stretches {
         Ok(hash.finish())
     }
 
-    /// Spikes of a recording of spike times; values, zeros among them, of a matrix.
+    /// Number of stored entries: spikes of a recording of spike times, or all values of a matrix, including zeros.
     pub fn entries(&self) -> u64 {
         match &self.spikes {
             Columns::Events { ticks, .. } => ticks.shape()[0],
@@ -284,11 +284,11 @@ impl Stretches {
         }
     }
 
-    /// The recording from `from_seconds` (inclusive) to `until_seconds` (exclusive) on the clock of `options`:
-    /// segments are clipped there, as [`Dataset::between`] does.
+    /// Cuts the recording to the time from `from_seconds` (inclusive) to `until_seconds` (exclusive) on the clock of
+    /// `options`; segments are clipped as [`Dataset::between`] does.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Dataset::between`].
     pub fn between(
         self,
         options: &AlignOptions,
@@ -300,7 +300,7 @@ impl Stretches {
         let range =
             Dataset::steps_between(options.step_seconds, steps, from_seconds, until_seconds)?;
         let [first, stop] = [range.start, range.end].map(|step| clock.first_tick(step));
-        // What follows the last whole step belongs to no step.
+        // Time after the last whole step belongs to no step; keep it.
         let stop = if range.end == steps {
             self.outline.ticks
         } else {
@@ -322,10 +322,10 @@ impl Stretches {
         self.with_segments(clipped)
     }
 
-    /// The spikes at the ticks `start..stop` of the recording, which they keep, on the channels of the file.
+    /// Reads the spikes at the ticks `start..stop`. They keep their ticks and the file's channel numbers.
     ///
     /// # Errors
-    /// As [`Recording::read_npz`], about what is read.
+    /// The errors of [`Recording::read_npz`] that concern the data read.
     pub fn spikes(&mut self, start: i64, stop: i64) -> Result<Spikes> {
         let (ticks, channels) = (self.outline.ticks, self.names.len());
         let (start, stop) = (start.clamp(0, ticks), stop.clamp(0, ticks));
@@ -335,7 +335,7 @@ impl Stretches {
                 .between(start, stop.max(start), self.outline.form)?;
             spikes.check(ticks, channels)?;
             let inside = start..stop.max(start);
-            // The search for where a stretch begins believes that ticks ascend.
+            // The search for the start of a chunk relies on ascending ticks.
             if let Some(tick) = spikes.ticks.iter().find(|tick| !inside.contains(tick)) {
                 return Err(Error::recording(format!(
                     "array `spike_ticks`: {tick} among those of [{start}, {stop}): expected ascending ticks"
@@ -346,15 +346,16 @@ impl Stretches {
         read().map_err(|e| e.at(self.path.display()))
     }
 
-    /// Samples of behaviour; 0 where there is none.
+    /// Number of behaviour samples; 0 without behaviour.
     pub fn samples(&self) -> u64 {
         self.behavior.as_ref().map_or(0, |b| b.count)
     }
 
-    /// The samples `rows` of behaviour as they are stored, clipped to those there are; `None` where there is none.
+    /// Reads the behaviour samples `rows` as they are stored, clipped to the existing ones; `None` without behaviour.
     ///
     /// # Errors
-    /// As [`Recording::read_npz`], about what is read. Times are known to ascend within `rows` alone.
+    /// The errors of [`Recording::read_npz`] that concern the data read. Times are checked to ascend only within
+    /// `rows`.
     pub fn behavior(&mut self, rows: Range<u64>) -> Result<Option<Behavior>> {
         let (Some(samples), Some(named)) = (&mut self.behavior, &self.outline.behavior) else {
             return Ok(None);
@@ -364,19 +365,19 @@ impl Stretches {
         read.map(Some).map_err(|e| e.at(self.path.display()))
     }
 
-    /// Where to cut the recording so that no stretch holds more than `most` entries ([`entries`](Self::entries)),
-    /// unless one tick does: ticks from 0 to the recording's end, ascending.
+    /// Cuts the recording into chunks of at most `most` entries ([`entries`](Self::entries)), unless a single tick has
+    /// more. Returns the cuts as ascending ticks, from 0 to the recording's end.
     ///
     /// # Errors
-    /// As [`spikes`](Self::spikes).
+    /// The errors of [`spikes`](Self::spikes).
     pub fn cut(&mut self, most: u64) -> Result<Vec<i64>> {
         self.cut_between(0..self.outline.ticks, most)
     }
 
-    /// [`cut`](Self::cut) of the recording's `ticks` alone, from their start to their end; of no tick one cut.
+    /// Cuts only `ticks` of the recording, as [`cut`](Self::cut) does; an empty range gives one cut.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`spikes`](Self::spikes).
     pub fn cut_between(&mut self, ticks: Range<i64>, most: u64) -> Result<Vec<i64>> {
         let mut cuts = vec![ticks.start];
         while let Some(&last) = cuts.last()
@@ -387,7 +388,7 @@ impl Stretches {
         Ok(cuts)
     }
 
-    /// The tick before which a stretch from `start` on has at most `most` entries, or `start + 1`.
+    /// End of a chunk from `start` on with at most `most` entries, or `start + 1`.
     fn stretch_end(&mut self, start: i64, most: u64) -> Result<i64> {
         let end = self.outline.ticks;
         let cut = match &mut self.spikes {
@@ -411,7 +412,7 @@ impl Stretches {
     /// Number of whole steps.
     ///
     /// # Errors
-    /// As [`Recording::align_with`] for a step that does not suit the recording.
+    /// The errors of [`Recording::align_with`] for a step that does not fit the recording.
     pub fn steps(&self, options: &AlignOptions) -> Result<i64> {
         let clock = StepClock::new(&self.outline, options.step_seconds)?;
         match clock.whole_steps_before(self.outline.ticks) {
@@ -420,7 +421,7 @@ impl Stretches {
         }
     }
 
-    /// The whole steps inside each segment, which behaviour may cover in part.
+    /// Whole steps inside each segment; behaviour may cover only some of them.
     pub fn whole_steps(&self, options: &AlignOptions) -> Vec<Segment> {
         let Ok(clock) = StepClock::new(&self.outline, options.step_seconds) else {
             return Vec::new();
@@ -433,10 +434,11 @@ impl Stretches {
         whole.filter(|s| !s.is_empty()).collect()
     }
 
-    /// [`cut`](Self::cut) on a clock: steps from 0 to [`steps`](Self::steps), no stretch of more than `most_steps`.
+    /// Cuts the recording on a clock: returns steps from 0 to [`steps`](Self::steps), in chunks of at most
+    /// `most_steps`.
     ///
     /// # Errors
-    /// As [`steps`](Self::steps) and [`spikes`](Self::spikes).
+    /// The errors of [`steps`](Self::steps) and [`spikes`](Self::spikes).
     pub fn cut_steps(
         &mut self,
         options: &AlignOptions,
@@ -461,11 +463,11 @@ impl Stretches {
         Ok(cuts)
     }
 
-    /// The `steps` of the recording as [`Recording::align_with`] puts them on a clock; the first of them is step 0.
-    /// A segment that reaches beyond them is cut there; a dataset without a segment is possible.
+    /// Reads the steps `steps` of the recording, aligned as [`Recording::align_with`] does, and numbers them from 0. Cuts
+    /// segments that extend beyond them. The dataset may have no segments.
     ///
     /// # Errors
-    /// As [`steps`](Self::steps) and [`spikes`](Self::spikes).
+    /// The errors of [`steps`](Self::steps) and [`spikes`](Self::spikes).
     pub fn dataset(&mut self, options: &AlignOptions, steps: Range<i64>) -> Result<Dataset> {
         let clock = StepClock::new(&self.outline, options.step_seconds)?;
         let all = clock.whole_steps_before(self.outline.ticks);
@@ -513,11 +515,11 @@ impl Stretches {
         GapLimits::new(self.interval, options.max_gap_seconds)
     }
 
-    /// The report of [`Recording::align_with`] but for `spikes_outside`, which stays 0. Reads the times of the samples
-    /// between two of `cuts` ([`cut_steps`](Self::cut_steps)) at a time, and no spikes.
+    /// Report of [`Recording::align_with`], except for `spikes_outside`, which stays 0. Reads sample times chunk by
+    /// chunk between the `cuts` ([`cut_steps`](Self::cut_steps)), and no spikes.
     ///
     /// # Errors
-    /// As [`steps`](Self::steps), and those of reading.
+    /// The errors of [`steps`](Self::steps), and errors of reading.
     pub fn align_report(&mut self, options: &AlignOptions, cuts: &[i64]) -> Result<AlignReport> {
         let clock = StepClock::new(&self.outline, options.step_seconds)?;
         let limits = self.limits(options);

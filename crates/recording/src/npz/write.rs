@@ -1,4 +1,4 @@
-//! From a [`Recording`] to a `.npz` archive.
+//! Writes a [`Recording`] to a `.npz` archive.
 
 use std::io::{self, Seek, Write};
 use std::path::Path;
@@ -10,18 +10,16 @@ use betz_base::error::{Error, Result};
 use betz_base::file::write_atomically;
 
 impl Recording {
-    /// Checks the recording and writes it to `path` as a deflated `.npz` archive, in its
-    /// [`form`](Recording::form). The file appears whole or not at all; equal recordings give equal
-    /// bytes.
+    /// Checks the recording and writes it to `path` as a deflated `.npz` archive in its [`form`](Recording::form). The
+    /// file appears whole or not at all; equal recordings give equal bytes.
     ///
-    /// Channels are stored as u16 where they fit, counts as u8 where they fit. Within one bin of
-    /// the counts form the order of spikes is not kept: they come back by channel, those of one channel
-    /// as one entry.
+    /// Channels are stored as u16 if they fit, counts as u8 if they fit. The counts form does not keep the order of
+    /// spikes within a bin: they are read back in channel order, as one entry per channel.
     ///
     /// # Errors
-    /// Those of [`Recording::check`]; [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) from the system;
-    /// [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) when a count
-    /// exceeds 65,535.
+    /// The errors of [`Recording::check`]; [`ErrorKind::Io`](betz_base::error::ErrorKind::Io) if the file cannot be
+    /// written; [`ErrorKind::InvalidRecording`](betz_base::error::ErrorKind::InvalidRecording) if a count exceeds
+    /// 65,535.
     pub fn write_npz(&self, path: &Path) -> Result<()> {
         self.check()?;
         let largest = match self.form {
@@ -124,7 +122,7 @@ impl Recording {
     }
 }
 
-/// The largest number of spikes of one channel in one tick.
+/// Largest number of spikes of one channel in one tick.
 fn largest_count(spikes: &SpikesView<'_>, channels: usize) -> Result<f64> {
     let mut counts = vec![0.0; channels];
     let mut largest: f64 = 0.0;

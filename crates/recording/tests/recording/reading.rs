@@ -51,7 +51,7 @@ fn a_signal_of_floats_keeps_its_values() {
     assert_eq!(r.spikes.channels, [0, 1, 0, 1, 2, 0, 2, 0, 1, 2]);
     let kept: Vec<f32> = values.into_iter().filter(|v| *v != 0.0).collect();
     assert_eq!(r.spikes.weights, kept);
-    // Two samples a step: their mean, one entry a channel.
+    // Two samples per step give their mean, in one entry per channel.
     let d = r.align(0.2).unwrap();
     assert_eq!(d.spikes.ticks, [0, 0, 0, 1, 1, 1]);
     assert_eq!(d.spikes.weights, [0.75, -0.5, 5e-7, 1.625, 0.5, 4.75]);

@@ -1,4 +1,4 @@
-//! What is written comes back.
+//! A written recording is read back unchanged.
 
 use betz_base::ErrorKind;
 use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};

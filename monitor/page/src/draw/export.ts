@@ -1,4 +1,4 @@
-// What is shown, to take along: pictures drawn anew, tables of what is in them.
+// Export of the current view: pictures drawn again, and tables of their data.
 import { quoted } from "./table.ts";
 import { lowerBound, tickOf, type Store } from "../link/store.ts";
 import { RasterView, type Picture } from "./raster.ts";
@@ -8,13 +8,13 @@ import { ticks, timeLabel } from "./format.ts";
 export interface Facts { source: string; checksum: string; address: string; version: string; channels: string[]; outputs: { name: string; unit: string }[] }
 export interface Inks { ink: string; dim: string; line: string; paper: string; intended: string; decoded: string[] }
 
-/** Beyond this many spikes the raster of an SVG is a picture in it. */
+/** Above this number of spikes, the raster in an SVG is a bitmap. */
 export const MOST_MARKS = 50_000;
 const WIDTH = 1100, LEFT = 90, RIGHT = 20, TOP = 46, RASTER = 420, LINE = 110, GAP = 34;
 
 const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.checksum}`, `# address: ${f.address}`, `# betz ${f.version}`].map(l => l.replace(/[\n\r]/g, " ")).join("\n") + "\n";
 
-/** Every spike that is shown: seconds, channel. */
+/** All spikes in view: seconds, channel. */
 export function spikesCsv(s: Store, p: Picture, f: Facts): string {
   const lines = [`${head(f)}seconds,channel,spikes`], end = lowerBound(s.tick, s.spikes, p.end), digits = Math.max(0, Math.ceil(-Math.log10(tickOf(s))) + 1);
   for (let i = lowerBound(s.tick, s.spikes, p.end - p.window); i < end; i++) {
@@ -24,7 +24,7 @@ export function spikesCsv(s: Store, p: Picture, f: Facts): string {
   return lines.join("\n") + "\n";
 }
 
-/** Every step that is shown: seconds, what was decoded, what was true. */
+/** All steps in view: seconds, estimates, intended outputs. */
 export function outputsCsv(s: Store, p: Picture, f: Facts): string {
   const o = s.shape.outputs, digits = Math.max(0, Math.ceil(-Math.log10(s.shape.stepSeconds)) + 1);
   const lines = [head(f) + ["seconds", ...f.outputs.map(x => quoted(x.name)), ...(s.hasTruth ? f.outputs.map(x => quoted(`${x.name}_true`)) : [])].join(",")];

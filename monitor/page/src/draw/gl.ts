@@ -1,4 +1,4 @@
-// The little of WebGL2 that is needed everywhere.
+// WebGL2 helpers.
 export type Rgb = [number, number, number];
 
 export function program(gl: WebGL2RenderingContext, vertex: string, fragment: string): WebGLProgram {

@@ -1,13 +1,13 @@
-// A graph by WebGL2: places in a texture, an edge an instance, so that a threshold is a number of instances and a
-// layout one small upload. In the buffers edges lie from the weakest on: the strongest are drawn last, on top.
+// A graph drawn by WebGL2: positions in a texture, one instance per edge. So a threshold is a number of instances, and
+// a layout is one small upload. Buffers hold the weakest edges first, so that the strongest are drawn last, on top.
 import { program, type Rgb } from "./gl.ts";
 import type { Edges } from "../net/model.ts";
 
 export interface Layer { edges: Edges; n: number; ink: Rgb; dash: number; lowest: number; highest: number }
-/** Of the plane: what is at (0, 0) of the canvas, and pixels a unit. */
+/** View of the plane: the point at (0, 0) of the canvas, and pixels per unit. */
 export interface View { x: number; y: number; scale: number }
 export interface Nodes { places: Float32Array; ink: Uint8Array; size: Float32Array }
-/** Edges that are quads of their own width; beyond, lines of a pixel. */
+/** Up to this number of edges, edges are quads with a width; above it, lines of one pixel. */
 export const WIDE = 30_000;
 const ROW = 1024;
 
@@ -36,7 +36,7 @@ const NODE_INK = `in vec4 c; out vec4 o; void main(){ float d=length(gl_PointCoo
 interface Held { vao: WebGLVertexArrayObject; ends: WebGLBuffer; keys: WebGLBuffer }
 type Uniform = "at" | "ink" | "view" | "size" | "range" | "wide" | "colour" | "dash";
 interface Program { program: WebGLProgram; at: Partial<Record<Uniform, WebGLUniformLocation | null>> }
-/** Fewer edges than this say nothing of what one costs, and are drawn whatever they cost. */
+/** Fewer edges than this do not give a measurement of the cost, and are always drawn. */
 const LEAST = 2_000;
 
 export class GraphView {
@@ -45,13 +45,13 @@ export class GraphView {
   private at!: WebGLTexture; private ink!: WebGLTexture; private radius!: WebGLBuffer; private points!: WebGLVertexArrayObject;
   private held = new Map<Edges, Held>();
   private last: Nodes | null = null;
-  /** Milliseconds from a picture's calls to its end, an edge; 0: not known. */
+  /** Milliseconds per edge from a picture's calls to its end; 0: unknown. */
   private cost = 0;
   private timed: WebGLSync | null = null;
-  /** Milliseconds of script that the last picture took, and the last filling of buffers. */
+  /** Milliseconds of script for the last picture, and for the last filling of buffers. */
   spent = 0; filled = 0;
 
-  /** `again`: what was lost is there once more, and wants a picture. */
+  /** `again` is called when a lost context is back and needs a picture. */
   constructor(readonly canvas: HTMLCanvasElement, again: () => void) {
     const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true });
     if (!gl) throw new Error("no WebGL2");
@@ -63,7 +63,7 @@ export class GraphView {
 
   private make(): void {
     const gl = this.gl;
-    // Where a uniform is, is asked once: asking is a word with another process.
+    // Look up uniform locations once, because each look-up asks another process.
     const ready = (vertex: string, fragment: string, names: Uniform[]): Program => {
       const made = program(gl, vertex, fragment);
       return { program: made, at: Object.fromEntries(names.map(n => [n, gl.getUniformLocation(made, n)])) };
@@ -104,7 +104,7 @@ export class GraphView {
     this.last = nodes;
   }
 
-  /** Fills the buffers of edges, once when they come: a picture only says how many of them it draws. */
+  /** Fills the buffers of edges once; each picture only chooses how many of them it draws. */
   hold(e: Edges): Held {
     const known = this.held.get(e);
     if (known) { this.held.delete(e); this.held.set(e, known); return known; }
@@ -132,15 +132,15 @@ export class GraphView {
     return made;
   }
 
-  /** How many edges can be drawn in so many milliseconds, by what the last whole pictures took. */
+  /** Number of edges that can be drawn in this many milliseconds, measured on the last complete pictures. */
   within(ms: number): number { return this.cost > 0 ? Math.max(LEAST, Math.floor(ms / this.cost)) : Infinity; }
 
-  /** When the picture that was just asked for is done, what an edge cost is known. */
+  /** Measures the cost per edge when the picture just requested is done. */
   private time(edges: number): void {
     const gl = this.gl, began = performance.now(), sync = edges >= LEAST && !this.timed ? gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0) : null;
     if (!sync) return;
     this.timed = sync;
-    // Looked at ever more seldom: a third more or less does not matter, and looking costs, too.
+    // Check at growing intervals: high precision is not needed, and each check has a cost.
     let wait = 2;
     const look = (): void => {
       if (this.timed !== sync || gl.isContextLost()) return;
@@ -153,7 +153,7 @@ export class GraphView {
     setTimeout(look);
   }
 
-  /** At most `most` edges, the strongest of each layer; gives how many were drawn. */
+  /** Draws at most `most` edges, the strongest of each layer; returns the number drawn. */
   draw(nodes: Nodes, layers: Layer[], view: View, most = Infinity): number {
     for (const l of layers) if (l.n > 0) this.hold(l.edges);
     const began = performance.now(), gl = this.gl, ratio = devicePixelRatio || 1;
@@ -199,7 +199,7 @@ export class GraphView {
     gl.drawArrays(gl.POINTS, 0, nodes.places.length / 2);
     gl.bindVertexArray(null);
     this.spent = performance.now() - began;
-    // Of a picture that was cut, more of the time is waiting.
+    // In a reduced picture, a larger part of the time is waiting.
     if (drawn === all) this.time(drawn);
     return drawn;
   }

@@ -1,4 +1,4 @@
-// Rates of populations and intervals between spikes, of the last seconds of what is kept.
+// Rates of populations and intervals between spikes, over the last seconds in the store.
 import { lowerBound, type Store } from "../link/store.ts";
 
 /** First channel of each population and the end, where channel c is neuron c · every. */
@@ -7,7 +7,7 @@ export function firstChannels(neurons: number[], every: number): number[] {
   return [0, ...neurons.map(n => Math.ceil((first += n) / every))];
 }
 
-/** Spikes a second of a channel of each population, over the last `seconds` that are kept; NaN where none of it is shown. */
+/** Mean spikes per second and channel of each population over the last `seconds` of the store; NaN if none of its channels is shown. */
 export function rates(s: Store, firsts: number[], seconds: number): number[] {
   const from = Math.max(s.first, s.end - Math.round(seconds / s.shape.stepSeconds)), span = (s.end - from - s.hidden(from, s.end)) * s.shape.stepSeconds;
   const counts = new Float64Array(firsts.length - 1);

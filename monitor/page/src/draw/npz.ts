@@ -1,11 +1,11 @@
-// What is shown as a recording of its own: an .npz as NumPy and betz read it.
+// Writes the current view as a recording: an .npz that NumPy and betz can read.
 import { lowerBound, tickOf, type Store } from "../link/store.ts";
 import type { Picture } from "./raster.ts";
 
 export interface NpyArray { name: string; descr: string; shape: number[]; bytes: Uint8Array }
 const bytesOf = (a: ArrayBufferView): Uint8Array => new Uint8Array(a.buffer, a.byteOffset, a.byteLength);
 
-/** Texts as NumPy has them: each of the longest one's characters, four bytes a character. */
+/** Strings in NumPy's form: all padded to the longest, with four bytes per character. */
 export function texts(name: string, all: string[]): NpyArray {
   const points = all.map(t => Array.from(t, c => c.codePointAt(0)!)), wide = Math.max(1, ...points.map(p => p.length)), values = new Uint32Array(all.length * wide);
   points.forEach((p, k) => values.set(p, k * wide));
@@ -39,7 +39,7 @@ export function npz(arrays: NpyArray[]): Uint8Array {
       view.setUint32(0, central ? 0x02014b50 : 0x04034b50, true);
       if (central) view.setUint16(4, 20, true);
       view.setUint16(from, 20, true);
-      // The first day that a zip knows.
+      // The earliest date that a zip can store.
       view.setUint16(from + 8, 0x21, true);
       view.setUint32(from + 10, sum, true);
       view.setUint32(from + 14, data.length, true);
@@ -66,11 +66,11 @@ export function npz(arrays: NpyArray[]): Uint8Array {
   return out;
 }
 
-/** The spikes that are shown, of the channels that are shown, and what was decoded and meant in those steps; its clock begins with the picture. */
+/** Spikes, estimates and intended outputs in view, for the channels in view; the clock starts with the picture. */
 export function selection(s: Store, p: Picture, names: string[], outputs: { name: string; unit: string }[]): Uint8Array {
   const begin = Math.max(s.first, p.end - p.window), end = Math.min(p.end, s.end), inside: number[] = [], kept = new Map<number, number>();
   for (let c = 0; c < s.shape.channels; c++) { const place = p.order ? p.order[c]! : c; if (place >= p.from && place < p.to) kept.set(c, kept.size); }
-  // The recording's own tick: its spikes keep their times.
+  // The recording's own tick, so that spikes keep their times.
   const tick = tickOf(s), per = s.shape.stepSeconds / tick, ticks: bigint[] = [];
   for (let i = lowerBound(s.tick, s.spikes, begin), last = lowerBound(s.tick, s.spikes, end); i < last; i++) {
     const at = kept.get(s.channel[i]!);
@@ -82,7 +82,7 @@ export function selection(s: Store, p: Picture, names: string[], outputs: { name
     texts("channel_names", [...kept.keys()].map(c => names[c] ?? `ch${c}`)),
   ];
   const a = lowerBound(s.rowTick, s.rows, begin), b = lowerBound(s.rowTick, s.rows, end), o = s.shape.outputs, means = s.hasTruth ? [["", s.truth], ["decoded ", s.estimate]] as const : [["decoded ", s.estimate]] as const, rows: number[] = [];
-  // Times at which something is not known are left out: a recording's behaviour is finite.
+  // Leave out times with unknown values, because a recording's behaviour must be finite.
   for (let i = a; i < b; i++) if (means.every(([, v]) => v.subarray(i * o, (i + 1) * o).every(Number.isFinite))) rows.push(i);
   if (o > 0 && rows.length > 1) {
     const values = new Float64Array(rows.length * o * means.length);

@@ -1,4 +1,4 @@
-// The raster without WebGL2: the same cells, put into a picture ten times a second at most.
+// The raster without WebGL2: the same cells, copied into a picture at most ten times per second.
 import type { Store } from "../link/store.ts";
 import { Cells, type Picture } from "./raster.ts";
 
@@ -28,7 +28,7 @@ export class PlainRaster {
     let spikes = 0;
     for (const n of sums) spikes += n;
     const average = spikes / (rows * w), per = Math.max(1, average * 1.8), least = Math.max(0, 0.5 - average * 0.9);
-    // What a count looks like on paper that is tinted so much; bytes lie red first.
+    // Colour of a count on paper with this tint; the red byte comes first.
     const inks = (tint: number) => Uint32Array.from({ length: 256 }, (_, v) => {
       const a = v === 0 ? 0 : least + (1 - least) * v / (v + 0.6 * per), byte = (k: 0 | 1 | 2) => Math.round(255 * ((picture.paper[k] + (picture.dim[k] - picture.paper[k]) * tint) * (1 - a) + picture.ink[k] * a));
       return 0xff000000 | byte(2) << 16 | byte(1) << 8 | byte(0);

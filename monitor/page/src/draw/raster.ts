@@ -1,5 +1,5 @@
-// The raster: one texel a pixel, counted here, columns uploaded as time moves on, one triangle drawn. The cost is
-// the same for ten spikes and ten million.
+// The raster: one texel per pixel, counted here; columns are uploaded as time moves on, and one triangle is drawn. The
+// cost is the same for ten spikes and ten million.
 import type { Store } from "../link/store.ts";
 import { lowerBound } from "../link/store.ts";
 import { program, type Rgb } from "./gl.ts";
@@ -9,7 +9,7 @@ export interface Picture {
   end: number; window: number;
   /** Channels shown: [from, to). */
   from: number; to: number;
-  /** Which row a channel is in, of all of them; null: its own number. */
+  /** Row of each channel among all channels; null: its own number. */
   order: Uint32Array | null;
   /** Sweeps like an oscilloscope instead of scrolling. */
   sweep: boolean;
@@ -165,7 +165,7 @@ export class RasterView {
     const u = this.uniforms, pixels = h / rows;
     gl.uniform1i(u["cells"]!, 0); gl.uniform1i(u["states"]!, 1);
     gl.uniform1f(u["head"]!, head); gl.uniform1f(u["sweep"]!, picture.sweep ? 1 : 0);
-    // Where cells hold many spikes, one is little: the ink goes by what a cell holds on average.
+    // If cells hold many spikes on average, one spike gets little ink.
     let spikes = 0;
     for (const n of this.cells.sums) spikes += n;
     const average = spikes / (rows * w);

@@ -9,7 +9,7 @@ export class RateBars {
   private end = 0; private window = 0; private from = 0; private to = 0; private order: Uint32Array | null = null;
   private version = -1; private store: Store | null = null;
 
-  /** Counts what came since the last picture, or all of it where another part is shown. At most about `most` bars. */
+  /** Counts new data since the last picture, or everything if another part is shown. At most about `most` bars. */
   update(store: Store, picture: Picture, most: number): void {
     const per = Math.max(1, Math.ceil(picture.window / Math.max(1, most))), room = Math.ceil(picture.window / per) + 2;
     const same = store === this.store && per === this.per && room === this.sums.length && picture.window === this.window && picture.from === this.from

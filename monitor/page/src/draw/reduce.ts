@@ -1,4 +1,4 @@
-// Lines of a few hundred points from as many rows as there are.
+// Reduces any number of rows to lines of a few hundred points.
 import { lowerBound, type Store } from "../link/store.ts";
 
 /** Columns of a line: two points each. */

@@ -1,4 +1,4 @@
-// Tables to take along: a head that says what they are, a line of names, rows.
+// Tables for export: a head that describes them, a line of names, and rows.
 export const quoted = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 const cell = (v: string | number | null | undefined): string => v === null || v === undefined || typeof v === "number" && Number.isNaN(v) ? "" : quoted(String(v));
 

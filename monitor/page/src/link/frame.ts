@@ -22,16 +22,16 @@ export interface Frame {
   latency: Uint32Array; counters: Counters | null;
   slow: { offset: number; ns: number }[]; rates: Float32Array | null; cells: Cells | null;
   trials: Uint16Array; event: unknown;
-  /** Other sections of 4 bytes an element. */
+  /** Other sections with elements of 4 bytes. */
   more: Map<number, Uint32Array>;
 }
 
-/** Why a message could not be read; `version` when the page is older or newer than the server. */
+/** Reason why a message could not be read; `version` if page and server have different versions. */
 export class FrameError extends Error {
   constructor(message: string, readonly version = false, readonly short = false) { super(message); }
 }
 
-/** The frames of a message, which lie back to back. */
+/** Reads all frames of a message. */
 export function parseAll(buffer: ArrayBuffer): Frame[] {
   const all: Frame[] = [];
   for (let at = 0; at < buffer.byteLength;) {
@@ -70,7 +70,7 @@ export function parse(buffer: ArrayBuffer, start = 0): [Frame, number] {
 }
 
 function section(f: Frame, id: number, size: number, n: number, buffer: ArrayBuffer, at: number): void {
-  // What has another size of element than this page knows is newer than it: skipped, as unknown sections are.
+  // A section with another element size comes from a newer server; skip it like an unknown section.
   switch (id << 4 | size) {
     case Section.SpikeTick << 4 | 2: f.spikeTick = new Uint16Array(buffer, at, n); break;
     case Section.SpikeChannel << 4 | 2: f.spikeChannel = new Uint16Array(buffer, at, n); break;
@@ -109,5 +109,5 @@ function section(f: Frame, id: number, size: number, n: number, buffer: ArrayBuf
 export const numbers = (f: Frame, id: More): Uint32Array => f.more.get(id) ?? NO_U32;
 export const floats = (f: Frame, id: More): Float32Array => { const n = numbers(f, id); return new Float32Array(n.buffer, n.byteOffset, n.length); };
 
-/** The shortest latency of a bucket, in nanoseconds: four an octave from 64 ns. */
+/** Shortest latency of a bucket in nanoseconds: four buckets per octave from 64 ns. */
 export const bucketBegins = (bucket: number): number => 64 * 2 ** (bucket / 4);

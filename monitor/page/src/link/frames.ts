@@ -1,7 +1,7 @@
-// Frames as they come over a connection that stays open while the server works.
+// Reads frames from a connection that stays open while the server works.
 import { FrameError, parse, type Frame } from "./frame.ts";
 
-/** Asks, and gives each frame as soon as it is whole. Stopping the signal stops the work. */
+/** Sends a request and passes on each complete frame. Aborting the signal stops the work. */
 export async function follow(path: string, signal: AbortSignal, heard: (frame: Frame) => void): Promise<void> {
   const answer = await fetch(path, { signal });
   if (!answer.ok || !answer.body) throw new Error(await answer.text());
@@ -17,7 +17,7 @@ export async function follow(path: string, signal: AbortSignal, heard: (frame: F
     for (;;) {
       let frame: Frame, end: number;
       try { [frame, end] = parse(rest.buffer); } catch (e) { if (e instanceof FrameError && e.short) break; throw e; }
-      // What is kept of a frame lies in its own bytes: the next ones begin anew, at a multiple of 8.
+      // Frames keep views of their bytes, so copy the rest: the next frame then starts at a multiple of 8.
       rest = rest.slice(end);
       heard(frame);
     }
@@ -31,7 +31,7 @@ export async function frames(path: string): Promise<Frame> {
   return parse(await answer.arrayBuffer())[0];
 }
 
-/** What the server says in words when something went wrong. */
+/** The server's error message, or null. */
 export function wrong(frame: Frame): string | null {
   const said = frame.event as { error?: string } | null;
   return said?.error ?? null;

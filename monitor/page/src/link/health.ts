@@ -11,12 +11,12 @@ export interface Health {
   from: number; to: number; seconds: number; rate: Float32Array; fano: Float32Array;
   /** Share of intervals of at most a millisecond; NaN if times are coarser than that. */
   short: Float32Array;
-  /** Greatest correlation of the bins' counts with a neighbour's. */
+  /** Largest correlation of the counts per bin with those of a neighbour. */
   neighbour: Float32Array;
   state: ChannelState[]; median: number;
 }
 
-/** The four electrodes that lie closest; where nobody says where they lie, the channels before and after. */
+/** The four closest electrodes; without positions, the channels before and after. */
 export function neighbours(at: ([number, number] | null)[] | null, channels: number): Uint32Array[] {
   const beside = (c: number) => Uint32Array.from([c - 1, c + 1].filter(n => n >= 0 && n < channels));
   if (!at || at.length !== channels || channels > 4096) return Array.from({ length: channels }, (_, c) => beside(c));
@@ -32,7 +32,7 @@ export function neighbours(at: ([number, number] | null)[] | null, channels: num
   });
 }
 
-/** The last half minute of a session; of a recording, what is on view. */
+/** Ticks of the last half minute of a session, or of the recording's part in view. */
 export const spanOf = (s: Store, view: [number, number] | null): [number, number] => view
   ? [Math.max(s.first, view[0]), Math.min(s.end, view[1])]
   : [Math.max(s.first, s.end - Math.round(LONGEST_SECONDS / s.shape.stepSeconds)), s.end];

@@ -1,4 +1,4 @@
-// The connection: frames in, "so many drawn" out. Lost, it comes back by itself.
+// The WebSocket: receives frames and reports how many messages were drawn. Reconnects when the connection is lost.
 import { parseAll, FrameError, type Frame } from "./frame.ts";
 
 export interface Listener {
@@ -49,15 +49,15 @@ export class Link {
     }
   }
 
-  /** No more of it: a recording has nothing to send. */
+  /** Closes for good: a recording sends no frames. */
   stop(): void {
     const socket = this.socket!;
     this.stopped = true;
-    // A browser complains of one that is closed before it is open.
+    // Browsers log an error if a socket is closed before it is open.
     if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close(); else socket.close();
   }
 
-  /** What came was drawn: there is room for as many messages more. A page that does not draw is sent nothing. */
+  /** Reports that the received messages are drawn, so that the server may send as many more. */
   drawn(): void {
     if (this.messages > 0 && this.socket?.readyState === WebSocket.OPEN) this.socket.send(new Uint32Array([this.messages]));
     this.messages = 0;

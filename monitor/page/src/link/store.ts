@@ -1,4 +1,4 @@
-// What the page knows of a session: the last minute of spikes and outputs, in arrays of fixed size, and its holes.
+// The page's data of a session: the last minute of spikes and outputs in arrays of fixed size, and its gaps.
 import { More, STEP_BEFORE, floats, type Counters, type Frame } from "./frame.ts";
 
 export interface Shape {
@@ -13,7 +13,7 @@ export interface Happened { tick: number; type: string; [more: string]: unknown 
 export interface Second { spikes: number; misses: number; r2: number }
 
 const BUCKETS = 64, LATENCY_SECONDS = 60, MOST_MISSES = 10_000, MOST_EVENTS = 2_000, MOST_TRIALS = 20_000;
-/** Most spikes that are kept: 48 MB. */
+/** Largest number of spikes in the store: 48 MB. */
 const MOST_SPIKES = 1 << 23;
 
 export class Store {
@@ -23,7 +23,7 @@ export class Store {
   tick: Int32Array; channel: Uint16Array | Uint32Array; weight: Uint8Array; spikes = 0;
   /** Fraction of its tick at which each spike lies; null if no finer time is known, as in a session. */
   offset: Float32Array | null = null;
-  /** One row a step: its tick, what was decoded, what was true, what the second model of a swap decoded. */
+  /** One row per step: its tick, the estimates, the intended outputs, and the estimates of the second model of a swap. */
   rowTick: Int32Array; estimate: Float32Array; truth: Float32Array; beside: Float32Array; rows = 0;
   hasTruth = false;
   /** A second model ran at some time. */
@@ -33,7 +33,7 @@ export class Store {
   holes: Hole[] = [];
   trials: number[] = []; misses: Miss[] = []; events: Happened[] = [];
   rates: Float32Array;
-  /** Rates of the last minute, a row a second, the oldest first. */
+  /** Rates of the last minute, one row per second, the oldest first. */
   trend: Float32Array[] = [];
   counters: Counters | null = null;
   readonly latency = new Float64Array(BUCKETS);
@@ -42,9 +42,9 @@ export class Store {
   seconds: Second[] = [];
   /** Goes up whenever something other than the end changes. */
   version = 0;
-  /** Spikes that came in cells: their channels are those of a row's middle. */
+  /** Spikes that arrived as counts in cells; their channels are those in the middle of a row. */
   grouped = 0;
-  /** There were more spikes than room: less is kept than was wanted. */
+  /** True if there were more spikes than room, so that less time is stored than requested. */
   cut = false;
   private readonly keep: number;
   /** Ticks [from, to) that were left out of a recording on request: hatched, and nothing is counted there. */
@@ -72,7 +72,7 @@ export class Store {
 
   seconds_(tick: number): number { return (tick + this.base) * this.shape.stepSeconds; }
 
-  /** How many seconds are kept: fewer than wanted where there are more spikes than room. */
+  /** Number of seconds stored: fewer than requested if there are more spikes than room. */
   get keptSeconds(): number { return (this.end - Math.max(this.first, this.end - this.keep)) * this.shape.stepSeconds; }
 
   /** A frame of steps as they are taken. `lost`: frames between it and the one before never came. */

@@ -17,7 +17,7 @@ export function narrowed(all: Episode[], only: string, leastCount: number, least
   return all.filter(e => e.count >= leastCount && (leastZ === null || e.z !== null && e.z >= leastZ) && (word === "" || e.labels.some(l => l.toLowerCase().includes(word))));
 }
 
-/** Those that were not tested come last, whichever way; equal ones in the file's order. */
+/** Sorts a list of episodes. Untested ones come last in either direction; equal ones keep the file's order. */
 export function sorted(all: Episode[], by: Column, down: boolean): Episode[] {
   const key = (e: Episode): number | null => by === "episode" ? e.labels.length : e[by];
   return [...all].sort((a, b) => {
@@ -28,7 +28,7 @@ export function sorted(all: Episode[], by: Column, down: boolean): Episode[] {
   });
 }
 
-/** Of the delays behind the spike before, counts in bins over the edge's interval. */
+/** Histogram over the edge's interval of the delays to the spike before. */
 export function delays(times: Float64Array[], edge: number, low: number, high: number, bins: number): Uint32Array {
   const counts = new Uint32Array(bins);
   for (const t of times) {
@@ -38,7 +38,7 @@ export function delays(times: Float64Array[], edge: number, low: number, high: n
   return counts;
 }
 
-/** The first occurrence that begins behind a time, the last that begins before. */
+/** First occurrence that begins after a time, or last that begins before it. */
 export function beside(times: Float64Array[], at: number, by: 1 | -1): number | null {
   let low = 0, high = times.length;
   while (low < high) { const m = (low + high) >> 1; if (times[m]![0]! < at - 1e-9) low = m + 1; else high = m; }

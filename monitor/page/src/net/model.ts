@@ -1,4 +1,4 @@
-// What there is to know of networks without a browser: edges from the strongest on, what a threshold leaves, places.
+// Network functions that need no browser: strongest edges, edges above a threshold, positions.
 import { quoted } from "../draw/table.ts";
 
 export interface Info {
@@ -12,7 +12,7 @@ export const NONE = 0xffffffff;
 
 export const keyOf = (distance: boolean, r: number): number => distance ? -r : Math.abs(r);
 
-/** How many edges reach a threshold: they lie in front. */
+/** Number of edges that reach a threshold; they are the first ones. */
 export function prefix(key: Float32Array, threshold: number): number {
   const least = Math.fround(threshold);
   let low = 0, high = key.length;
@@ -29,7 +29,7 @@ export function levelOf(levels: ArrayLike<number>, threshold: number): number {
   return levels.length - 1;
 }
 
-/** When a window ends; by its number where nobody knows the time. */
+/** End of a window in seconds, or its number if times are unknown. */
 export const endOf = (info: Info, k: number): number => info.seconds ? info.seconds[k]! + (info.window_seconds ?? 0) : k + 1;
 
 /** The window that ends nearest to a time. */

@@ -54,7 +54,7 @@ const wanted = computed(() => (more("n") ?? "0").split(",").map(Number).filter(n
 export const moment = computed(() => state.address.value.at ?? (first.value ? endOf(first.value.info, 0) : 0));
 export const windowOf = (l: Loaded): number => windowAt(l.info, moment.value);
 
-/** What the threshold is compared with; the lowest at which the picture is no ball of wool, where none is said. */
+/** Key that edges are compared with; by default the lowest at which the picture stays readable. */
 export const threshold = computed((): number => {
   const l = first.value, said = Number(more("th"));
   if (!l) return 0;
@@ -65,7 +65,7 @@ export const threshold = computed((): number => {
   for (let b = 0; b < width; b++) if (counts[k * width + b]! <= most) return l.info.levels[b]!;
   return l.info.levels[width - 1] ?? 0;
 });
-/** The second threshold, where two are beside each other: halfway to the strongest, where none is said. */
+/** Key of the second threshold in comparisons; by default halfway to the strongest edge. */
 export const second = computed((): number => {
   const l = first.value, said = Number(more("th2"));
   if (l && more("th2") !== undefined && Number.isFinite(said)) return keyOf(l.info.distance, said);
@@ -111,7 +111,7 @@ function laidOut(info: Info, by: unknown, make: () => Float32Array | null): Floa
   laid.set(info, { by, places });
   return places;
 }
-/** Where the nodes are, as it is chosen. */
+/** Positions of the nodes, in the chosen layout. */
 export function placesOf(l: Loaded): Float32Array {
   void moved.value;
   const how = placing.value, head = first.value!;
@@ -251,7 +251,7 @@ export function setRegion(nodes: number[] | null): void {
   if (!l || !nodes || nodes.length === 0) { batch(() => { say({ rg: undefined }); region.value = null; }); return; }
   const mask = new Uint8Array(l.info.nodes);
   for (const n of nodes) if (n < mask.length) mask[n] = 1;
-  // What is too long for an address is in a state that is kept, not in a link.
+  // Text that is too long for an address goes into the saved state only.
   const text = spans(mask);
   batch(() => { region.value = mask; say({ rg: text.length <= 240 ? text : undefined }); });
 }
@@ -300,7 +300,7 @@ export function begin(): void {
       if (which === "peak" && !l.counts.peak) void frames(`/api/network/${l.info.id}/timeline?rule=peak`).then(f => { l.counts.peak = numbers(f, More.Count); moved.value++; }).catch(e => { failure.value = String((e as Error).message); });
     }
   });
-  // Plays ten windows a second, once those before have come.
+  // Plays ten windows per second, once those before have arrived.
   setInterval(() => {
     const l = first.value;
     if (!playing.value || !l || !edgesOf(l)) return;

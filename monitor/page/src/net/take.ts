@@ -1,4 +1,4 @@
-// What the networks view gives to take along.
+// Exports of the networks view.
 import { csv, graphml, prefix, safe } from "./model.ts";
 import { sessionCss } from "./ink.ts";
 import * as net from "./state.ts";

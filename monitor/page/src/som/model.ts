@@ -5,7 +5,7 @@ export interface Info {
   samples: number; hit_samples: number; error_samples: number; version: number; training: [number, number] | null;
   stages: { number: number; epochs: number; hits: boolean }[]; left_out: number; errors: [number, number | null, number | null][];
 }
-/** What a page looks at: heights, hits, units, one plane, or three as red, green and blue. */
+/** Content of the map's view: heights, hits, units, one plane, or three planes as red, green and blue. */
 export type Shown = { what: "heights" | "hits" | "units" } | { what: "plane"; dim: number } | { what: "rgb"; dims: [number, number, number] };
 
 export const NO_UNIT = 0xffff_ffff;
@@ -32,7 +32,7 @@ export function stageAt(stages: Info["stages"], asked: number | null): number {
 }
 
 export interface Layout { size: number; x: number; y: number; wide: number; high: number }
-/** Where a map lies in a field: the size of a node, and the middle of the first. */
+/** Layout of a map in a field: size of a node, and centre of the first. */
 export function layout(info: Pick<Info, "rows" | "columns" | "hexagonal">, w: number, h: number): Layout {
   const across = info.columns + (info.hexagonal && info.rows > 1 ? 0.5 : 0), down = info.hexagonal ? (info.rows - 1) * ROW + 2 / Math.sqrt(3) : info.rows;
   const size = Math.max(0.01, Math.min(w / across, h / down)), wide = across * size, high = down * size;

@@ -12,17 +12,17 @@ use betz_recording::{Dataset, OutputInfo, Segment};
 use betz_runtime::model::{DecoderParts, Limits};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
-/// What estimates may be off by, relative to the largest: f32's rounding and as much again.
+/// Largest relative error of estimates: twice the rounding of f32.
 const TOLERANCE: f32 = 2e-7;
 
-/// The first device, or a word on why the test is skipped.
+/// The first device; prints why the test is skipped if there is none.
 fn device(test: &str) -> Option<Arc<Context>> {
     Context::open(0)
         .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
         .ok()
 }
 
-/// A decoder for `data` with weights of either sign.
+/// Creates a decoder for `data` with weights of either sign.
 fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: usize) -> Decoder {
     let features = data.channels() * bank.len();
     let weights = (0..features * n).map(|i| ((i * 37 % 101) as f64 - 47.0) * 0.1);
@@ -47,7 +47,7 @@ fn any_decoder(data: &Dataset, bank: FilterBank, low_pass: Option<LowPass>, n: u
     .unwrap()
 }
 
-/// As `decode`, whatever cap another test has set.
+/// Decodes with plenty of memory, whatever cap another test has set.
 fn decode(context: &Context, decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
     decode_within(
         Room {
@@ -124,7 +124,7 @@ fn equals_the_cpus_estimates_in_every_case() {
     }
 }
 
-/// Trials over many tiles, and a cap that cuts them into slices.
+/// Trials over many tiles, with a cap that cuts them into slices.
 #[test]
 fn slices_of_time_do_not_show() {
     let Some(context) = device("slices") else {

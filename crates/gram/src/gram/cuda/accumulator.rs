@@ -1,4 +1,4 @@
-//! One block of Γ while it is summed: products on the tensor cores, their sums in f64.
+//! Accumulates one block of Γ: products on the tensor cores, sums in f64.
 //!
 //! A centred response (`centre`) a = h + l + ε is kept as two bf16, h = bf16(a) and l = bf16(a − h). Then
 //! a aᵀ ≈ h hᵀ + l hᵀ + h lᵀ + l lᵀ; products with ε, 2⁻¹⁷ of the result and of either sign, average
@@ -12,13 +12,13 @@ use betz_device::cuda::{Buffer, Context};
 use betz_device::{Batch, Element, Matrices, Precision, ProductShape, StridedMatrices};
 use betz_kernels::gram::{AddProducts, FinishGram};
 
-/// Chunks that are multiplied in one sum on the tensor cores. Their rounding toward zero costs 1 to 2·10⁻⁹ of
-/// Γ_ii a step of the sum, since operands are centred (benches/record/gpu.md); with two chunks weights are
-/// closer than those of the CPU's f32 sums.
+/// Number of chunks that are multiplied in one sum on the tensor cores. Their rounding toward zero costs 1 to 2·10⁻⁹ of
+/// Γ_ii per step of the sum, because operands are centred (benches/record/gpu.md). With two chunks, weights are more
+/// exact than those of the CPU's f32 sums.
 pub(super) const fn product_chunks(precision: Precision) -> usize {
     match precision {
         Precision::F32 => 2,
-        // Rounding the factors costs more than this.
+        // Rounding of the factors costs more than this.
         Precision::Tf32 => 8,
     }
 }
@@ -67,7 +67,7 @@ pub(super) struct Accumulator<'a> {
     precision: Precision,
     rows: usize,
     columns: usize,
-    /// On the diagonal the two operands are one.
+    /// On the diagonal, both operands are the same.
     diagonal: bool,
     sum: Buffer<f64>,
     products: Buffer<f32>,
@@ -165,9 +165,8 @@ impl<'a> Accumulator<'a> {
             .launch(grid, 256, arguments)
     }
 
-    /// What l takes part in. On the diagonal l hᵀ, whose transpose is added at the end together
-    /// with the two halves of l lᵀ (of which one triangle is made): without it a copy of a channel
-    /// would not be one.
+    /// Adds the products with l. On the diagonal this is l hᵀ; its transpose is added at the end, together with the two
+    /// halves of l lᵀ (of which one triangle is computed). Without l lᵀ, a copied channel would not equal its original.
     fn add_crossed(&mut self, a: &OperandBuffer, b: &OperandBuffer, chunks: usize) -> Result<()> {
         let blas = self.context.blas()?;
         let (rows, columns) = (self.rows, self.columns);
@@ -205,7 +204,7 @@ impl<'a> Accumulator<'a> {
         Ok(())
     }
 
-    /// (First row, rows, columns) of what is computed of h hᵀ.
+    /// Panels of h hᵀ to compute: (first row, rows, columns).
     fn panels(&self) -> Vec<(usize, usize, usize)> {
         if !self.diagonal {
             return vec![(0, self.rows, self.columns)];
@@ -220,7 +219,7 @@ impl<'a> Accumulator<'a> {
             .collect()
     }
 
-    /// The block: rows × columns, on the diagonal with both its triangles.
+    /// Returns the block: rows × columns, on the diagonal with both triangles.
     pub(super) fn finish(mut self) -> Result<Buffer<f64>> {
         let parts = match self.precision {
             Precision::F32 => self.plan.cross_parts as i32,

@@ -1,10 +1,10 @@
 //! The dense path on CUDA devices: responses of a round of steps, then their products on the tensor
 //! cores.
 //!
-//! Time is cut in rounds; what a round needs from host memory is copied while the round before is
-//! computed. Where Γ does not fit, it is computed block by block of one triangle, each block over the
-//! whole of time, and put together in host memory (CUSUMMA, [`betz_device::partition`]). Several
-//! devices take a part of time each, beginning with as much of the time before it as their filters
+//! Time is cut into rounds; the host data of a round are copied while the round before is computed. If Γ does not fit,
+//! it is computed block by block of one triangle, each block over all of time, and assembled in host memory (CUSUMMA,
+//! [`betz_device::partition`]). Several devices take a part of time each, which begins with as much earlier time as
+//! their filters remember.
 //! remember.
 
 use std::ops::Range;
@@ -28,7 +28,7 @@ use betz_kernels::gram::{AddUpsilon, CarryStates};
 use betz_kernels::{Target, TargetShape};
 use betz_recording::Segment;
 
-/// Features of the sample that a lower precision is measured on, at most.
+/// Largest number of features in the sample on which a lower precision is measured.
 const SAMPLE_FEATURES: usize = 128;
 
 /// The steps and behaviour to sum, for any source of responses.
@@ -77,7 +77,7 @@ pub(super) fn sums<'a>(
     let devices = contexts.len();
     let (m, delay) = (task.outputs, task.delay_steps);
     let work = |i: usize, context: &'a Context| {
-        // Started before memory is planned: what the library takes is then no longer free.
+        // Start the library before planning memory, because it takes some itself.
         context.blas()?;
         let share = Share {
             chunks: i * chunks / devices..(i + 1) * chunks / devices,
@@ -95,7 +95,7 @@ pub(super) fn sums<'a>(
             progress,
         )
     };
-    // The host turns to the behaviour while the devices are at Γ.
+    // The host handles the behaviour while the devices compute Γ.
     let (found, totals) = std::thread::scope(|scope| {
         let totals = scope.spawn(|| output_totals(task.segments, task.behavior, m, delay));
         (several::each(contexts, work), totals.join())
@@ -103,7 +103,7 @@ pub(super) fn sums<'a>(
     let (mut whole, others) = found?;
     let totals = totals.map_err(|_| Error::new(ErrorKind::Internal, "gram: a thread panicked"))?;
     let first = &contexts[0];
-    // In the devices' order: the same bits every time.
+    // Add in the devices' order, so that every run gives the same bits.
     for (partial, context) in others.into_iter().zip(&contexts[1..]) {
         store::add(first, &mut whole.upsilon, context, &partial.upsilon)?;
         whole.gram.add(first, context, partial.gram)?;
@@ -198,11 +198,11 @@ struct Pass<'a> {
     progress: &'a dyn Progress,
 }
 
-/// Υ and Σa of every feature, n × (m + 1), at a block of Γ.
+/// State of the sums Υ and Σa, n × (m + 1), at a block of Γ.
 enum Sums<'a> {
-    /// Those of the block's rows are to be added, and the rows' centre to be measured.
+    /// Add the sums of the block's rows, and measure the rows' centre.
     Add(&'a mut Buffer<f64>),
-    /// Blocks before have done so for the features of this one.
+    /// Earlier blocks have already added the sums for this block's features.
     Known(&'a Buffer<f64>),
 }
 
@@ -254,8 +254,8 @@ impl Pass<'_> {
         }
     }
 
-    /// One block of Γ: `rows` × `columns`, or rows × rows. Where the rows' centre is measured, waits to
-    /// see that it suited them, and makes the block again where it did not.
+    /// Computes one block of Γ: `rows` × `columns`, or rows × rows. If the rows' centre is measured, waits to check
+    /// that it fits them, and computes the block again if it does not.
     fn block(
         &mut self,
         rows: Range<usize>,
@@ -402,7 +402,7 @@ impl Pass<'_> {
         Ok(block)
     }
 
-    /// The responses of operand `i` over `round`, and, where `upsilon` is given, Υ and Σa of its chunks.
+    /// Computes the responses of operand `i` over `round` and, if `upsilon` is given, Υ and Σa of its chunks.
     fn fill(
         &self,
         round: &Round<'_>,
@@ -427,12 +427,12 @@ impl Pass<'_> {
         self.source.fill(round, i, &operand.states, target)
     }
 
-    /// Rounds in order, and whether they are summed: those that only hand states on come first.
+    /// Rounds in order, each with a flag: false for the first rounds, which only carry states and are not summed.
     fn rounds(&self) -> Vec<(Range<usize>, bool)> {
         let start = self.chunks.start;
         let history = self.source.filters().map_or(0, |filters| {
             let since = self.timeline.blocks[start * CHUNK_BLOCKS].since.max(0) as usize;
-            // Beyond `since`, reach is of no interest, and may be beyond any number of steps.
+            // Reach beyond `since` does not matter, and may exceed any number of steps.
             let reach = filters.reach_steps().min(since as f64) as usize;
             reach.div_ceil(CHUNK_STEPS).min(start)
         });
@@ -495,8 +495,8 @@ fn add_upsilon(
         .launch(grid, 64, arguments)
 }
 
-/// How far the elements of `gram` among some consecutive features are from full precision; `None`
-/// when there is no memory to compute those.
+/// Error of `gram` against full precision among some consecutive features; `None` if there is no memory to compute
+/// those.
 fn sampled_error(
     pass: &mut Pass<'_>,
     gram: &Gram,

@@ -1,8 +1,8 @@
 //! The event path on a CUDA device: see `kernels/gram_event.cu` for the formula.
 //!
-//! Only spikes and behaviour go up; Γ, Υ and the sums stay on the device until they are asked for.
-//! Where Γ does not fit beside the spikes, it is computed block by block of one triangle and put
-//! together in host memory. Several devices take a part of time each.
+//! Only spikes and behaviour are uploaded; Γ, Υ and the sums stay on the device until requested. If Γ does not fit
+//! beside the spikes, it is computed block by block of one triangle and assembled in host memory. Several devices take
+//! a part of time each.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use betz_runtime::psc::FilterBank;
 /// Columns of one tile of Γ: one per lane.
 const TILE_COLUMNS: usize = 32;
 
-/// Blocks a chunk may have; each is a compiled variant.
+/// Allowed numbers of blocks per chunk; each is a compiled variant.
 const CHUNK_BLOCKS: [usize; 4] = [32, 20, 16, 8];
 
-/// How the kernel's work is cut; see its source for the terms.
+/// Tiling of the kernel's work; the kernel's source explains the terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tiling {
     chunk_blocks: usize,
@@ -37,7 +37,7 @@ struct Tiling {
 }
 
 impl Tiling {
-    /// The longest chunks of which a usual one's spikes fit on chip beside a tile of Γ.
+    /// Chooses the longest chunks whose usual number of spikes fits on chip beside a tile of Γ.
     fn new(channels: usize, order: usize, events_per_step: f64, shared_bytes: usize) -> Self {
         let bytes = |chunk_blocks: usize, tile_rows: usize| {
             let steps = chunk_blocks * BLOCK_STEPS as usize;
@@ -69,7 +69,7 @@ impl Tiling {
     }
 }
 
-/// Into how many slices of time to cut `chunks`, so that tiles × slices fill the multiprocessors.
+/// Number of slices of time for `chunks`, chosen so that tiles × slices fill the multiprocessors.
 fn slice_count(tiles: usize, chunks: usize, multiprocessors: usize) -> usize {
     let cost = |slices: usize| {
         let waves = (tiles * slices).div_ceil(multiprocessors) as f64;
@@ -80,13 +80,13 @@ fn slice_count(tiles: usize, chunks: usize, multiprocessors: usize) -> usize {
     filling.unwrap_or(1)
 }
 
-/// Bytes that tables and what buffers are rounded up to take.
+/// Bytes for tables and for rounding up buffers.
 const FIXED_BYTES: u64 = 256 << 10;
 
-/// Channels of a block of Γ, at least, where Γ is cut.
+/// Smallest number of channels per block of Γ, if Γ is cut.
 const LEAST_CHANNELS: usize = 32;
 
-/// How Γ is cut to fit a device.
+/// Division of Γ that fits a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cut {
     /// Channels of a block of Γ; all of them when Γ fits.
@@ -97,21 +97,21 @@ struct Cut {
     rows: usize,
 }
 
-/// What the cut depends on, in bytes where nothing else is said.
+/// Sizes that determine the cut, in bytes unless stated otherwise.
 #[derive(Debug, Clone, Copy)]
 struct EventDemand {
     channels: usize,
     filters: usize,
     /// Rows of Υ in all.
     rows: usize,
-    /// Sorted spikes and what describes them.
+    /// Sorted spikes and their index.
     base: u64,
     /// Spikes before they are sorted.
     unsorted: u64,
-    /// What Γ is computed from beside the spikes: a table, and a slice's states.
+    /// Inputs of Γ besides the spikes: a table, and the states of a slice.
     table: u64,
     slice: u64,
-    /// A row of Υ, and what Υ takes beside them.
+    /// One row of Υ, and further memory for computing Υ.
     row: u64,
     behavior: u64,
 }
@@ -155,7 +155,7 @@ impl EventDemand {
         self.base + self.table + slices * self.slice + 8 * (1 + halves * slices) * edge * edge
     }
 
-    /// Bytes of Υ, `rows` at a time, beside Γ if it is on the device.
+    /// Bytes of Υ, `rows` rows at a time, and of Γ too if `resident`.
     fn upsilon(&self, rows: usize, resident: bool) -> u64 {
         let n = match resident {
             true => (self.channels * self.filters) as u64,
@@ -164,7 +164,7 @@ impl EventDemand {
         self.base + self.behavior + rows as u64 * self.row + 8 * n * n
     }
 
-    /// The cut within `memory` bytes with up to `slices` slices: as few blocks as it takes.
+    /// The cut within `memory` bytes with up to `slices` slices and as few blocks as possible.
     fn cut(&self, memory: u64, slices: usize) -> Result<Cut> {
         let least = LEAST_CHANNELS.min(self.channels);
         let sorting = self.base + self.unsorted;
@@ -199,8 +199,8 @@ impl EventDemand {
     }
 }
 
-/// Γ, Υ and the sums of `data` on the first of `contexts`, or Γ in host memory. Does not wait for what
-/// one device does.
+/// Computes Γ, Υ and the sums of `data` on the first of `contexts`, with Γ in host memory if necessary. Does not wait
+/// for a single device's work.
 pub(super) fn sums(
     contexts: &[Arc<Context>],
     data: &DatasetView<'_>,
@@ -232,7 +232,7 @@ pub(super) fn sums(
     })
 }
 
-/// Part `part` of `parts` of Γ, and with the first part the other sums and their steps.
+/// Computes part `part` of `parts` of Γ; the first part also computes the other sums and the number of steps.
 fn share(
     context: &Context,
     data: &DatasetView<'_>,
@@ -268,7 +268,7 @@ fn share(
         plan.chunk_blocks,
         &mut staging,
     )?;
-    // The host turns to the behaviour while the device is at Γ.
+    // The host handles the behaviour while the device computes Γ.
     let gram = EventGram::new(&spikes, plan, &coefficients, chunks, cut.slices)?
         .sum(cut.channels, progress)?;
     let mut sums = None;
@@ -285,7 +285,7 @@ struct EventGram<'a> {
     spikes: &'a DeviceSpikes<'a>,
     plan: Tiling,
     slices: usize,
-    /// Where each slice begins, in chunks, and where the last ends.
+    /// First chunk of each slice, and the end of the last.
     slice_chunk: Buffer<i32>,
     states: Buffer<f32>,
     table: Buffer<f64>,
@@ -447,7 +447,7 @@ mod tests {
         assert!(slice_count(1, 626, 132) > 10);
     }
 
-    /// All spikes are there at once, so their number has a limit; the dense path takes a round's.
+    /// The event path holds all spikes at once, so their number is limited; the dense path needs those of one round.
     #[test]
     fn what_is_too_long_for_a_cap_by_events_has_a_dense_plan() {
         let (channels, steps, memory) = (1000u64, 120_000_000u64, 2u64 << 30);

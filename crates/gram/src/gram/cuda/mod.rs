@@ -51,13 +51,13 @@ pub struct DeviceSums {
 }
 
 impl DeviceSums {
-    /// How far Γ is from full precision, where a lower one was asked for and there was memory to
-    /// measure it.
+    /// Error of Γ against full precision; `None` if full precision was used or there was no memory to measure the
+    /// error.
     pub fn sampled_error(&self) -> Option<SampledError> {
         self.sampled
     }
 
-    /// Brings `sums` to the device.
+    /// Uploads `sums` to the device.
     pub fn upload(context: &Context, sums: &NormalEquations) -> Result<Self> {
         let (n, m) = (sums.features, sums.outputs);
         let rows: Vec<f64> = (0..n)
@@ -80,10 +80,10 @@ impl DeviceSums {
         })
     }
 
-    /// Brings the sums to the host from `context`, where they are. Waits for them.
+    /// Downloads the sums from `context`, which holds them. Waits until they are complete.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     pub fn download(&self, context: &Context) -> Result<NormalEquations> {
         let (n, m) = (self.features, self.outputs);
         let mut sums = NormalEquations::zeros(0, 0);
@@ -103,7 +103,7 @@ impl DeviceSums {
     }
 }
 
-/// Γ, Υ and the sums of `data` on devices, which share the work; see [`super::normal_equations`].
+/// Computes Γ, Υ and the sums of `data` on devices, which share the work; see [`super::normal_equations`].
 ///
 /// Sums are in f32 over stretches of time (by events of at most 65,536 steps, dense of a round's, up to some
 /// ten thousand, but for what the responses' low halves take part in, which is 2⁻⁹ of the whole at most) and
@@ -111,7 +111,7 @@ impl DeviceSums {
 /// memory cap.
 ///
 /// # Errors
-/// As [`super::normal_equations`], and those of the device.
+/// The errors of [`super::normal_equations`] and of the device.
 pub fn normal_equations<'d>(
     contexts: &[Arc<Context>],
     data: impl Into<DatasetView<'d>>,
@@ -140,11 +140,11 @@ pub struct Request<'a> {
     pub low_pass: Option<LowPass>,
     /// Response t is paired with behaviour at t − `delay_steps`.
     pub delay_steps: i64,
-    /// Event or dense: whoever asks has decided.
+    /// Event or dense; the caller has already decided.
     pub path: GramPath,
-    /// The dense path will do where the event path does not fit a device.
+    /// True if the dense path may be used when the event path does not fit a device.
     pub either: bool,
-    /// Of the dense path; the event path has no product to make at a lower one.
+    /// Precision of the dense path; the event path has no lower one.
     pub precision: Precision,
 }
 
@@ -172,8 +172,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The same sums left on the first of `contexts`; `None` for what only the CPU does: sums over
-/// nothing, and to refuse a low-pass on the event path.
+/// Computes the same sums and leaves them on the first of `contexts`. `None` for cases that only the CPU handles: sums
+/// over no steps, and a low-pass on the event path, which it refuses.
 pub fn device_sums(
     contexts: &[Arc<Context>],
     data: &DatasetView<'_>,
@@ -190,13 +190,13 @@ pub fn device_sums(
     if contexts.is_empty() || data.channels() == 0 || !paired {
         return Ok(None);
     }
-    // The CPU's path says in its words why not.
+    // The CPU's path explains the refusal.
     if request.path == GramPath::Event && request.low_pass.is_some() {
         return Ok(None);
     }
     if data.spikes.is_weighted() {
         data.spikes.check(data.steps as i64, data.channels())?;
-        // By events, spikes with weights are the CPU's.
+        // On the event path, only the CPU handles spikes with weights.
         if request.path == GramPath::Event {
             return Ok(None);
         }
@@ -209,8 +209,8 @@ pub fn device_sums(
     Ok(Some((dense()?, GramPath::Dense)))
 }
 
-/// What `event` gives; where `either` path will do and it has not the memory, what `dense` gives, which
-/// takes any length of time in rounds.
+/// Runs `event`. If `either` path is allowed and the event path has too little memory, runs `dense`, which handles any
+/// length of time in rounds.
 fn event_else_dense<T>(
     either: bool,
     event: impl FnOnce() -> Result<T>,
@@ -219,7 +219,7 @@ fn event_else_dense<T>(
     let memory = |e: &Error| e.kind() == ErrorKind::DeviceMemory;
     match event() {
         Err(short) if either && memory(&short) => match dense() {
-            // Either would do: both say what they want.
+            // Both paths have failed: report the memory that each needs.
             Err(e) if memory(&e) => Err(either_short(short, &e)),
             found => Ok((found?, GramPath::Dense)),
         },
@@ -227,7 +227,7 @@ fn event_else_dense<T>(
     }
 }
 
-/// What to say where either path would do, and neither has the memory: the least of the two is needed.
+/// Error if both paths are allowed and neither has enough memory: the smaller of the two demands is needed.
 fn either_short(event: Error, dense: &Error) -> Error {
     let message = format!(
         "{}; by the dense path: {}",
@@ -264,7 +264,7 @@ fn dense_sums(
             let (spikes, channels) = (&data.spikes, data.channels());
             let step = data.step_seconds;
             Ok(match request.low_pass {
-                // Counts and signals stay what they are: rows, not spikes.
+                // Counts and signals stay rows; they are not expanded to spikes.
                 None if spikes.is_weighted() => {
                     Box::new(CountSource::new(context, spikes, channels, bank, step)?)
                 }

@@ -1,7 +1,7 @@
-//! How the dense path cuts Γ and time so that it stays within a device's memory.
+//! Plans how the dense path cuts Γ and time to stay within a device's memory.
 //!
-//! The blocks of Γ and the least that fits come from CUSUMMA ([`plan_gram`]); what is left of the
-//! memory goes into longer rounds and more products side by side.
+//! CUSUMMA ([`plan_gram`]) gives the blocks of Γ and the smallest plan that fits. The remaining memory goes into longer
+//! rounds and more simultaneous products.
 
 use betz_base::error::Result;
 use betz_device::partition::{GramCosts, plan_gram};
@@ -17,17 +17,17 @@ pub(super) const CHUNK_STEPS: usize = CHUNK_BLOCKS * BLOCK_STEPS as usize;
 /// Rows of a block of Γ are a multiple of this.
 const TILE: usize = 32;
 
-/// Rows of a panel of a triangle, at least.
+/// Smallest number of rows of a panel of a triangle.
 const PANEL_ROWS: usize = 256;
 
 /// Bytes that the products of a round should stay below.
 const PRODUCT_BYTES: usize = 256 << 20;
 
-/// Most crossed products side by side.
+/// Largest number of simultaneous crossed products.
 const MOST_CROSS_PARTS: usize = 8;
 
-/// Most steps in a round, in chunks: as many as the responses of [`ROUND_BYTES`] last, within bounds.
-/// A round costs the host some hundred microseconds of asking.
+/// Largest number of chunks per round. The actual number is limited by [`ROUND_BYTES`] of responses, within these
+/// bounds. A round costs the host some hundred microseconds of launches.
 const ROUND_CHUNKS: std::ops::RangeInclusive<usize> = 128..=1024;
 
 /// Bytes that the responses of a round should stay below.
@@ -42,15 +42,15 @@ const FIXED_BYTES: u64 = 256 << 10;
 /// Bytes that a source of responses takes on the device while it serves a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SourceCosts {
-    /// Whatever the round.
+    /// Fixed bytes, for any round.
     pub(crate) fixed: u64,
-    /// A feature, whatever the round.
+    /// Bytes per feature, for any round.
     pub(crate) row: u64,
-    /// A chunk of time.
+    /// Bytes per chunk of time.
     pub(crate) chunk: u64,
-    /// A chunk of one feature.
+    /// Bytes per chunk and feature.
     pub(crate) row_chunk: u64,
-    /// Host memory that one chunk of all features is copied from; zero when nothing long is.
+    /// Host memory from which one chunk of all features is copied; 0 if nothing large is copied.
     pub(crate) host_chunk: u64,
 }
 
@@ -86,7 +86,7 @@ impl DenseDemand {
     /// The plan within `memory` bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory), naming the smallest that works.
+    /// [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory), with the smallest memory that works.
     pub(super) fn plan(&self, memory: u64) -> Result<RoundPlan> {
         let (n, chunks) = (self.features.max(1), self.chunks.max(1));
         let enough = ROUND_BYTES / (4 * CHUNK_STEPS * n);
@@ -110,7 +110,7 @@ impl DenseDemand {
                 1
             },
         };
-        // What a round must have to keep the products it makes side by side busy.
+        // Chunks that keep a round's simultaneous products busy.
         let busy = |plan: &RoundPlan| plan.parts * self.product_chunks;
         while self.bytes(&plan) > memory {
             if plan.round_chunks > busy(&plan) {
@@ -119,7 +119,7 @@ impl DenseDemand {
                 plan.parts = plan.parts.div_ceil(2);
                 plan.cross_parts = plan.cross_parts.div_ceil(2);
             } else {
-                // The planner's own, which fits.
+                // The planner's own plan, which fits.
                 plan.round_chunks = (plan.round_chunks - 1).max(1);
                 if plan.round_chunks == 1 {
                     break;

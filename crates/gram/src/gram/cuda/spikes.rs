@@ -22,7 +22,7 @@ pub(super) struct DeviceSpikes<'a> {
     pub(super) chunks: usize,
     /// The step within its chunk of every spike, chunk by chunk, channel by channel.
     pub(super) ticks: Buffer<u16>,
-    /// Where each channel's spikes begin: chunks × (channels + 1).
+    /// First spike of each channel in each chunk: chunks × (channels + 1).
     pub(super) offsets: Buffer<u32>,
     /// Every block and one more.
     pub(super) blocks: Buffer<Block>,
@@ -131,7 +131,7 @@ pub(super) fn check_channels(context: &Context, channels: usize) -> Result<()> {
     Ok(())
 }
 
-/// How many there are of what spikes are sorted into.
+/// Numbers of channels, chunks and blocks for sorting spikes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SortedShape {
     pub(super) channels: usize,

@@ -10,14 +10,14 @@ use crate::solve::{self, FeatureNames, MaskPolicy, Solver};
 use betz_device::cuda::Context;
 use betz_recording::Dataset;
 
-/// What Γ, Υ and Σa may be off by; see `worst`.
+/// Largest error of Γ, Υ and Σa; see `worst`.
 const TOLERANCE: f64 = 2e-6;
 
 /// The same for the dense path, whose responses have 16 bits: in a short recording their rounding
 /// does not average out.
 const DENSE_TOLERANCE: f64 = 1.2e-5;
 
-/// The first device, or a word on why the test is skipped.
+/// The first device; prints why the test is skipped if there is none.
 fn device(test: &str) -> Option<Arc<Context>> {
     Context::open(0)
         .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))

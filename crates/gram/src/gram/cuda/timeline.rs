@@ -1,4 +1,4 @@
-//! A dataset as the event kernel wants it: only what is summed, every segment at a multiple of 32.
+//! A dataset laid out for the event kernel: only steps that are summed, every segment at a multiple of 32.
 
 use std::ops::Range;
 
@@ -37,8 +37,8 @@ struct Span {
     stop: i64,
 }
 
-/// Where spikes in time order are written: channels, steps within their blocks, and where each block's
-/// begin (one entry more than blocks).
+/// Destination of spikes in time order: channels, steps within their blocks, and the first spike of each block (one
+/// entry more than blocks).
 pub(super) struct PackedEvents<'a> {
     pub(super) channels: &'a mut [u16],
     pub(super) ticks: &'a mut [u8],
@@ -133,8 +133,8 @@ impl Timeline {
             .unwrap_or(0)
     }
 
-    /// The rows of `target` (`width` values per step of `blocks`' padded time) that are a recording's:
-    /// runs of its steps, each with where they go. What is left is padding.
+    /// Runs of the recording's steps in `target` (`width` values per step of `blocks`' padded time), each with its
+    /// destination. The rest of `target` is padding.
     pub(super) fn runs<'t, T>(
         &self,
         blocks: Range<usize>,
@@ -165,8 +165,8 @@ impl Timeline {
         runs
     }
 
-    /// The behaviour that is paired with each step of `blocks`' padded time, step by step; zeros
-    /// where nothing is summed.
+    /// Writes the behaviour that is paired with each step of `blocks`' padded time, step by step; zeros if nothing is
+    /// summed.
     pub(super) fn pack_behavior(
         &self,
         behavior: &[f32],
@@ -215,10 +215,10 @@ impl Timeline {
         }
     }
 
-    /// What each spike of `blocks` counts for, in the order of [`Timeline::pack`].
+    /// Writes the weight of each spike of `blocks`, in the order of [`Timeline::pack`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) when ticks do not ascend.
+    /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) if ticks do not ascend.
     pub(super) fn pack_weights(
         &self,
         spikes: &SpikesView<'_>,
@@ -235,9 +235,8 @@ impl Timeline {
         Ok(())
     }
 
-    /// Writes the channel and step within its block of every spike in `blocks`, in time order, and
-    /// where each block's spikes begin (one entry more than blocks). `channels` counts those that
-    /// exist. On rayon's pool.
+    /// Writes the channel and step within its block of every spike in `blocks`, in time order, and the first spike of
+    /// each block (one entry more than blocks). `channels` is the number of existing channels. Runs on rayon's pool.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidRecording`] for a spike of an unknown channel or out of time order.
@@ -338,8 +337,8 @@ mod tests {
     use betz_base::error::ErrorKind;
     use betz_recording::Dataset;
 
-    /// Every spike that any sum sees is there once, at its place, and blocks say how far it is to
-    /// the ends; however time is cut.
+    /// For any cut of time, every spike that enters a sum appears exactly once, at its place, and blocks give the right
+    /// distance to the ends.
     #[test]
     fn padded_time_holds_every_case() {
         for case in cases::all() {
@@ -441,7 +440,7 @@ mod tests {
         }
     }
 
-    /// What packing all of `data` is refused with.
+    /// Error of packing all of `data`.
     fn refusal(data: &Dataset) -> Error {
         let timeline = Timeline::new(&data.segments, data.steps, 0, 1).unwrap();
         let blocks = 0..timeline.block_count;

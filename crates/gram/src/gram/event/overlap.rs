@@ -1,8 +1,8 @@
-//! The products of two filters, summed over what is left of a segment.
+//! Products of two filters, summed over the rest of a segment.
 
 use betz_runtime::psc::{BINOMIAL, Filter, MAX_ORDER};
 
-/// Most states of a filter.
+/// Largest number of states of a filter.
 pub(super) const STATES: usize = MAX_ORDER as usize + 1;
 
 /// Furthest that the base step may lie behind, in steps, for each order n. Where τ is long, pairs of
@@ -108,7 +108,7 @@ impl Overlap {
     }
 }
 
-/// What step m after the sum's beginning adds to K_q0, K_q1, …; `decayed` is (r_a·r_b)ᵐ.
+/// Terms that step m after the sum's beginning adds to K_q0, K_q1, …; `decayed` is (r_a·r_b)ᵐ.
 #[inline(always)]
 fn terms(
     later: SteppedFilter,

@@ -12,17 +12,17 @@ use betz_recording::{DatasetView, Segment};
 /// Spikes of a channel after which its row of M moves from f32 to f64.
 const ADDITIONS: u8 = 128;
 
-/// About how many spikes are walked between two looks at whether to stop.
+/// Approximate number of spikes between two checks for cancellation.
 const STRETCH: usize = 1 << 16;
 
-/// A state below this is as good as zero, and zeros are faster than denormal numbers.
+/// Smaller states are set to zero, because zeros are faster than denormal numbers.
 const SILENCE: f32 = 1e-30;
 
 /// Silence of up to this many steps beyond the span is looked up rather than computed.
 const COMMON_GAP: usize = 64;
 
-/// Where rows of M move from f32 to f64: (spike, its channel) for every 128th spike of a channel
-/// inside the paired steps, ascending. The same for every tile, so it is made once.
+/// Points at which rows of M move from f32 to f64: (spike, its channel) for every 128th spike of a channel inside the
+/// paired steps, ascending. All tiles share this list.
 pub(super) fn settlements(data: &DatasetView<'_>, delay_steps: i64) -> Vec<(usize, u32)> {
     let mut seen = vec![0; data.channels()];
     let mut settlements = Vec::with_capacity(data.spikes.len() / usize::from(ADDITIONS));
@@ -51,7 +51,7 @@ pub(super) struct Tile<'a> {
     /// Channels of the columns: `first..first + width`, some of them perhaps beyond the last.
     first: usize,
     width: usize,
-    /// What a new spike m steps after the base adds to each state, f32 (m, state).
+    /// Amount that a new spike m steps after the base adds to each state, f32 (m, state).
     arrival: Vec<[f32; STATES]>,
     /// rᵐ·C(i, p)·(m/τ)^(i−p), (m, i, p).
     carry: Vec<[[f64; STATES]; STATES]>,
@@ -71,7 +71,7 @@ pub(super) struct Tile<'a> {
 
 impl<'a> Tile<'a> {
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory).
+    /// [`ErrorKind::OutOfMemory`](betz_base::ErrorKind::OutOfMemory) if there is no memory for the tile.
     pub(super) fn new(
         data: &'a DatasetView<'a>,
         overlap: &'a Overlap,
@@ -105,7 +105,7 @@ impl<'a> Tile<'a> {
     /// Walks every segment.
     ///
     /// # Errors
-    /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted) if `progress` cancels.
     pub(super) fn run(mut self, progress: &dyn Progress) -> Result<()> {
         let arch = pulp::Arch::new();
         let data = self.data;

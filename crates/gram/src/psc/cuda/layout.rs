@@ -1,11 +1,11 @@
-//! Segments as kernels take them: two bit masks a word of 32 steps.
+//! Segments in the form that kernels take: two bit masks per word of 32 steps.
 
 use betz_base::error::{Error, Result};
 use betz_device::cuda::{Buffer, Context};
 use betz_kernels::Mask;
 use betz_recording::Segment;
 
-/// Steps of a word: the share of one thread.
+/// Steps per word, the share of one thread.
 pub(crate) const WORD: usize = 32;
 
 /// Threads of a tile's block.
@@ -22,19 +22,19 @@ pub(crate) const fn tile_bytes(size: usize) -> usize {
     THREADS * PITCH * size
 }
 
-/// Stretches of steps, from some step on, in masks of 32.
+/// Segments from some step on, in masks of 32 steps.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Layout {
-    /// Every word of every tile.
+    /// All words of all tiles.
     pub(crate) words: Vec<Mask>,
-    /// For each tile, the number of its words before which no segment begins in it: those up to the
-    /// first that one begins in; more than there are, where none does.
+    /// For each tile, the number of its words up to and including the first in which a segment begins; larger than the
+    /// tile's number of words if none begins.
     pub(crate) uncut: Vec<u32>,
     pub(crate) steps: usize,
 }
 
 impl Layout {
-    /// `segments` as steps `from..to` see them; step `from` is bit 0.
+    /// The steps `from..to` of `segments`; step `from` is bit 0.
     pub(crate) fn new(segments: &[Segment], from: i64, to: i64) -> Self {
         let steps = usize::try_from(to - from).unwrap_or(0);
         let tiles = steps.div_ceil(TILE).max(1);
@@ -54,7 +54,7 @@ impl Layout {
         layout
     }
 
-    /// Words that are inside as a whole; `fresh` says of each whether a segment begins with it.
+    /// Words that lie inside segments entirely; `fresh` is true for each word with which a segment begins.
     pub(crate) fn of_words(fresh: impl ExactSizeIterator<Item = bool>) -> Self {
         let count = fresh.len();
         let tiles = count.div_ceil(THREADS).max(1);
@@ -88,11 +88,11 @@ impl Layout {
         }
     }
 
-    /// Copies it to the device.
+    /// Copies the layout to the device.
     ///
     /// # Errors
-    /// Those of the device; [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) for
-    /// more than 2³⁰ steps.
+    /// The errors of the device; [`ErrorKind::DeviceMemory`](betz_base::ErrorKind::DeviceMemory) for more than 2³⁰
+    /// steps.
     pub(crate) fn upload(&self, context: &Context) -> Result<DeviceLayout> {
         if self.steps > 1 << 30 {
             return Err(Error::device_limit(format!(

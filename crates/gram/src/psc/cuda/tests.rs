@@ -12,10 +12,10 @@ use betz_device::cuda::Context;
 use betz_recording::{Dataset, Segment};
 use betz_runtime::psc::{Filter, FilterBank, LowPass};
 
-/// What responses may be off by; see `worst`.
+/// Largest error of responses; see `worst`.
 const TOLERANCE: f64 = 1e-5;
 
-/// The first device, or a word on why the test is skipped.
+/// The first device; prints why the test is skipped if there is none.
 fn device(test: &str) -> Option<Arc<Context>> {
     Context::open(0)
         .map_err(|e| eprintln!("{test}: skipped: {}", e.message()))
@@ -31,7 +31,7 @@ fn counts(data: &Dataset) -> Vec<f32> {
     counts
 }
 
-/// What is inside segments, in the oracle's layout; everything else has to be zero.
+/// Values inside segments, in the oracle's layout; checks that all others are zero.
 fn inside(data: &Dataset, rows: &[f32]) -> Vec<f64> {
     let mut values = vec![];
     for row in rows.chunks_exact(data.steps) {

@@ -1,4 +1,4 @@
-//! When samples were taken: at a rate, or by timestamps that are as good as one.
+//! Times of samples: a rate, or timestamps that are regular enough to give one.
 
 use betz_base::error::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! Where the channels of a series are.
+//! Positions of a series' channels.
 
 use std::collections::BTreeMap;
 

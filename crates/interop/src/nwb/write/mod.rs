@@ -28,7 +28,7 @@ const MEMORY: u64 = 256 << 20;
 pub struct WriteOptions {
     /// The session that the file tells of.
     pub session: Session,
-    /// When the file is made. With the same moment, equal recordings give equal bytes.
+    /// Creation time in the file. With the same time, equal recordings give equal bytes.
     pub created: Moment,
     /// Decoded movement, to stand beside the recording.
     pub decoded: Option<DecodedOutputs>,
@@ -55,7 +55,7 @@ pub struct DecodedOutputs {
     pub by: String,
     /// One entry per output.
     pub outputs: Vec<OutputInfo>,
-    /// When each estimate is of, in seconds, ascending.
+    /// Time of each estimate in seconds, ascending.
     pub times: Vec<f64>,
     /// Estimates, row-major (times, outputs).
     pub values: Vec<f32>,
@@ -67,9 +67,10 @@ pub struct DecodedOutputs {
 /// Takes, beside the recording, the memory of `options`; with less, the recording is gone through more often.
 ///
 /// # Errors
-/// Those of [`Recording::check`]; [`ErrorKind::InvalidRecording`] for more than 10⁸ s, more than 65,535 spikes in a bin,
-/// and text with a NUL in it; [`ErrorKind::InvalidArgument`] for a session that begins after the file is made and for
-/// decoded outputs that are not finite, or of other sizes; [`ErrorKind::Io`] from the system.
+/// The errors of [`Recording::check`]. [`ErrorKind::InvalidRecording`] for more than 10⁸ s, more than 65,535 spikes in
+/// a bin, or text with a NUL in it. [`ErrorKind::InvalidArgument`] for a session that begins after the file is made,
+/// and for decoded outputs that are not finite or have the wrong length. [`ErrorKind::Io`] if the file cannot be
+/// written.
 ///
 /// [`ErrorKind::InvalidRecording`]: betz_base::ErrorKind::InvalidRecording
 /// [`ErrorKind::InvalidArgument`]: betz_base::ErrorKind::InvalidArgument

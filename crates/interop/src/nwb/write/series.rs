@@ -102,7 +102,7 @@ fn free_name(name: &str, otherwise: &str, taken: &mut HashSet<String>) -> String
     free
 }
 
-/// When samples are.
+/// Times of samples.
 #[derive(Clone, Copy)]
 enum When {
     Regular(Regular),

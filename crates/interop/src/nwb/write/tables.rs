@@ -7,7 +7,7 @@ use super::Clock;
 use crate::nwb::hdf5_write::{COMMON, CORE, NewFile, Value};
 use crate::nwb::own::CHANNEL_NAME;
 
-/// Where the table of electrodes is.
+/// Path of the table of electrodes.
 pub(super) const ELECTRODES: &str = "/general/extracellular_ephys/electrodes";
 
 /// The end offsets of the ragged column at `of`.

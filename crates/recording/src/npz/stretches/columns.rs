@@ -1,4 +1,4 @@
-//! The large arrays of a recording that is read in stretches: what lies between two ticks or samples of them.
+//! The large arrays of a streamed recording, read between two ticks or samples.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ use crate::gaps::{median_interval, sampled_intervals};
 use crate::{Behavior, SpikeForm, Spikes};
 use betz_base::error::{Error, Result};
 
-/// Where spikes are.
+/// Stored spikes.
 pub(super) enum Columns {
     Events { ticks: Column, channels: Column },
     Matrix(Column),
 }
 
-/// Where behaviour is.
+/// Stored behaviour samples.
 pub(super) struct Samples {
     pub(super) values: Column,
     pub(super) times: Option<Column>,
@@ -26,7 +26,7 @@ pub(super) struct Samples {
 }
 
 impl Columns {
-    /// The spikes, or entries of the matrix, at the ticks `start..stop`.
+    /// Reads the spikes, or the entries of the matrix, at the ticks `start..stop`.
     pub(super) fn between(&mut self, start: i64, stop: i64, form: SpikeForm) -> Result<Spikes> {
         match self {
             Self::Events { ticks, channels } => {
@@ -69,7 +69,7 @@ impl Columns {
 }
 
 impl Samples {
-    /// Refuses none, and times that are not one a sample.
+    /// Refuses behaviour without samples or outputs, and a number of times that differs from the number of samples.
     pub(super) fn check(&self) -> Result<()> {
         let (count, width) = (self.count, self.values.shape()[1]);
         if count == 0 || width == 0 {
@@ -86,7 +86,7 @@ impl Samples {
         }
     }
 
-    /// The number of samples and, where they have times, the last one's.
+    /// Number of samples and, if they have times, the last one's time.
     pub(super) fn last(&mut self) -> Result<(u64, Option<f64>)> {
         let count = self.count;
         let time = match &mut self.times {
@@ -96,8 +96,8 @@ impl Samples {
         Ok((count, time))
     }
 
-    /// The samples that say where behaviour is at the ends of `steps`: those between the first end and the last, and
-    /// one more on either side.
+    /// Samples from which behaviour at the ends of `steps` is interpolated: those between the first end and the last,
+    /// and one more on either side.
     pub(super) fn around(
         &mut self,
         clock: &StepClock,
@@ -114,12 +114,12 @@ impl Samples {
             }
             (None, None) => ends.map(|end| (end / tick_seconds).floor().max(0.0) as u64),
         };
-        // A sample that repeats a time counts with the others of it.
+        // Samples with equal times belong together.
         let from = from.saturating_sub(2).min(count - 1);
         Ok(from..to.saturating_add(2).clamp(from + 1, count))
     }
 
-    /// The samples `rows`, whose outputs `named` names.
+    /// Reads the samples `rows`; `named` gives the outputs.
     pub(super) fn read(&mut self, rows: Range<u64>, named: &Behavior) -> Result<Behavior> {
         let width = named.outputs.len() as u64;
         let values: Vec<f32> = if self.values.is_fortran() {
@@ -147,7 +147,7 @@ impl Samples {
         })
     }
 
-    /// The times of the samples `rows`, which are known to ascend within them; `None` if samples have none.
+    /// Times of the samples `rows`, checked to ascend; `None` if samples have no times.
     pub(super) fn times(&mut self, rows: Range<u64>) -> Result<Option<Vec<f64>>> {
         let Some(times) = &mut self.times else {
             return Ok(None);
@@ -158,7 +158,7 @@ impl Samples {
         Ok(Some(times))
     }
 
-    /// The usual interval between samples, as [`typical_interval`](crate::gaps::typical_interval) finds it in memory.
+    /// Usual interval between samples, by the method of [`typical_interval`](crate::gaps::typical_interval).
     pub(super) fn interval(&mut self) -> Result<Option<f64>> {
         let Some(times) = &mut self.times else {
             return Ok(None);

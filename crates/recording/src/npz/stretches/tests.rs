@@ -21,7 +21,7 @@ fn case() -> impl Strategy<Value = Case> {
     let spikes = prop::collection::vec((0..400_i64, 0..3_u32), 0..120);
     let times = prop::collection::vec(0.0..0.5_f64, 1..60);
     let bounds = prop::collection::btree_set(0..=400_i64, 2..8);
-    // Ticks a step: whole numbers, and one that is none.
+    // Ticks per step: two whole numbers, and one that is not whole.
     let step = prop_oneof![Just(1.0), Just(4.0), Just(7.3)];
     let kind = (0..3_u8, any::<bool>(), prop::option::of(0.01..0.2_f64));
     (spikes, times, bounds, step, kind, (1..60_u64, 1..40_i64)).prop_map(
@@ -84,7 +84,7 @@ fn written(recording: &Recording) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The archive at `path` with its arrays stored plainly.
+/// Copies the archive at `path` with its arrays stored plainly.
 fn stored(path: &Path) -> PathBuf {
     use std::io::Read;
     let plain = path.with_extension("plain.npz");
@@ -103,7 +103,7 @@ fn stored(path: &Path) -> PathBuf {
     plain
 }
 
-/// `whole` between the steps `from` and `to`, as a stretch should be.
+/// Expected chunk: `whole` between the steps `from` and `to`.
 fn cut(whole: &Dataset, from: i64, to: i64) -> Dataset {
     let range = whole.spikes.range(from, to);
     let mut spikes = Spikes::default();
@@ -136,7 +136,7 @@ fn as_the_whole(case: &Case, path: &Path) {
         max_gap_seconds: case.gap,
     };
     let mut spikes = Spikes::default();
-    // Two parts of it, cut apart, are cut from end to end.
+    // Two adjacent ranges of ticks, cut separately, cover the recording from end to end.
     let middle = read.ticks / 3;
     let mut cuts = stretches.cut_between(0..middle, case.most).unwrap();
     assert_eq!((cuts[0], cuts.pop()), (0, Some(middle)));
@@ -158,7 +158,7 @@ fn as_the_whole(case: &Case, path: &Path) {
             _ => (ends[1] - ends[0]) as u64 * 3,
         };
         assert!(entries <= case.most || ends[1] == ends[0] + 1);
-        // Where no bin of a stretch has more than one spike there is nothing to weigh.
+        // If no bin of a chunk has more than one spike, it needs no weights.
         let weights = (0..part.len()).map(|i| part.weight(i));
         spikes.ticks.extend(&part.ticks);
         spikes.channels.extend(&part.channels);
@@ -188,7 +188,7 @@ fn as_the_whole(case: &Case, path: &Path) {
     for ends in cuts.windows(2) {
         let mut part = stretches.dataset(&options, ends[0]..ends[1]).unwrap();
         let mut expected = cut(&whole, ends[0], ends[1]);
-        // Equal weights may be there or not.
+        // Weights that are all equal may be present or absent.
         for data in [&mut part, &mut expected] {
             if data.spikes.weights.iter().all(|&w| w == 1.0) {
                 data.spikes.weights.clear();
@@ -201,7 +201,7 @@ fn as_the_whole(case: &Case, path: &Path) {
                 .iter()
                 .any(|s| (s.start..s.stop).contains(&step))
         };
-        // Outside segments behaviour is the nearest sample at hand.
+        // Outside segments, behaviour is the nearest loaded sample.
         for i in 0..part.behavior.len() {
             if outside(i, &expected) {
                 part.behavior[i] = 0.0;
@@ -295,7 +295,7 @@ fn a_matrix_in_fortran_order_is_read_in_stretches_too() {
     archive.push(&counts).unwrap();
     archive.write("step_seconds", &[], &[0.01_f64]).unwrap();
     archive.finish().unwrap();
-    // The header says C order; as many bytes of Fortran's are another one.
+    // The header says C order; data of the same length in Fortran order mean other values.
     let plain = stored(&path);
     let mut bytes = std::fs::read(&plain).unwrap();
     let at = bytes.windows(5).position(|w| w == b"False").unwrap();
@@ -303,7 +303,7 @@ fn a_matrix_in_fortran_order_is_read_in_stretches_too() {
     let from = bytes.windows(6).position(|w| w == b"\x93NUMPY").unwrap();
     let header = u16::from_le_bytes([bytes[from + 8], bytes[from + 9]]) as usize + 10;
     let crc = crc(&bytes[from..from + header + bins * channels]);
-    // Both places that a zip keeps a checksum of its first member at.
+    // Both places where a zip stores the checksum of its first member.
     bytes[14..18].copy_from_slice(&crc.to_le_bytes());
     let central = bytes.windows(4).position(|w| w == b"PK\x01\x02").unwrap();
     bytes[central + 16..central + 20].copy_from_slice(&crc.to_le_bytes());
@@ -344,7 +344,7 @@ fn an_archive_is_told_from_others_by_its_end() {
     assert_ne!(first, fingerprint("other.npz", 1));
 }
 
-/// CRC-32 as zips have it, bit by bit.
+/// CRC-32 of the zip format, bit by bit.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
@@ -376,7 +376,7 @@ fn what_cannot_be_read_in_stretches_is_said() {
     assert!(stretches.dataset(&options(0.001), 10..21).is_err());
     assert!(stretches.steps(&options(0.0001)).is_err());
     assert!(stretches.steps(&options(1.0)).is_err());
-    // A byte of a spike's tick, found by the checksum.
+    // The checksum detects a changed byte of a spike's tick.
     let mut bytes = std::fs::read(&plain).unwrap();
     let at = bytes
         .windows(17)

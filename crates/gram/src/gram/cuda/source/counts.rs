@@ -30,7 +30,7 @@ pub(crate) struct CountSource<'a> {
 struct CountRows {
     features: Range<usize>,
     channels: Range<usize>,
-    /// Where its counts begin in a piece, in counts per step of padded time.
+    /// Offset of its counts in a piece, in counts per step of padded time.
     offset: usize,
 }
 

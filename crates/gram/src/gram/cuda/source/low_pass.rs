@@ -208,7 +208,7 @@ impl ResponseSource for LowPassSource<'_> {
                 operand.low_pass.reset()?;
                 operand.filters.reset()?;
             }
-            // What came before in the same segment leaves its trace.
+            // Earlier steps of the same segment affect the states.
             let first = round.chunks.start * CHUNK_BLOCKS;
             let since = timeline.blocks[first].since.max(0) as usize;
             let mut from = round.chunks.start - since.div_ceil(CHUNK_STEPS).min(round.chunks.start);

@@ -1,4 +1,4 @@
-//! Where the dense path gets responses from.
+//! Sources of responses for the dense path.
 //!
 //! ```text
 //! spikes in host memory ───┐            (behind a low-pass: complete responses)
@@ -45,7 +45,7 @@ pub(crate) trait ResponseSource {
     /// Number of features.
     fn features(&self) -> usize;
 
-    /// What it takes on the device beside the operands.
+    /// Device memory that the source takes in addition to the operands.
     fn costs(&self, timeline: &Timeline) -> SourceCosts;
 
     /// The filters whose states go from chunk to chunk; `None` when responses are complete.
@@ -83,9 +83,9 @@ pub(crate) trait ResponseSource {
         target: Target<'_>,
     ) -> Result<()>;
 
-    /// Nothing more will be asked about the latest round.
+    /// The caller needs nothing more of the latest round.
     fn release(&mut self) -> Result<()>;
 
-    /// Gives up what [`ResponseSource::begin`] took.
+    /// Releases the memory that [`ResponseSource::begin`] took.
     fn end(&mut self, staging: &mut GramStaging) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! A round's spikes on the device, as they come from host memory.
+//! A round's spikes on the device, as sent from host memory.
 
 use std::ops::Range;
 
@@ -14,11 +14,11 @@ pub(super) struct SentSpikes {
     pub(super) channels: Feed<u16>,
     pub(super) ticks: Feed<u8>,
     pub(super) starts: Feed<u32>,
-    /// What each counts for, where that is not one each.
+    /// Weight of each spike, unless all weights are 1.
     pub(super) weights: Option<Feed<f32>>,
 }
 
-/// Most spikes in `chunks` chunks of `timeline`.
+/// Largest number of spikes in `chunks` consecutive chunks of `timeline`.
 pub(super) fn most_events(timeline: &Timeline, spikes: &SpikesView<'_>, chunks: usize) -> usize {
     chunks * timeline.most_events(spikes, CHUNK_BLOCKS)
 }
@@ -30,7 +30,7 @@ impl SentSpikes {
         FEED_PIECES as u64 * (each * events + 4 * CHUNK_BLOCKS as u64)
     }
 
-    /// Room for `chunks` chunks with up to `events` spikes in all, `weighted` or one each.
+    /// Allocates room for `chunks` chunks with up to `events` spikes in all, with weights if `weighted`.
     pub(super) fn new(
         context: &Context,
         events: usize,
@@ -76,7 +76,7 @@ impl SentSpikes {
         })
     }
 
-    /// Nothing more will be asked about the latest spikes.
+    /// The caller needs the latest spikes no longer.
     pub(super) fn release(&mut self) -> Result<()> {
         self.channels.release()?;
         self.ticks.release()?;
@@ -86,7 +86,7 @@ impl SentSpikes {
         self.starts.release()
     }
 
-    /// Leaves the host memory for the next call.
+    /// Keeps the host memory for the next call.
     pub(super) fn keep(self, staging: &mut GramStaging) {
         self.channels.keep(&mut staging.u16s);
         self.ticks.keep(&mut staging.u8s);

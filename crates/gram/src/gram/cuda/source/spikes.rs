@@ -31,7 +31,7 @@ struct RoundSpikes {
     sent: SentSpikes,
     /// The step within its chunk of every spike, chunk by chunk, channel by channel.
     sorted: Buffer<u16>,
-    /// Where each channel's spikes begin: chunks × (channels + 1).
+    /// First spike of each channel in each chunk: chunks × (channels + 1).
     offsets: Buffer<u32>,
 }
 
@@ -69,7 +69,7 @@ impl ResponseSource for SpikeSource<'_> {
     fn costs(&self, timeline: &Timeline) -> SourceCosts {
         let events = most_events(timeline, self.spikes, 1) as u64;
         SourceCosts {
-            // Spikes come, the sorted steps stay, and where channels begin.
+            // Incoming spikes, their sorted steps, and the start of each channel.
             chunk: SentSpikes::chunk_bytes(events, false)
                 + 2 * events
                 + 4 * (self.channels as u64 + 1),
@@ -129,7 +129,7 @@ impl ResponseSource for SpikeSource<'_> {
             sorted,
             offsets,
         )?;
-        // Sorting is all that reads them.
+        // Only the sorting reads them.
         sent.release()
     }
 
