@@ -414,7 +414,7 @@ impl NetworkView {
 
 impl std::fmt::Debug for NetworkView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        (f.debug_struct("Looked").field("name", &self.name())).finish_non_exhaustive()
+        (f.debug_struct("NetworkView").field("name", &self.name())).finish_non_exhaustive()
     }
 }
 
