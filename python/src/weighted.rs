@@ -8,7 +8,8 @@ use betz::psc::{Block, FilterBank, Responses};
 use betz::recording::Dataset;
 use betz::train::solve::{CentredEquations, FeatureNames, Solution};
 use betz::train::{
-    MaskPolicy, NormalEquations, Preset, RidgeChoice, Solver, TrainOptions, largest_response,
+    MaskPolicy, NormalEquations, Preset, RidgeChoice, Solver, TrainOptions, generalised_ridge,
+    largest_response,
 };
 use betz::{Error, ErrorKind, Progress, Result, progress};
 
@@ -74,7 +75,7 @@ pub(crate) fn train(
         let (score, ridge) = if searches {
             searched(data, bank, options, &parts, &whole)?
         } else {
-            (0.0, ridge(data, bank, options, &whole, whole.weight))
+            (0.0, ridge(data, bank, options, &whole, whole.weight)?)
         };
         if best.as_ref().is_none_or(|(most, ..)| score > *most) {
             best = Some((score, bank.clone(), ridge, whole));
@@ -260,20 +261,28 @@ fn together(parts: &[Part]) -> Result<Part> {
 }
 
 /// λ of `options` for the scaled sums of `part`, where a fixed one holds for the weight `whole`.
-fn ridge(data: &Dataset, bank: &FilterBank, options: &Options, part: &Part, whole: f64) -> f64 {
+fn ridge(
+    data: &Dataset,
+    bank: &FilterBank,
+    options: &Options,
+    part: &Part,
+    whole: f64,
+) -> Result<f64> {
     let steps = part.sums.steps as f64;
-    match options
-        .ridge_choice()
-        .unwrap_or(TrainOptions::CUSTOMARY_RIDGE)
-    {
+    // Without a ridge and without folds: as training without weights.
+    let choice = options.ridge_choice().unwrap_or(RidgeChoice::Generalised);
+    Ok(match choice {
         RidgeChoice::Fixed(ridge) => ridge * steps / whole,
         RidgeChoice::Noise(sigma) => sigma * sigma * steps,
         RidgeChoice::RelativeNoise(relative) => {
             (relative * largest_response(data, bank)).powi(2) * steps
         }
-        // Not among the options here; solving refuses it.
-        RidgeChoice::Generalised => f64::NAN,
-    }
+        RidgeChoice::Generalised => {
+            let sums = part.scaled();
+            let centred = CentredEquations::new(&sums)?;
+            generalised_ridge(&sums, &centred, bank, data.step_seconds)?
+        }
+    })
 }
 
 fn solved(
@@ -310,7 +319,7 @@ fn searched(
             let (trained, held) = (rest.scaled(), part.scaled());
             let ridge = match relative {
                 Some(relative) => relative * trained.mean_variance_sum(),
-                None => ridge(data, bank, options, &rest, whole.weight),
+                None => ridge(data, bank, options, &rest, whole.weight)?,
             };
             let solution = solved(data, bank, &trained, ridge)?;
             let residuals = held.residual_squares(&solution.weights, &solution.intercept);
@@ -327,7 +336,7 @@ fn searched(
         Ok(r2.iter().sum::<f64>() / r2.len().max(1) as f64)
     };
     if options.ridge_choice().is_some() {
-        let ridge = ridge(data, bank, options, whole, whole.weight);
+        let ridge = ridge(data, bank, options, whole, whole.weight)?;
         return Ok((attempt(None)?, ridge));
     }
     let mut best = (f64::NEG_INFINITY, f64::NAN);

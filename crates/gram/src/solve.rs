@@ -5,9 +5,7 @@
 //! Everything here is f64.
 
 pub mod cuda;
-mod spectrum;
-
-pub use spectrum::Spectrum;
+mod generalised;
 
 use betz_linear::{Cholesky, Mat, product};
 

@@ -63,6 +63,7 @@ pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use device::{Trained, train_on};
 pub use fit::train;
 pub use folds::MAX_FOLDS;
+pub use generalised::ridge as generalised_ridge;
 pub use kinds::{Comparison, Kind, KindOptions, KindScore, train_kinds_on};
 pub use options::{RidgeChoice, TrainOptions, TrainingPlan};
 pub use presets::{PRESETS, Preset};

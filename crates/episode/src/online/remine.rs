@@ -114,7 +114,7 @@ impl OnlineMiner {
     /// a thread that may not wait uses [`open`](super::open).
     ///
     /// # Errors
-    /// As [`ReminingOptions::check`], [`mine`] and [`OnlineMiner::watch`].
+    /// As [`ReminingOptions::check`], [`mine`](crate::mine) and [`OnlineMiner::watch`].
     pub fn remine(&mut self, remining: &ReminingOptions, progress: &dyn Progress) -> Result<bool> {
         remining.check()?;
         let found = remining.search(self.symbols(), &self.window_events(), usize::MAX, progress)?;
