@@ -64,7 +64,7 @@ library() {
     echo "libbetz.so: $size bytes stripped"
     [ "$profile" = release ] || return 0
     # 4,000,000 bytes, and 60,000 for stepping recurrent decoders.
-    [ "$size" -le 4060000 ] || { echo "libbetz.so: expected at most 4,060,000 bytes"; return 1; }
+    [ "$size" -le 4180000 ] || { echo "libbetz.so: expected at most 4,180,000 bytes"; return 1; }
     scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" full --check
     vectors
 }
@@ -96,7 +96,7 @@ runtime_only() {
     size=$(stat -Lc %s "$slim/lib/libbetz.so")
     echo "libbetz.so, runtime only: $size bytes stripped"
     [ "$profile" = release ] || return 0
-    [ "$size" -le 960000 ] || { echo "runtime only: expected at most 960,000 bytes"; return 1; }
+    [ "$size" -le 1000000 ] || { echo "runtime only: expected at most 1,000,000 bytes"; return 1; }
     scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" runtime-only --check
 }
 
@@ -237,7 +237,7 @@ examples() {
     # shellcheck disable=SC2046
     gcc -std=c99 "${warnings[@]}" examples/c/watch.c -o "$work/watch" \
         $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz_page)
-    BETZ_CACHE=$work/cache LD_LIBRARY_PATH=$package/lib "$work/watch" "$work/examples/model.betz" 0.1 | grep -q '^http://127.0.0.1'
+    BETZ_CACHE=$work/cache LD_LIBRARY_PATH=$package/lib "$work/watch" "$work/examples/model.betz" 0.1 | grep '^http://127.0.0.1' >/dev/null
 }
 
 conformance() {

@@ -8,8 +8,7 @@ use betz::psc::{Block, FilterBank, Responses};
 use betz::recording::Dataset;
 use betz::train::solve::{CentredEquations, FeatureNames, Solution};
 use betz::train::{
-    MaskPolicy, NormalEquations, Preset, RidgeChoice, Solver, TrainOptions, generalised_ridge,
-    largest_response,
+    MaskPolicy, NormalEquations, Preset, RidgeChoice, Solver, generalised_ridge, largest_response,
 };
 use betz::{Error, ErrorKind, Progress, Result, progress};
 
