@@ -1809,7 +1809,8 @@ extern "C" {
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  */
-BETZ_API uint32_t betz_abi_version(void);
+BETZ_API
+uint32_t betz_abi_version(void);
 
 /**
  * The library's version, such as "0.1.0". The text is static: do not free it.
@@ -1866,7 +1867,9 @@ BETZ_API const char *betz_status_string(betz_status status);
  * The caller's part:
  * `buf` is NULL or points to `cap` writable bytes.
  */
-BETZ_API size_t betz_last_error(char *buf, size_t cap);
+BETZ_API
+size_t betz_last_error(char *buf,
+                       size_t cap);
 
 /**
  * Makes Betz allocate with the host's functions, for the rest of the process. Call it before any other
@@ -1924,7 +1927,9 @@ betz_status betz_model_load_bytes(const uint8_t *data,
  * The caller's part:
  * `model` is NULL or a live model; `path` is NULL or a NUL-terminated string.
  */
-BETZ_API BETZ_CHECKED betz_status betz_model_save(const struct betz_model *model, const char *path);
+BETZ_API BETZ_CHECKED
+betz_status betz_model_save(const struct betz_model *model,
+                            const char *path);
 
 /**
  * Copies the bytes of the model's file into `buf` and their number into `*len`, for storage without a file system.
@@ -1953,7 +1958,8 @@ betz_status betz_model_save_bytes(const struct betz_model *model,
  * The caller's part:
  * `model` is NULL or a live model, which is not used afterwards.
  */
-BETZ_API void betz_model_free(struct betz_model *model);
+BETZ_API
+void betz_model_free(struct betz_model *model);
 
 /**
  * Number of channels; 0 for NULL.
@@ -2018,7 +2024,9 @@ betz_status betz_model_fingerprint(const struct betz_model *model,
  * The caller's part:
  * `model` is NULL or a live model.
  */
-BETZ_API const char *betz_model_channel_name(const struct betz_model *model, uint32_t channel);
+BETZ_API
+const char *betz_model_channel_name(const struct betz_model *model,
+                                    uint32_t channel);
 
 /**
  * Returns 1 if channel `channel` takes part in decoding; 0 if it is masked (it was dead or redundant in training) or
@@ -2029,7 +2037,9 @@ BETZ_API const char *betz_model_channel_name(const struct betz_model *model, uin
  * The caller's part:
  * `model` is NULL or a live model.
  */
-BETZ_API uint32_t betz_model_channel_used(const struct betz_model *model, uint32_t channel);
+BETZ_API
+uint32_t betz_model_channel_used(const struct betz_model *model,
+                                 uint32_t channel);
 
 /**
  * Returns the name of output `output` (0 to outputs - 1), UTF-8; NULL if there is no such output. The text belongs to
@@ -2040,7 +2050,9 @@ BETZ_API uint32_t betz_model_channel_used(const struct betz_model *model, uint32
  * The caller's part:
  * `model` is NULL or a live model.
  */
-BETZ_API const char *betz_model_output_name(const struct betz_model *model, uint32_t output);
+BETZ_API
+const char *betz_model_output_name(const struct betz_model *model,
+                                   uint32_t output);
 
 /**
  * Returns the unit of output `output` (0 to outputs - 1), UTF-8, empty if unknown; NULL if there is no such output.
@@ -2051,7 +2063,9 @@ BETZ_API const char *betz_model_output_name(const struct betz_model *model, uint
  * The caller's part:
  * `model` is NULL or a live model.
  */
-BETZ_API const char *betz_model_output_unit(const struct betz_model *model, uint32_t output);
+BETZ_API
+const char *betz_model_output_unit(const struct betz_model *model,
+                                   uint32_t output);
 
 /**
  * Writes the cross-validated scores of output `output` (0 to outputs - 1), which are stored in the model, to `*out`,
@@ -2464,7 +2478,9 @@ betz_status betz_session_swap_model_after(struct betz_session *session,
  * The caller's part:
  * `config` is NULL or writable for `size` bytes.
  */
-BETZ_API BETZ_CHECKED betz_status betz_swap_config_default(struct betz_swap_config *config, size_t size);
+BETZ_API BETZ_CHECKED
+betz_status betz_swap_config_default(struct betz_swap_config *config,
+                                     size_t size);
 
 /**
  * Swaps a model in like `betz_session_swap_model`, with the configuration `config`.
@@ -2492,7 +2508,8 @@ betz_status betz_session_swap_model_with(struct betz_session *session,
  * The caller's part:
  * `session` is NULL or a live session.
  */
-BETZ_API BETZ_CHECKED betz_status betz_session_rollback_model(struct betz_session *session);
+BETZ_API BETZ_CHECKED
+betz_status betz_session_rollback_model(struct betz_session *session);
 
 /**
  * Retires the model that is ready for a rollback: a step costs one model again, and a rollback is no longer
@@ -2504,7 +2521,8 @@ BETZ_API BETZ_CHECKED betz_status betz_session_rollback_model(struct betz_sessio
  * The caller's part:
  * `session` is NULL or a live session.
  */
-BETZ_API BETZ_CHECKED betz_status betz_session_release_model(struct betz_session *session);
+BETZ_API BETZ_CHECKED
+betz_status betz_session_release_model(struct betz_session *session);
 
 /**
  * Writes the state of the last swap to `*out`. Also frees models that the session has retired since the last
@@ -2679,7 +2697,9 @@ betz_status betz_queue_push(struct betz_queue *queue,
  * The caller's part:
  * `queue` is NULL or a live queue in which no other thread produces.
  */
-BETZ_API BETZ_CHECKED betz_status betz_queue_mark(struct betz_queue *queue, int64_t tick);
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_mark(struct betz_queue *queue,
+                            int64_t tick);
 
 /**
  * Decodes one tick: gives `session` all spikes up to the queue's tick, writes one estimate per output to `out`, and
@@ -2997,7 +3017,9 @@ void betz_trainer_close(struct betz_trainer *trainer);
  * The caller's part:
  * `config` is NULL or writable for `size` bytes.
  */
-BETZ_API BETZ_CHECKED betz_status betz_miner_config_default(struct betz_miner_config *config, size_t size);
+BETZ_API BETZ_CHECKED
+betz_status betz_miner_config_default(struct betz_miner_config *config,
+                                      size_t size);
 
 /**
  * Opens a miner and starts its thread, and two more if it has a window. The threads have the configured priority
@@ -3104,7 +3126,8 @@ betz_status betz_miner_get_stats(const struct betz_miner *miner,
  * The caller's part:
  * `miner` is NULL or a live miner, which is not used afterwards.
  */
-BETZ_API void betz_miner_close(struct betz_miner *miner);
+BETZ_API
+void betz_miner_close(struct betz_miner *miner);
 
 /**
  * Returns the list of `miner` and its counts at one moment. The caller frees it with `betz_watch_list_free`.
@@ -3153,7 +3176,8 @@ betz_status betz_watch_list_get(const struct betz_watch_list *list,
  * The caller's part:
  * `list` is NULL or a live list.
  */
-BETZ_API const char *betz_watch_list_last_failure(const struct betz_watch_list *list);
+BETZ_API
+const char *betz_watch_list_last_failure(const struct betz_watch_list *list);
 
 /**
  * Frees a watch list; does nothing for NULL.
@@ -3202,7 +3226,8 @@ betz_status betz_session_attach_miner(struct betz_session *session,
  * The caller's part:
  * `session` is NULL or a live session that no other thread is using.
  */
-BETZ_API BETZ_CHECKED betz_status betz_session_detach_miner(struct betz_session *session);
+BETZ_API BETZ_CHECKED
+betz_status betz_session_detach_miner(struct betz_session *session);
 
 /**
  * Fills a network's configuration of `size` bytes (pass `sizeof`) with the defaults. `channels`,
@@ -3376,7 +3401,8 @@ betz_status betz_session_attach_network(struct betz_session *session,
  * The caller's part:
  * `session` is NULL or a live session that no other thread is using.
  */
-BETZ_API BETZ_CHECKED betz_status betz_session_detach_network(struct betz_session *session);
+BETZ_API BETZ_CHECKED
+betz_status betz_session_detach_network(struct betz_session *session);
 
 /**
  * Reads the sorter file `path` (`betz sort train`) into a new sorter at rest, which the caller frees with
