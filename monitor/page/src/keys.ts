@@ -12,7 +12,7 @@ const channels = (step: number) => () => {
   const now = state.address.value.channel, last = s.shape.channels - 1;
   const next = Math.min(last, Math.max(0, now === null ? 0 : now + step));
   state.go({ channel: next });
-  state.spoken.value = `channel ${state.server.value?.source.channel_names[next] ?? next}, ${s.rates[next]?.toFixed(1) ?? "–"} spikes a second`;
+  state.spoken.value = `channel ${state.server.value?.source.channel_names[next] ?? next}, ${s.rates[next]?.toFixed(1) ?? "–"} spikes per second`;
 };
 
 export const ACTIONS: Action[] = [

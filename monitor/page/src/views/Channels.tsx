@@ -73,7 +73,7 @@ export function Channels() {
   const number = (v: number, digits: number) => Number.isNaN(v) ? "–" : v.toFixed(digits);
   const rule = (key: keyof Rules, words: string, step: number) => <label>{words} <input type="number" step={step} min={0} value={rules.value[key]} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0) rules.value = { ...rules.value, [key]: v }; }} /></label>;
   return <main class="channels">
-    <Panel area="map" title="Electrodes" note={source.electrode_um ? "where they lie · colour: spikes a second" : "in a grid: positions are unknown · colour: spikes a second"}>
+    <Panel area="map" title="Electrodes" note={source.electrode_um ? "at their positions · colour: spikes per second" : "in a grid: positions are unknown · colour: spikes per second"}>
       <Electrodes label="Rates" value={c => health.rate[c]! / high} states={c => health.state[c]!} low="0 /s" high={`${high.toFixed(0)} /s and more`} />
       <p class="legend">median {health.median.toFixed(1)} /s · ☐ {count("silent")} silent · ⊠ {count("noisy")} noisy · ≈ {count("twin")} twins · ╱ {count("masked")} masked, over {health.seconds.toFixed(0)} s</p>
       <details><summary>Rules</summary><div class="rules">
