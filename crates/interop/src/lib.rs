@@ -26,6 +26,7 @@ pub mod lsl;
 pub mod nwb;
 #[cfg(feature = "onnx")]
 pub mod onnx;
+pub mod rig;
 #[cfg(feature = "udp")]
 pub mod udp;
 #[cfg(feature = "zmq")]

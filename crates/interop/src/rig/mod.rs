@@ -1,0 +1,137 @@
+//! What a rig sends: blocks of voltage, spikes or features, each with the device's own time.
+//!
+//! A [`Rig`] gives [`Block`]s as they come. It never interpolates and never drops anything silently: what is known to be
+//! missing before a block is in [`Block::lost_before`], exact or as a lower bound. `bus::Source` gives a model's steps
+//! instead, which are already made.
+
+use std::time::Duration;
+
+use betz_base::Result;
+
+/// A spike of one channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RigSpike {
+    /// Time in the device's clock, in the unit of [`Block::first`].
+    pub tick: u64,
+    /// Channel, from 0.
+    pub channel: u32,
+    /// Unit of the device's own sorter; 0 where it has none.
+    pub unit: u8,
+}
+
+/// What a block holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Samples {
+    /// Voltage in the device's bits, sample by sample: `rows` × channels.
+    Voltage(Vec<i16>),
+    /// Spikes, in order of time.
+    Spikes(Vec<RigSpike>),
+    /// Features of channels, row by row: `rows` × channels.
+    Features(Vec<f32>),
+}
+
+/// Samples that are missing before a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Loss {
+    /// Number of rows (of spikes: of messages).
+    pub count: u64,
+    /// True if at least as many are missing, but maybe more.
+    pub at_least: bool,
+}
+
+/// What came from a rig at once. Reused: a rig clears and fills it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Number of the rig's restarts of its clock, from 0: a block of another epoch has another time axis.
+    pub epoch: u32,
+    /// Device time of the first row: its number, or a tick.
+    pub first: u64,
+    /// Rows of voltage or features; 0 for spikes.
+    pub rows: usize,
+    /// Arrival in nanoseconds of the host's `CLOCK_MONOTONIC_RAW`.
+    pub host_ns: i64,
+    /// What is missing before this block.
+    pub lost_before: Loss,
+    /// Contents.
+    pub samples: Samples,
+}
+
+/// Answer of a rig.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The block is filled.
+    Block,
+    /// Nothing arrived in the allowed time.
+    Nothing,
+    /// The rig has ended.
+    Ended,
+}
+
+/// Facts about what a rig sends, as far as it has said so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Signal {
+    /// Channels of each row.
+    pub channels: usize,
+    /// Rows, or ticks, per second of the device's clock.
+    pub rate: f64,
+    /// Microvolts per bit of voltage, where the rig says so.
+    pub microvolts: Option<f64>,
+    /// Bits of the device's clock, after which it wraps; 64 if it never does.
+    pub clock_bits: u32,
+}
+
+/// An answer to a question for the device's time: it was asked and answered between two times of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// Host time before the question, in nanoseconds of `CLOCK_MONOTONIC_RAW`.
+    pub asked_ns: i64,
+    /// Device time, in the unit of [`Block::first`].
+    pub device: u64,
+    /// Host time after the answer.
+    pub answered_ns: i64,
+}
+
+/// Counts since a rig was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RigCounts {
+    /// Blocks given.
+    pub blocks: u64,
+    /// Rows, or spikes, given.
+    pub rows: u64,
+    /// What is missing, as in [`Block::lost_before`].
+    pub lost: u64,
+    /// Blocks before which more may be missing than was counted.
+    pub bounds: u64,
+    /// Blocks, or messages, that came twice.
+    pub duplicates: u64,
+    /// Blocks, or messages, that came after a later one.
+    pub late: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Messages that this host's kernel dropped.
+    pub dropped_by_host: u64,
+    /// Restarts of the device, or of its clock.
+    pub restarts: u64,
+    /// Connections lost and made again.
+    pub reconnects: u64,
+}
+
+/// A source of blocks.
+pub trait Rig: Send {
+    /// What comes; `None` until the rig has said so.
+    fn signal(&self) -> Option<Signal>;
+
+    /// Waits at most `patience` for the next block.
+    ///
+    /// # Errors
+    /// Faults that waiting cannot remove.
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival>;
+
+    /// The newest answer about the device's time since the last call, where the rig can be asked.
+    fn probe(&mut self) -> Option<Probe> {
+        None
+    }
+
+    /// Counts so far.
+    fn counts(&self) -> RigCounts;
+}
