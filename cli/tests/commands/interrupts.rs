@@ -120,3 +120,32 @@ fn an_interrupted_map_or_sorter_leaves_the_earlier_one() {
         Moment::Beginning,
     );
 }
+
+#[test]
+fn an_interrupted_recurrent_decoder_keeps_its_best_weights_beside_the_earlier_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate --out a.npz --neurons 10 --seconds 60 --tick 0.001",
+    );
+    let train = "train a.npz --out m.betz --filter 0.02:1 --step 0.05 --folds 2 --decoder";
+    done(folder, &format!("{train} linear"));
+    let earlier = fs::read(folder.join("m.betz")).unwrap();
+    let line = format!("{train} recurrent --layers 16 --epochs 20000");
+    let mut child = spawned(folder, &line);
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("train networks") {
+        let read = errors.read_line(&mut said).unwrap();
+        assert!(read > 0, "{line} ended by itself: {said}");
+    }
+    interrupt(&mut child);
+    errors.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.contains("partial result: m.betz.partial"), "{said}");
+    assert!(said.contains("recurrent decoder: stopped"), "{said}");
+    assert!(fs::read(folder.join("m.betz")).unwrap() == earlier);
+    let partial = betz::model::Decoder::load(&folder.join("m.betz.partial")).unwrap();
+    assert_eq!(partial.kind(), "recurrent");
+}

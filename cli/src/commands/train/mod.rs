@@ -7,11 +7,11 @@ mod print;
 
 use betz::team::Alone;
 use betz::train::place::default_step;
-use betz::{Error, Result, input_form};
+use betz::{Error, ErrorKind, Result, input_form};
 
 use crate::data;
 use crate::device;
-use crate::files::{Files, Kind};
+use crate::files::{self, Files, Kind};
 use crate::report::{self, Bar};
 use args::{DecoderKind, Train};
 use options::{multi_unit, training};
@@ -39,6 +39,9 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let at = |e: Error| e.at(args.recording.display());
     let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
     let training = training(args, dataset.step_seconds)?;
+    if args.decoder == DecoderKind::Recurrent {
+        report::stop_on_interrupt();
+    }
     let bar = Bar::new();
     let trained = training.run(&dataset, &device, &bar).map_err(at)?;
     let ran = &trained.ran;
@@ -58,7 +61,8 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         );
     }
     let model = input_form::marked(trained.decoder, form)?;
-    model.save(&args.out)?;
+    let stopped = (trained.comparison.as_ref()).and_then(|comparison| comparison.stopped.clone());
+    model.save(&files::destination(&args.out, stopped.is_none()))?;
     let seconds = bar.seconds();
     let gram_error = trained.gram_error.map(|error| GramError {
         precision: training.precision.name(),
@@ -81,5 +85,9 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         seconds,
         gram_error,
     };
-    print::print(args, &model, facts)
+    print::print(args, &model, facts)?;
+    match stopped {
+        Some(why) => Err(Error::new(ErrorKind::Interrupted, why)),
+        None => Ok(()),
+    }
 }

@@ -194,6 +194,8 @@ pub struct Comparison {
     pub taken: Kind,
     /// Number of steps whose spikes count as artefacts; they were replaced before training.
     pub artefacts: usize,
+    /// A sentence that says how far training came, if it was asked to stop and kept what it had.
+    pub stopped: Option<String>,
 }
 
 /// Trains the kind of decoder that decodes held-out data best, and returns the comparison of all kinds.
@@ -264,6 +266,7 @@ fn compare(
         taken: taken(&scores, kinds),
         kinds: scores,
         artefacts: 0,
+        stopped: None,
     };
     let mut others = Vec::new();
     for kind in [Kind::Kalman, Kind::Refit, Kind::Place, Kind::Recurrent] {
@@ -277,7 +280,7 @@ fn compare(
             scores.push(score);
         }
     }
-    let other = |comparison: &Comparison| -> Result<Option<Decoder>> {
+    let other = |comparison: &Comparison| -> Result<Option<(Decoder, Option<String>)>> {
         let taken = others.iter().find(|(kind, _)| *kind == comparison.taken);
         let of_kind = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
         let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
@@ -288,9 +291,12 @@ fn compare(
             .map(Some)
     };
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
-        let comparison = comparison(scores);
+        let mut comparison = comparison(scores);
         let trained = match other(&comparison)? {
-            Some(decoder) => found.trained(decoder),
+            Some((decoder, stopped)) => {
+                comparison.stopped = stopped;
+                found.trained(decoder)
+            }
             None => validate::finish(data, options, found, progress)?,
         };
         return Ok((trained, comparison));
@@ -311,10 +317,11 @@ fn compare(
         team = Some(config);
         scores.push(score);
     }
-    let comparison = comparison(scores);
+    let mut comparison = comparison(scores);
     let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
     let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
-    if let Some(decoder) = other(&comparison)? {
+    if let Some((decoder, stopped)) = other(&comparison)? {
+        comparison.stopped = stopped;
         return Ok((found.trained(decoder), comparison));
     }
     let seed = kinds.seed;

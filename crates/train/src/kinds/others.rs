@@ -79,12 +79,26 @@ pub(super) fn recurrent_score(
 ) -> Result<(OtherKind, KindScore)> {
     let entrant = recurrent::Entrant::new(data, options, found, kinds, progress)?;
     let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
+    let multiply_adds = entrant.multiply_adds(spikes, data.outputs.len());
+    if entrant.is_stopped() {
+        let score = KindScore {
+            kind: Kind::Recurrent,
+            configuration: entrant.configuration(),
+            scores: Vec::new(),
+            r2: f64::NAN,
+            gain: f64::NAN,
+            gain_error: f64::NAN,
+            median_error: None,
+            multiply_adds,
+        };
+        return Ok((OtherKind::Recurrent(entrant), score));
+    }
     let score = gain::score(
         (data, options, found),
         Kind::Recurrent,
         entrant.configuration(),
         &entrant.estimates,
-        entrant.multiply_adds(spikes, data.outputs.len()),
+        multiply_adds,
     )?;
     Ok((OtherKind::Recurrent(entrant), score))
 }
@@ -99,7 +113,8 @@ struct EngineAndHead {
 }
 
 impl OtherKind {
-    /// The decoder of the whole recording, which did as `score` says.
+    /// The decoder of the whole recording, which did as `score` says; and how far its training came, if it was asked to
+    /// stop.
     ///
     /// # Errors
     /// Returns the errors of its training.
@@ -110,7 +125,7 @@ impl OtherKind {
         found: &BankChoice,
         score: &KindScore,
         progress: &dyn Progress,
-    ) -> Result<Decoder> {
+    ) -> Result<(Decoder, Option<String>)> {
         let mut record = TrainingRecord {
             betz_version: env!("CARGO_PKG_VERSION").into(),
             segments: data.segments.len() as u64,
@@ -152,7 +167,7 @@ impl OtherKind {
         };
         record.steps = made.steps;
         let names = (data.channel_names.to_vec(), data.outputs.to_vec());
-        checked(DecoderParts {
+        let decoder = checked(DecoderParts {
             low_pass: options.low_pass,
             delay_steps: options.delay_steps,
             weights: made.weights,
@@ -161,6 +176,7 @@ impl OtherKind {
             limits: limits(data, &vec![true; data.channels()], options.keep_artefacts),
             training: record,
             ..DecoderParts::linear(data.step_seconds, made.bank, names.0, names.1)
-        })
+        })?;
+        Ok((decoder, None))
     }
 }

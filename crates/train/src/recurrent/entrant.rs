@@ -1,16 +1,17 @@
 //! The recurrent decoder in cross-validation.
 
 use std::iter::once;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 use super::batch::{Recipe, Sequence};
 use super::samples::{Samples, runs};
-use super::{Epochs, Sizes, has_trials, train};
+use super::{Epochs, Sizes, Trained, has_trials, train};
 use crate::folds::Part;
 use crate::kinds::KindOptions;
 use crate::options::TrainOptions;
 use crate::validate::BankChoice;
-use betz_base::error::{Error, Result};
+use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::{Decoder, TrainingRecord};
@@ -22,6 +23,15 @@ pub(crate) struct Entrant {
     recipe: Recipe,
     /// (steps, outputs); NaN where nothing is held out.
     pub(crate) estimates: Vec<f32>,
+    /// The fold's networks that had come furthest when training was asked to stop, and what they were trained on.
+    stopped: Option<(Trained, Vec<Range<usize>>)>,
+}
+
+/// Training of one fold: its networks, what they were trained on, and the estimates of the steps that it holds out.
+struct Fold {
+    trained: Trained,
+    training: Vec<Range<usize>>,
+    rows: Vec<(usize, Vec<f32>)>,
 }
 
 impl Entrant {
@@ -66,9 +76,7 @@ impl Entrant {
             done: AtomicU64::new(0),
             total: (folds.len() * sizes.members * recipe.epochs) as u64,
         };
-        // Steps that a fold holds out, and their estimates.
-        type Rows = Vec<(usize, Vec<f32>)>;
-        let of_folds: Result<Vec<Rows>> = (0..folds.len())
+        let made: Vec<Result<Fold>> = (0..folds.len())
             .into_par_iter()
             .map(|k| {
                 let others = folds.iter().enumerate().filter(|(other, _)| *other != k);
@@ -76,27 +84,72 @@ impl Entrant {
                 let trained = train(&samples, &training, (&sizes, &recipe), &epochs)?;
                 let held: Vec<Sequence> = folds[k].iter().map(sequence).collect();
                 let mut rows = Vec::new();
-                trained.estimate(&samples, &held, |step, row| {
-                    rows.push((step, row.iter().map(|&v| v as f32).collect()));
-                });
+                if trained.epochs == recipe.epochs {
+                    trained.estimate(&samples, &held, |step, row| {
+                        rows.push((step, row.iter().map(|&v| v as f32).collect()));
+                    });
+                }
                 let is_held = |step: usize| {
                     let within = |s: &Segment| (s.start..s.stop).contains(&(step as i64));
                     folds[k].iter().any(|part| within(&part.segment))
                 };
                 rows.retain(|(step, _)| is_held(*step));
-                Ok(rows)
+                Ok(Fold {
+                    trained,
+                    training,
+                    rows,
+                })
             })
             .collect();
+        let complete = (made.iter().flatten()).all(|fold| fold.trained.epochs == recipe.epochs);
+        if !complete || made.iter().any(Result::is_err) {
+            return Self::stopped(sizes, recipe, made);
+        }
         let outputs = data.outputs.len();
         let mut estimates = vec![f32::NAN; data.steps * outputs];
-        for (step, row) in of_folds?.into_iter().flatten() {
+        for (step, row) in made.into_iter().flatten().flat_map(|fold| fold.rows) {
             estimates[step * outputs..][..outputs].copy_from_slice(&row);
         }
         Ok(Self {
             sizes,
             recipe,
             estimates,
+            stopped: None,
         })
+    }
+
+    /// What is left of folds that were asked to stop: the networks that had come furthest.
+    ///
+    /// # Errors
+    /// Returns the first error of `folds` if one failed otherwise, or none had an epoch behind it.
+    fn stopped(sizes: Sizes, recipe: Recipe, folds: Vec<Result<Fold>>) -> Result<Self> {
+        let (mut furthest, mut interrupted): (Option<Fold>, _) = (None, None);
+        for fold in folds {
+            match fold {
+                Err(error) if error.kind() == ErrorKind::Interrupted => interrupted = Some(error),
+                Err(error) => return Err(error),
+                Ok(fold) => {
+                    let further = |best: &Fold| fold.trained.epochs > best.trained.epochs;
+                    if furthest.as_ref().is_none_or(further) {
+                        furthest = Some(fold);
+                    }
+                }
+            }
+        }
+        match (furthest, interrupted) {
+            (None, Some(error)) => Err(error),
+            (furthest, _) => Ok(Self {
+                sizes,
+                recipe,
+                estimates: Vec::new(),
+                stopped: furthest.map(|fold| (fold.trained, fold.training)),
+            }),
+        }
+    }
+
+    /// True if training was asked to stop before all folds were scored.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
     }
 
     /// Text that describes the chosen configuration.
@@ -116,7 +169,8 @@ impl Entrant {
         (sum + below * outputs as f64) * self.sizes.members as f64
     }
 
-    /// The decoder of all of `data`, with `record` of its training.
+    /// The decoder of all of `data`, with `record` of its training. If training was asked to stop, that of the networks
+    /// so far, and a sentence that says how far they had come.
     ///
     /// # Errors
     /// Returns the errors of training.
@@ -126,8 +180,17 @@ impl Entrant {
         options: &TrainOptions,
         record: TrainingRecord,
         progress: &dyn Progress,
-    ) -> Result<Decoder> {
+    ) -> Result<(Decoder, Option<String>)> {
         let samples = Samples::new(*data, options.delay_steps);
+        let made = (options.delay_steps, record);
+        if let Some((trained, training)) = &self.stopped {
+            let decoder = trained.decoder(&samples, training, &self.sizes, made)?;
+            let why = format!(
+                "recurrent decoder: stopped in cross-validation, after {} of {} epochs over all but one fold",
+                trained.epochs, self.recipe.epochs
+            );
+            return Ok((decoder, Some(why)));
+        }
         let all = runs(data.segments.iter().copied());
         let epochs = Epochs {
             progress,
@@ -135,7 +198,12 @@ impl Entrant {
             total: (self.sizes.members * self.recipe.epochs) as u64,
         };
         let trained = train(&samples, &all, (&self.sizes, &self.recipe), &epochs)?;
-        trained.decoder(&samples, &all, &self.sizes, (options.delay_steps, record))
+        let stopped = (trained.epochs < self.recipe.epochs).then(|| {
+            let (done, all) = (trained.epochs, self.recipe.epochs);
+            format!("recurrent decoder: stopped after {done} of {all} epochs")
+        });
+        let decoder = trained.decoder(&samples, &all, &self.sizes, made)?;
+        Ok((decoder, stopped))
     }
 }
 

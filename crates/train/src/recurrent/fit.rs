@@ -34,15 +34,24 @@ pub(super) struct Task<'a> {
     pub(super) recipe: &'a Recipe,
 }
 
-/// Trains a network from random weights; `each_epoch` says whether to go on.
+/// A trained network.
+pub(super) struct Fitted {
+    /// The exponential mean of the weights that training went through.
+    pub(super) weights: Vec<f32>,
+    /// Epochs that training went through: fewer than the recipe's if it was asked to stop.
+    pub(super) epochs: usize,
+}
+
+/// Trains a network from random weights. `each_epoch` says whether to go on; if it does not after the first epoch,
+/// the weights so far are kept.
 ///
 /// # Errors
-/// [`ErrorKind::NonFinite`] when gradients overflow ten batches in a row; those of `each_epoch`.
+/// [`ErrorKind::NonFinite`] when gradients overflow ten batches in a row; those of `each_epoch`, before the first epoch.
 pub(super) fn fit(
     task: &Task<'_>,
     mut random: Random,
     each_epoch: &dyn Fn() -> Result<()>,
-) -> Result<Vec<f32>> {
+) -> Result<Fitted> {
     let (recipe, arch) = (task.recipe, Arch::new());
     let mut optimiser = Optimiser::new(initial(task.shape, &mut random), recipe, {
         recipe.sequences.batches(task.runs, recipe.epochs)
@@ -50,8 +59,13 @@ pub(super) fn fit(
     let (mut batch, mut work) = (Batch::default(), Work::default());
     let mut gradient = vec![0.0; task.shape.weights];
     let mut overflows = 0;
-    for _ in 0..recipe.epochs {
-        each_epoch()?;
+    let mut epochs = 0;
+    while epochs < recipe.epochs {
+        match each_epoch() {
+            Err(stop) if epochs == 0 || stop.kind() != ErrorKind::Interrupted => return Err(stop),
+            Err(_) => break,
+            Ok(()) => {}
+        }
         for sequences in recipe.sequences.epoch(task.runs, &mut random) {
             batch.pack(&sequences);
             batch.fill_disturbed(task.samples, task.scaling, recipe, &mut random);
@@ -86,8 +100,12 @@ pub(super) fn fit(
                 ));
             }
         }
+        epochs += 1;
     }
-    Ok(optimiser.mean)
+    Ok(Fitted {
+        weights: optimiser.mean,
+        epochs,
+    })
 }
 
 /// Fills in the loss's derivatives by the estimates: the loss is the mean, over steps with labels, of the squared

@@ -104,6 +104,8 @@ struct Trained {
     scaling: Scaling,
     /// One list per member.
     members: Vec<Vec<f32>>,
+    /// Epochs that every member went through.
+    epochs: usize,
 }
 
 /// Counts epochs of all networks in training, and passes on a request to stop.
@@ -122,7 +124,8 @@ impl Epochs<'_> {
     }
 }
 
-/// Trains the members of `sizes` on `runs`, each on a thread: the same weights for any number of threads.
+/// Trains the members of `sizes` on `runs`, each on a thread: the same weights for any number of threads. On a request
+/// to stop after the first epoch, keeps the weights so far.
 fn train(
     samples: &Samples<'_>,
     runs: &[Range<usize>],
@@ -146,7 +149,7 @@ fn train(
         &sizes.layers,
     );
     let scaling = samples.scaling(runs);
-    let members: Result<Vec<Vec<f32>>> = (0..sizes.members as u64)
+    let members: Result<Vec<fit::Fitted>> = (0..sizes.members as u64)
         .into_par_iter()
         .map(|member| {
             let task = fit::Task {
@@ -159,8 +162,10 @@ fn train(
             fit::fit(&task, Random::new(sizes.seed, member), &|| epochs.each())
         })
         .collect();
+    let members = members?;
     Ok(Trained {
-        members: members?,
+        epochs: members.iter().map(|m| m.epochs).min().unwrap_or(0),
+        members: members.into_iter().map(|m| m.weights).collect(),
         shape,
         scaling,
     })

@@ -136,6 +136,73 @@ fn any_number_of_threads_trains_the_same_networks() {
 }
 
 #[test]
+fn a_request_to_stop_keeps_the_weights_so_far() {
+    let data = wave(30);
+    let samples = Samples::new(data.view(), 0);
+    let all = runs(data.segments.iter().copied());
+    let after = |questions: usize| {
+        let stop = progress::StopAfter::new(questions);
+        let epochs = Epochs {
+            progress: &stop,
+            done: AtomicU64::new(0),
+            total: 1,
+        };
+        train(&samples, &all, (&sizes(&[16], 1), &FEW), &epochs)
+    };
+    let three = after(3).unwrap();
+    assert_eq!(three.epochs, 3);
+    assert_eq!(after(100).unwrap().epochs, FEW.epochs);
+    let error = after(0).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    let apart: Vec<Sequence> = all.iter().map(|run| vec![run.clone()]).collect();
+    let score = r2(&three, &samples, &apart)[0];
+    assert!(score > r2(&after(1).unwrap(), &samples, &apart)[0]);
+}
+
+#[test]
+fn training_that_is_stopped_gives_a_decoder_and_says_how_far_it_came() {
+    let data = wave(30);
+    let training = |questions: usize| {
+        let kinds = KindOptions {
+            layers: Some(vec![16]),
+            epochs: Some(4),
+            ..KindOptions::among(&[crate::kinds::Kind::Recurrent])
+        };
+        let training = crate::Training {
+            bank: Some(betz_gram::cases::bank(&[(20.0, 1)])),
+            folds: 2,
+            kinds,
+            ..crate::Training::default()
+        };
+        let device = betz_device::Device::cpu();
+        training.run(&data, &device, &progress::StopAfter::new(questions))
+    };
+    // The linear decoder asks first, so often that only the number of epochs is known here.
+    let outcomes: Vec<_> = (0..80).map(training).collect();
+    let sentences: Vec<_> = (outcomes.iter().flatten())
+        .map(|outcome| outcome.comparison.clone().unwrap().stopped)
+        .collect();
+    let count = |what: &str| {
+        let found = sentences.iter().flatten().filter(|s| s.contains(what));
+        found.count()
+    };
+    assert!(
+        count("stopped in cross-validation, after") >= 2,
+        "{sentences:?}"
+    );
+    assert_eq!(count("stopped after 1 of 4 epochs"), 1, "{sentences:?}");
+    assert_eq!(count("stopped after 3 of 4 epochs"), 1, "{sentences:?}");
+    assert_eq!(sentences.last(), Some(&None), "{sentences:?}");
+    let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+    assert!(errors.clone().count() > 0);
+    assert!(
+        errors
+            .into_iter()
+            .all(|e| e.kind() == ErrorKind::Interrupted)
+    );
+}
+
+#[test]
 fn the_decoder_steps_as_its_networks_estimate() {
     let data = wave(40);
     for delay in [0, 2] {
