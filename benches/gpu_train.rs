@@ -172,6 +172,33 @@ fn crossover(device: &Device) {
     }
 }
 
+/// Networks of 140 epochs over 1,092 trials of 22 steps and 95 channels, the size of `reach95`: two folds and the whole,
+/// which is as much as two networks of all trials, and the linear decoder's cross-validation.
+fn recurrent(device: &Device, layers: &[usize]) {
+    let (trials, length) = (1092, 22);
+    let mut data = dataset(95, trials * length);
+    data.segments = (0..trials)
+        .map(|trial| betz::recording::Segment {
+            start: (trial * length) as i64,
+            stop: ((trial + 1) * length) as i64,
+        })
+        .collect();
+    let kinds = train::KindOptions {
+        layers: Some(layers.to_vec()),
+        ..train::KindOptions::among(&[train::Kind::Recurrent])
+    };
+    let options = options(1, GramPath::Auto);
+    let search = train::Search {
+        folds: 2,
+        ..train::Search::ridge()
+    };
+    let name = format!("recurrent {layers:?}, two networks");
+    time(&name, 3, || {
+        let outcome = train::train_kinds_on(device, &data, &options, &search, &kinds, &()).unwrap();
+        assert_ne!(outcome.0.ran.device, "cpu");
+    });
+}
+
 fn main() {
     let Some(device) = cuda() else { return };
     if wants("train") {
@@ -196,6 +223,11 @@ fn main() {
     }
     if wants("bank") {
         end_to_end(&device, 1000, 400_000, 8, GramPath::Event, 3);
+    }
+    if wants("recurrent") {
+        for layers in [&[64_usize, 64][..], &[256, 256]] {
+            recurrent(&device, layers);
+        }
     }
     if wants("crossover") {
         crossover(&device);

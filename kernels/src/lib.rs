@@ -7,6 +7,7 @@ mod arguments;
 mod layout;
 pub mod map;
 pub mod network;
+pub mod recurrent;
 pub mod sort;
 pub mod spiking;
 

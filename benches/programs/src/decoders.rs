@@ -1,10 +1,11 @@
 //! Decoders of a given kind and size for measurements. Weights are random: arithmetic takes as long whatever they are.
 
+use betz::model::Limits;
 use betz::model::{
     Cell, Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, Recurrent,
     RecurrentLayer, RecurrentMember,
 };
-use betz::psc::FilterBank;
+use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::train::Preset;
 use rand::RngExt;
@@ -25,8 +26,16 @@ pub(crate) enum Kind {
     Lift(usize),
     /// Number of experts.
     Experts(usize),
-    /// Units of the one layer.
-    Recurrent(usize),
+    /// Units of each layer, and whether weights are rounded to bfloat16.
+    Recurrent(&'static [usize], bool),
+}
+
+/// The bank that training gives a recurrent decoder: the counts of a step by themselves.
+pub(crate) fn counts_of_a_step() -> betz::Result<FilterBank> {
+    FilterBank::new(vec![Filter {
+        tau_seconds: STEP_SECONDS / 40.0,
+        order: 0,
+    }])
 }
 
 /// The bank called `name`.
@@ -46,8 +55,12 @@ pub(crate) fn decoder(
     let latents = match kind {
         Kind::Linear => OUTPUTS,
         Kind::Lift(_) | Kind::Experts(_) => LATENTS,
-        Kind::Recurrent(units) => Cell::Gru.gates() * units,
+        Kind::Recurrent(units, _) => Cell::Gru.gates() * units[0],
     };
+    let mut limits = Limits::default();
+    if let Kind::Recurrent(..) = kind {
+        limits.count_caps = vec![20.0; channels];
+    }
     let output = |o| OutputInfo {
         name: format!("output {o}"),
         unit: "mm".into(),
@@ -59,6 +72,7 @@ pub(crate) fn decoder(
         weights,
         intercept: vec![0.0; latents],
         head: head(rng, kind),
+        limits,
         ..DecoderParts::linear(STEP_SECONDS, bank, names, outputs)
     })
 }
@@ -84,26 +98,43 @@ fn head(rng: &mut ChaCha8Rng, kind: Kind) -> Head {
             readout: readout(rng, LATENTS + size + size * LATENTS),
             seed: 1,
         }),
-        Kind::Recurrent(units) => {
-            let columns = Cell::Gru.gates() * units;
-            let layer = RecurrentLayer {
-                state_weights: short(rng, units * columns, 0.3),
-                state_bias: short(rng, columns, 0.3),
-                ..RecurrentLayer::default()
-            };
-            Head::Recurrent(Recurrent {
-                cell: Cell::Gru,
-                units: vec![units],
-                members: vec![RecurrentMember {
-                    layers: vec![layer],
-                    readout: short(rng, OUTPUTS * units, 1.0),
-                }],
-                bias: vec![0.0; OUTPUTS],
-                memory_steps: 40,
-                seed: 1,
-            })
-        }
+        Kind::Recurrent(units, rounded) => recurrent(rng, units, rounded),
     }
+}
+
+fn recurrent(rng: &mut ChaCha8Rng, units: &[usize], rounded: bool) -> Head {
+    let mut weights = |n: usize| {
+        let mut weights = short(rng, n, 0.3);
+        if rounded {
+            let round = |w: f32| f32::from_bits(w.to_bits() & 0xFFFF_0000);
+            weights.iter_mut().for_each(|w| *w = round(*w));
+        }
+        weights
+    };
+    let mut below = None;
+    let mut layers = Vec::new();
+    for &units in units {
+        let columns = Cell::Gru.gates() * units;
+        layers.push(RecurrentLayer {
+            input_weights: weights(below.map_or(0, |below| below * columns)),
+            input_bias: weights(below.map_or(0, |_| columns)),
+            state_weights: weights(units * columns),
+            state_bias: weights(columns),
+        });
+        below = Some(units);
+    }
+    let top = units[units.len() - 1];
+    Head::Recurrent(Recurrent {
+        cell: Cell::Gru,
+        units: units.to_vec(),
+        members: vec![RecurrentMember {
+            layers,
+            readout: short(rng, OUTPUTS * top, 1.0),
+        }],
+        bias: vec![0.0; OUTPUTS],
+        memory_steps: 40,
+        seed: 1,
+    })
 }
 
 fn readout(rng: &mut ChaCha8Rng, features: usize) -> FilteredReadout {

@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use betz::stream::{Latency, Session, SessionConfig};
-use decoders::{Kind, OUTPUTS, STEP_SECONDS, decoder, preset};
+use decoders::{Kind, OUTPUTS, STEP_SECONDS, counts_of_a_step, decoder, preset};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -70,10 +70,17 @@ fn main() -> betz::Result<()> {
             ("lift 256", Kind::Lift(256)),
             ("experts 8", Kind::Experts(8)),
             ("experts 24", Kind::Experts(24)),
-            ("recurrent 64", Kind::Recurrent(64)),
+            ("recurrent 64", Kind::Recurrent(&[64], false)),
+            ("recurrent 64, 64", Kind::Recurrent(&[64, 64], false)),
+            ("recurrent 256", Kind::Recurrent(&[256], false)),
+            ("recurrent 256, bf16", Kind::Recurrent(&[256], true)),
         ] {
             let rng = &mut ChaCha8Rng::seed_from_u64(3);
-            let decoder = decoder(rng, channels, preset("reach")?, kind)?;
+            let bank = match kind {
+                Kind::Recurrent(..) => counts_of_a_step()?,
+                _ => preset("reach")?,
+            };
+            let decoder = decoder(rng, channels, bank, kind)?;
             let chance = HERTZ * STEP_SECONDS;
             let spikes: Vec<Vec<u32>> = (0..DRAWN)
                 .map(|_| {

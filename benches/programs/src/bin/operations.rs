@@ -32,7 +32,7 @@ use betz::stream::{
 use betz::train::gram::{GramPath, normal_equations};
 use betz::train::solve::{FeatureNames, MaskPolicy, Solver, solve};
 use betz::{Error, Result};
-use decoders::{Kind, OUTPUTS, decoder, preset};
+use decoders::{Kind, OUTPUTS, counts_of_a_step, decoder, preset};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -213,7 +213,26 @@ fn steps(measure: Measure) -> Result<()> {
             ("reach", preset("reach")?, Kind::Linear),
             ("reach, lift 256", preset("reach")?, Kind::Lift(256)),
             ("reach, experts 8", preset("reach")?, Kind::Experts(8)),
-            ("reach, recurrent 64", preset("reach")?, Kind::Recurrent(64)),
+            (
+                "recurrent 64",
+                counts_of_a_step()?,
+                Kind::Recurrent(&[64], false),
+            ),
+            (
+                "recurrent 64, 64",
+                counts_of_a_step()?,
+                Kind::Recurrent(&[64, 64], false),
+            ),
+            (
+                "recurrent 256",
+                counts_of_a_step()?,
+                Kind::Recurrent(&[256], false),
+            ),
+            (
+                "recurrent 256, bf16",
+                counts_of_a_step()?,
+                Kind::Recurrent(&[256], true),
+            ),
         ] {
             let decoder = decoder(&mut random(), channels, bank, kind)?;
             for spikes in [20, 120] {

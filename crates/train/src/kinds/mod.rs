@@ -29,10 +29,10 @@ use betz_device::Device;
 use betz_gram::movement::outputs_with_velocities;
 use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
-use betz_runtime::model::{Decoder, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, OutputScore};
+use betz_runtime::model::{MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, OutputScore};
 use lifts::Lifts;
 use nonlinear::{MOST_LATENTS, Nonlinear};
-use others::{kalman_score, place_score, recurrent_score};
+use others::{TrainedKind, kalman_score, place_score, recurrent_score};
 use teams::Teams;
 
 /// A kind must gain at least this many standard errors over folds to be chosen.
@@ -273,14 +273,14 @@ fn compare(
         if asked(kind) {
             let (other, score) = match kind {
                 Kind::Place => place_score(data, options, &found, kinds.cells, progress)?,
-                Kind::Recurrent => recurrent_score(data, options, &found, kinds, progress)?,
+                Kind::Recurrent => recurrent_score(device, data, options, &found, kinds, progress)?,
                 _ => kalman_score(data, options, &found, kind, progress)?,
             };
             others.push((kind, other));
             scores.push(score);
         }
     }
-    let other = |comparison: &Comparison| -> Result<Option<(Decoder, Option<String>)>> {
+    let other = |comparison: &Comparison| -> Result<Option<TrainedKind>> {
         let taken = others.iter().find(|(kind, _)| *kind == comparison.taken);
         let of_kind = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
         let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
@@ -293,10 +293,7 @@ fn compare(
     if !asked(Kind::Lift) && !asked(Kind::Experts) {
         let mut comparison = comparison(scores);
         let trained = match other(&comparison)? {
-            Some((decoder, stopped)) => {
-                comparison.stopped = stopped;
-                found.trained(decoder)
-            }
+            Some(other) => trained_kind(&mut comparison, found, other),
             None => validate::finish(data, options, found, progress)?,
         };
         return Ok((trained, comparison));
@@ -320,9 +317,8 @@ fn compare(
     let mut comparison = comparison(scores);
     let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
     let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
-    if let Some((decoder, stopped)) = other(&comparison)? {
-        comparison.stopped = stopped;
-        return Ok((found.trained(decoder), comparison));
+    if let Some(other) = other(&comparison)? {
+        return Ok((trained_kind(&mut comparison, found, other), comparison));
     }
     let seed = kinds.seed;
     let decoder = match (comparison.taken, lift, team) {
@@ -346,6 +342,16 @@ fn compare(
         }
     };
     Ok((found.trained(decoder), comparison))
+}
+
+/// The outcome of training `other`, behind the bank that was found.
+fn trained_kind(comparison: &mut Comparison, found: BankChoice, other: TrainedKind) -> Trained {
+    comparison.stopped = other.stopped;
+    let trained = found.trained(other.decoder);
+    Trained {
+        ran: other.ran.unwrap_or_else(|| trained.ran.clone()),
+        ..trained
+    }
 }
 
 /// Refuses kinds whose matrices do not fit in memory in addition to the sums: the noise or the whitened sums,

@@ -8,6 +8,7 @@ use crate::validate::BankChoice;
 use crate::{kalman, place, recurrent};
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
+use betz_device::{Device, Ran};
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, DecoderParts, Head, Kalman, TrainingRecord};
 use betz_runtime::psc::FilterBank;
@@ -16,7 +17,7 @@ use betz_runtime::psc::FilterBank;
 pub(super) enum OtherKind {
     Kalman(kalman::Entrant),
     Place(place::Entrant),
-    Recurrent(recurrent::Entrant),
+    Recurrent(Box<recurrent::Entrant>),
 }
 
 /// The best of what a Kalman filter may observe, and how it does; `kind` is [`Kind::Kalman`] or [`Kind::Refit`].
@@ -71,13 +72,14 @@ pub(super) fn place_score(
 
 /// The recurrent decoder of the recording's usual sizes, or of those that `kinds` names, and how it does.
 pub(super) fn recurrent_score(
+    device: &Device,
     data: &DatasetView<'_>,
     options: &TrainOptions,
     found: &BankChoice,
     kinds: &KindOptions,
     progress: &dyn Progress,
 ) -> Result<(OtherKind, KindScore)> {
-    let entrant = recurrent::Entrant::new(data, options, found, kinds, progress)?;
+    let entrant = recurrent::Entrant::new(device, data, options, found, kinds, progress)?;
     let spikes = data.events_in_segments() as f64 / data.steps_in_segments().max(1) as f64;
     let multiply_adds = entrant.multiply_adds(spikes, data.outputs.len());
     if entrant.is_stopped() {
@@ -91,7 +93,7 @@ pub(super) fn recurrent_score(
             median_error: None,
             multiply_adds,
         };
-        return Ok((OtherKind::Recurrent(entrant), score));
+        return Ok((OtherKind::Recurrent(Box::new(entrant)), score));
     }
     let score = gain::score(
         (data, options, found),
@@ -100,7 +102,16 @@ pub(super) fn recurrent_score(
         &entrant.estimates,
         multiply_adds,
     )?;
-    Ok((OtherKind::Recurrent(entrant), score))
+    Ok((OtherKind::Recurrent(Box::new(entrant)), score))
+}
+
+/// A trained decoder of another kind.
+pub(super) struct TrainedKind {
+    pub(super) decoder: Decoder,
+    /// Where it was trained, if a device could have been taken.
+    pub(super) ran: Option<Ran>,
+    /// A sentence that says how far training came, if it was asked to stop.
+    pub(super) stopped: Option<String>,
 }
 
 /// The linear engine of a decoder, and what is behind it.
@@ -113,8 +124,7 @@ struct EngineAndHead {
 }
 
 impl OtherKind {
-    /// The decoder of the whole recording, which did as `score` says; and how far its training came, if it was asked to
-    /// stop.
+    /// The decoder of the whole recording, which did as `score` says.
     ///
     /// # Errors
     /// Returns the errors of its training.
@@ -125,7 +135,7 @@ impl OtherKind {
         found: &BankChoice,
         score: &KindScore,
         progress: &dyn Progress,
-    ) -> Result<(Decoder, Option<String>)> {
+    ) -> Result<TrainedKind> {
         let mut record = TrainingRecord {
             betz_version: env!("CARGO_PKG_VERSION").into(),
             segments: data.segments.len() as u64,
@@ -152,7 +162,12 @@ impl OtherKind {
                 }
             }
             Self::Recurrent(entrant) => {
-                return entrant.whole(data, options, record, progress);
+                let (decoder, stopped) = entrant.whole(data, options, record, progress)?;
+                return Ok(TrainedKind {
+                    decoder,
+                    ran: Some(entrant.ran()),
+                    stopped,
+                });
             }
             Self::Place(entrant) => {
                 let whole = entrant.whole(data, options)?;
@@ -177,6 +192,10 @@ impl OtherKind {
             training: record,
             ..DecoderParts::linear(data.step_seconds, made.bank, names.0, names.1)
         })?;
-        Ok((decoder, None))
+        Ok(TrainedKind {
+            decoder,
+            ran: None,
+            stopped: None,
+        })
     }
 }

@@ -4,7 +4,7 @@ use betz_gram::cases::without_ranges;
 use betz_gram::decode::decode;
 use betz_gram::score::{mean_r2, score_estimates};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
-use betz_runtime::model::Head;
+use betz_runtime::model::{Decoder, Head};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

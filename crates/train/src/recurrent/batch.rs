@@ -132,6 +132,18 @@ impl Sequences {
         }
     }
 
+    /// Most steps of a batch of [`epoch`](Self::epoch).
+    pub(super) fn most_steps(self, runs: &[Range<usize>]) -> usize {
+        let steps: usize = runs.iter().map(Range::len).sum();
+        match self {
+            Self::Joined { most, batch, .. } => {
+                let longest = runs.iter().map(Range::len).max().unwrap_or(0);
+                batch * steps / runs.len().max(1) + most * longest
+            }
+            Self::Windows { steps, batch } => steps * batch,
+        }
+    }
+
     /// Number of batches of `epochs` epochs, about: the schedule's length.
     pub(super) fn batches(self, runs: &[Range<usize>], epochs: usize) -> usize {
         let steps: usize = runs.iter().map(Range::len).sum();
@@ -173,7 +185,16 @@ pub(super) struct Batch {
     /// (row, channel).
     pub(super) inputs: Vec<f32>,
     /// The sequence of each row, in the order of packing.
-    sequence: Vec<usize>,
+    pub(super) sequence: Vec<usize>,
+}
+
+/// What training takes from the sequences of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// True for a channel that is lost, (sequence, channel).
+    pub(super) lost: Vec<bool>,
+    /// Probability with which each sequence loses a spike.
+    pub(super) thinned: Vec<f32>,
 }
 
 impl Batch {
@@ -208,15 +229,13 @@ impl Batch {
         }
     }
 
-    /// Writes every row's scaled counts as `recipe` disturbs them: lost channels, thinned spikes, noise, inputs
-    /// left out.
-    pub(super) fn fill_disturbed(
-        &mut self,
+    /// Draws which channels and what part of the spikes each sequence loses.
+    pub(super) fn draw_losses(
+        &self,
         samples: &Samples<'_>,
-        scaling: &Scaling,
         recipe: &Recipe,
         random: &mut Random,
-    ) {
+    ) -> Losses {
         let channels = samples.data.channels();
         let sequences = self.packing.count.first().copied().unwrap_or(0);
         let mut lost = vec![false; sequences * channels];
@@ -234,6 +253,20 @@ impl Batch {
                     .for_each(|lost| *lost = random.uniform() < probability);
             }
         }
+        Losses { lost, thinned }
+    }
+
+    /// Writes every row's scaled counts as `recipe` disturbs them: lost channels, thinned spikes, noise, inputs
+    /// left out.
+    pub(super) fn fill_disturbed(
+        &mut self,
+        samples: &Samples<'_>,
+        scaling: &Scaling,
+        recipe: &Recipe,
+        random: &mut Random,
+    ) {
+        let channels = samples.data.channels();
+        let Losses { lost, thinned } = self.draw_losses(samples, recipe, random);
         self.inputs.clear();
         self.inputs.resize(self.steps.len() * channels, 0.0);
         let rows = self.inputs.chunks_exact_mut(channels.max(1));

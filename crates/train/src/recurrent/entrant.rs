@@ -6,13 +6,14 @@ use std::sync::atomic::AtomicU64;
 
 use super::batch::{Recipe, Sequence};
 use super::samples::{Samples, runs};
-use super::{Epochs, Sizes, Trained, has_trials, train};
+use super::{Epochs, Sizes, Trained, has_trials, place, train};
 use crate::folds::Part;
 use crate::kinds::KindOptions;
 use crate::options::TrainOptions;
 use crate::validate::BankChoice;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_device::{Device, Placement, Ran};
 use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::{Decoder, TrainingRecord};
 use rayon::prelude::*;
@@ -25,6 +26,7 @@ pub(crate) struct Entrant {
     pub(crate) estimates: Vec<f32>,
     /// The fold's networks that had come furthest when training was asked to stop, and what they were trained on.
     stopped: Option<(Trained, Vec<Range<usize>>)>,
+    placement: Placement,
 }
 
 /// Training of one fold: its networks, what they were trained on, and the estimates of the steps that it holds out.
@@ -43,6 +45,7 @@ impl Entrant {
     /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) for a fold without labels beside it;
     /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
     pub(crate) fn new(
+        device: &Device,
         data: &DatasetView<'_>,
         options: &TrainOptions,
         found: &BankChoice,
@@ -71,6 +74,9 @@ impl Entrant {
         };
         let samples = Samples::new(*data, options.delay_steps);
         let folds = &found.split.folds;
+        let all = runs(data.segments.iter().copied());
+        let networks = (folds.len() + 1) * sizes.members;
+        let placement = place(device, &samples, &all, (&sizes, &recipe), networks);
         let epochs = Epochs {
             progress,
             done: AtomicU64::new(0),
@@ -81,7 +87,7 @@ impl Entrant {
             .map(|k| {
                 let others = folds.iter().enumerate().filter(|(other, _)| *other != k);
                 let training = runs(others.flat_map(|(_, parts)| parts).map(|part| part.segment));
-                let trained = train(&samples, &training, (&sizes, &recipe), &epochs)?;
+                let trained = train(&samples, &training, (&sizes, &recipe), &epochs, &placement)?;
                 let held: Vec<Sequence> = folds[k].iter().map(sequence).collect();
                 let mut rows = Vec::new();
                 if trained.epochs == recipe.epochs {
@@ -103,7 +109,7 @@ impl Entrant {
             .collect();
         let complete = (made.iter().flatten()).all(|fold| fold.trained.epochs == recipe.epochs);
         if !complete || made.iter().any(Result::is_err) {
-            return Self::stopped(sizes, recipe, made);
+            return Self::stopped((sizes, recipe, placement), made);
         }
         let outputs = data.outputs.len();
         let mut estimates = vec![f32::NAN; data.steps * outputs];
@@ -115,6 +121,7 @@ impl Entrant {
             recipe,
             estimates,
             stopped: None,
+            placement,
         })
     }
 
@@ -122,7 +129,10 @@ impl Entrant {
     ///
     /// # Errors
     /// Returns the first error of `folds` if one failed otherwise, or none had an epoch behind it.
-    fn stopped(sizes: Sizes, recipe: Recipe, folds: Vec<Result<Fold>>) -> Result<Self> {
+    fn stopped(
+        (sizes, recipe, placement): (Sizes, Recipe, Placement),
+        folds: Vec<Result<Fold>>,
+    ) -> Result<Self> {
         let (mut furthest, mut interrupted): (Option<Fold>, _) = (None, None);
         for fold in folds {
             match fold {
@@ -143,8 +153,14 @@ impl Entrant {
                 recipe,
                 estimates: Vec::new(),
                 stopped: furthest.map(|fold| (fold.trained, fold.training)),
+                placement,
             }),
         }
+    }
+
+    /// Report of where the networks are trained.
+    pub(crate) fn ran(&self) -> Ran {
+        self.placement.ran("recurrent")
     }
 
     /// True if training was asked to stop before all folds were scored.
@@ -197,7 +213,13 @@ impl Entrant {
             done: AtomicU64::new(0),
             total: (self.sizes.members * self.recipe.epochs) as u64,
         };
-        let trained = train(&samples, &all, (&self.sizes, &self.recipe), &epochs)?;
+        let trained = train(
+            &samples,
+            &all,
+            (&self.sizes, &self.recipe),
+            &epochs,
+            &self.placement,
+        )?;
         let stopped = (trained.epochs < self.recipe.epochs).then(|| {
             let (done, all) = (trained.epochs, self.recipe.epochs);
             format!("recurrent decoder: stopped after {done} of {all} epochs")

@@ -12,15 +12,15 @@ use betz_base::error::{Error, ErrorKind, Result};
 use pulp::{Arch, Simd, WithSimd};
 
 const LEARNING_RATE: f64 = 3e-3;
-const FIRST_DECAY: f64 = 0.9;
-const SECOND_DECAY: f64 = 0.999;
-const TINY: f32 = 1e-8;
+pub(super) const FIRST_DECAY: f64 = 0.9;
+pub(super) const SECOND_DECAY: f64 = 0.999;
+pub(super) const TINY: f32 = 1e-8;
 
 /// The gradient is shortened to this norm.
-const LONGEST_GRADIENT: f64 = 1.0;
+pub(super) const LONGEST_GRADIENT: f64 = 1.0;
 
 /// A batch whose gradient's squared norm is not below this is left out.
-const OVERFLOW: f64 = 1e30;
+pub(super) const OVERFLOW: f64 = 1e30;
 
 /// Number of consecutive skipped batches that ends training.
 const MOST_OVERFLOWS: usize = 10;
@@ -91,14 +91,7 @@ pub(super) fn fit(
                 continue;
             }
             overflows += 1;
-            if overflows == MOST_OVERFLOWS {
-                return Err(Error::new(
-                    ErrorKind::NonFinite,
-                    format!(
-                        "recurrent decoder: the gradients of {MOST_OVERFLOWS} batches in a row overflowed; expected labels and counts of ordinary size"
-                    ),
-                ));
-            }
+            check_overflows(overflows)?;
         }
         epochs += 1;
     }
@@ -108,9 +101,22 @@ pub(super) fn fit(
     })
 }
 
+/// Ends training whose gradients overflowed in so many batches in a row.
+pub(super) fn check_overflows(in_a_row: usize) -> Result<()> {
+    if in_a_row < MOST_OVERFLOWS {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::NonFinite,
+        format!(
+            "recurrent decoder: the gradients of {MOST_OVERFLOWS} batches in a row overflowed; expected labels and counts of ordinary size"
+        ),
+    ))
+}
+
 /// Fills in the loss's derivatives by the estimates: the loss is the mean, over steps with labels, of the squared
 /// errors of standardised labels. False for a batch without labels.
-fn differentiate(task: &Task<'_>, batch: &Batch, work: &mut Work<f32>) -> bool {
+pub(super) fn differentiate(task: &Task<'_>, batch: &Batch, work: &mut Work<f32>) -> bool {
     let (columns, scaling) = (task.shape.columns, task.scaling);
     let labelled = batch
         .steps
@@ -141,7 +147,7 @@ fn differentiate(task: &Task<'_>, batch: &Batch, work: &mut Work<f32>) -> bool {
 }
 
 /// Uniform in ±1/√units, as PyTorch begins; the readout's bias 0.
-fn initial(shape: &Shape, random: &mut Random) -> Vec<f32> {
+pub(super) fn initial(shape: &Shape, random: &mut Random) -> Vec<f32> {
     let mut weights = vec![0.0; shape.weights];
     let mut draw = |values: &mut [f32], units: usize| {
         let most = 1.0 / (units as f32).sqrt();
@@ -193,13 +199,12 @@ impl Optimiser {
             return false;
         }
         let shorten = (LONGEST_GRADIENT / (square.sqrt() + 1e-6)).min(1.0) as f32;
-        let step = self.step as f64;
-        let part = (step / self.steps as f64).min(1.0);
-        let rate = LEARNING_RATE * 0.5 * (1.0 + (std::f64::consts::PI * part).cos());
-        let first_part = (rate / (1.0 - FIRST_DECAY.powf(step))) as f32;
-        let second_part = (1.0 / (1.0 - SECOND_DECAY.powf(step))) as f32;
-        let kept = (1.0 - rate * self.weight_decay) as f32;
-        let mean_kept = self.mean_decay.min((1.0 + step) / (10.0 + step)) as f32;
+        let StepFactors {
+            first_part,
+            second_part,
+            kept,
+            mean_kept,
+        } = StepFactors::new(self.step, self.steps, (self.weight_decay, self.mean_decay));
         arch.dispatch(Update {
             weights: &mut self.weights,
             mean: &mut self.mean,
@@ -209,6 +214,31 @@ impl Optimiser {
             factors: [shorten, first_part, second_part, kept, mean_kept],
         });
         true
+    }
+}
+
+/// Factors of one step of the optimiser.
+pub(super) struct StepFactors {
+    /// Of the first moment and of the second.
+    pub(super) first_part: f32,
+    pub(super) second_part: f32,
+    /// Part of a weight that stays, and of the mean of weights.
+    pub(super) kept: f32,
+    pub(super) mean_kept: f32,
+}
+
+impl StepFactors {
+    /// Those of step `step` of `steps`, counted from 1, for decays of weights and of their mean.
+    pub(super) fn new(step: usize, steps: usize, (weight_decay, mean_decay): (f64, f64)) -> Self {
+        let step = step as f64;
+        let part = (step / steps as f64).min(1.0);
+        let rate = LEARNING_RATE * 0.5 * (1.0 + (std::f64::consts::PI * part).cos());
+        Self {
+            first_part: (rate / (1.0 - FIRST_DECAY.powf(step))) as f32,
+            second_part: (1.0 / (1.0 - SECOND_DECAY.powf(step))) as f32,
+            kept: (1.0 - rate * weight_decay) as f32,
+            mean_kept: mean_decay.min((1.0 + step) / (10.0 + step)) as f32,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! spikes come.
 
 mod batch;
+mod cuda;
 mod entrant;
 mod fit;
 mod pass;
@@ -23,6 +24,7 @@ use crate::limits::limits;
 use batch::{Batch, Recipe, Sequence};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
+use betz_device::{Device, Placement, Work as PlacedWork};
 use betz_recording::DatasetView;
 use betz_runtime::model::{
     Cell, Decoder, DecoderParts, Head, Recurrent, RecurrentLayer, RecurrentMember, TrainingRecord,
@@ -54,6 +56,9 @@ const FORGOTTEN: f32 = 1e-4;
 
 /// Most steps over which it is measured when states have forgotten.
 const MOST_MEMORY: usize = 1000;
+
+/// Multiply-adds per second of training on one thread, about.
+const MULTIPLY_ADDS_PER_SECOND: f64 = 4e10;
 
 /// Most sequences that are estimated side by side.
 const ESTIMATED_TOGETHER: usize = 256;
@@ -124,6 +129,31 @@ impl Epochs<'_> {
     }
 }
 
+/// Places the training of all members on all folds and on the whole: on a device if it takes less time there.
+fn place(
+    device: &Device,
+    samples: &Samples<'_>,
+    runs: &[Range<usize>],
+    (sizes, recipe): (&Sizes, &Recipe),
+    networks: usize,
+) -> Placement {
+    let shape = Shape::new(
+        samples.data.channels(),
+        samples.data.outputs.len(),
+        &sizes.layers,
+    );
+    let steps: usize = runs.iter().map(Range::len).sum();
+    // Forward, and twice as much back.
+    let multiply_adds = (3 * shape.weights * steps * recipe.epochs * networks) as f64;
+    let batches = recipe.sequences.batches(runs, recipe.epochs) * networks;
+    let threads = rayon::current_num_threads().min(networks) as f64;
+    let work = PlacedWork::Seconds {
+        cpu: multiply_adds / (MULTIPLY_ADDS_PER_SECOND * threads),
+        cuda: cuda::expected_seconds(batches, multiply_adds),
+    };
+    Placement::decide(device, work)
+}
+
 /// Trains the members of `sizes` on `runs`, each on a thread: the same weights for any number of threads. On a request
 /// to stop after the first epoch, keeps the weights so far.
 fn train(
@@ -131,6 +161,7 @@ fn train(
     runs: &[Range<usize>],
     (sizes, recipe): (&Sizes, &Recipe),
     epochs: &Epochs<'_>,
+    placement: &Placement,
 ) -> Result<Trained> {
     if !runs
         .iter()
@@ -159,7 +190,14 @@ fn train(
                 runs,
                 recipe,
             };
-            fit::fit(&task, Random::new(sizes.seed, member), &|| epochs.each())
+            let random = || Random::new(sizes.seed, member);
+            if let Some(context) = placement.contexts().first() {
+                let fitted = cuda::fit(&task, context, random(), &|| epochs.each());
+                if let Some(fitted) = placement.or_cpu(fitted)? {
+                    return Ok(fitted);
+                }
+            }
+            fit::fit(&task, random(), &|| epochs.each())
         })
         .collect();
     let members = members?;

@@ -13,6 +13,16 @@ impl Random {
         random
     }
 
+    /// The state that the next numbers follow from: number k after state s is a function of s + (k + 1)·G.
+    pub(super) const fn state(&self) -> u64 {
+        self.0
+    }
+
+    /// As if `numbers` had been drawn.
+    pub(super) const fn skip(&mut self, numbers: u64) {
+        self.0 = (self.0).wrapping_add(numbers.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    }
+
     #[inline(always)]
     pub(super) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -18,9 +18,9 @@ const ABOVE_MEAN: f64 = 3.0;
 pub(super) struct Samples<'a> {
     pub(super) data: DatasetView<'a>,
     /// The entries of step t are `first[t]..first[t + 1]`.
-    first: Vec<usize>,
-    channels: Vec<u32>,
-    counts: Vec<f32>,
+    pub(super) first: Vec<usize>,
+    pub(super) channels: Vec<u32>,
+    pub(super) counts: Vec<f32>,
     /// The step of behaviour that step t estimates, if both lie in one segment.
     label_step: Vec<Option<u32>>,
     /// True if all counts are whole and not negative: thinning then keeps or drops each spike.

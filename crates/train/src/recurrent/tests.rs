@@ -10,7 +10,7 @@ const CHANNELS: usize = 12;
 
 /// Trials in which half the channels fire with a slow wave and half against it; the outputs are the wave and its
 /// change. One channel never fires.
-fn wave(trials: usize) -> Dataset {
+pub(super) fn wave(trials: usize) -> Dataset {
     let (length, steps) = (30, trials * 30);
     let mut random = Random::new(11, 0);
     let (mut ticks, mut channels, mut behavior) = (Vec::new(), Vec::new(), Vec::new());
@@ -78,7 +78,14 @@ fn trained_by(
         done: AtomicU64::new(0),
         total: 1,
     };
-    train(samples, training, (sizes, recipe), &epochs).unwrap()
+    train(
+        samples,
+        training,
+        (sizes, recipe),
+        &epochs,
+        &Placement::cpu(),
+    )
+    .unwrap()
 }
 
 /// R² of both outputs over `sequences`, each from rest.
@@ -147,7 +154,13 @@ fn a_request_to_stop_keeps_the_weights_so_far() {
             done: AtomicU64::new(0),
             total: 1,
         };
-        train(&samples, &all, (&sizes(&[16], 1), &FEW), &epochs)
+        train(
+            &samples,
+            &all,
+            (&sizes(&[16], 1), &FEW),
+            &epochs,
+            &Placement::cpu(),
+        )
     };
     let three = after(3).unwrap();
     assert_eq!(three.epochs, 3);
@@ -259,9 +272,15 @@ fn recordings_without_labels_or_options_out_of_range_are_refused() {
         done: AtomicU64::new(0),
         total: 1,
     };
-    let error = train(&samples, &all, (&sizes(&[16], 1), &FEW), &epochs)
-        .map(|_| ())
-        .unwrap_err();
+    let error = train(
+        &samples,
+        &all,
+        (&sizes(&[16], 1), &FEW),
+        &epochs,
+        &Placement::cpu(),
+    )
+    .map(|_| ())
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InsufficientData);
     let options = |spoil: fn(&mut KindOptions)| {
         let mut kinds = KindOptions::among(&[crate::kinds::Kind::Recurrent]);

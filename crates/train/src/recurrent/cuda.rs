@@ -1,0 +1,577 @@
+//! Training one network on a CUDA device by `recurrent_train.cu`: [`fit`](super::fit::fit) with the same random numbers,
+//! so that every batch has the same inputs; sums are in another order. Data and weights stay on the device; an epoch
+//! takes to it which steps its batches show, and gives back one number.
+
+use std::sync::Arc;
+
+use super::batch::{Batch, Losses};
+use super::fit::{self, FIRST_DECAY, Fitted, SECOND_DECAY, StepFactors, Task};
+use super::random::Random;
+use super::shape::{GATES, Layer};
+use betz_base::error::{Error, ErrorKind, Result};
+use betz_device::cuda::{Buffer, Context, Kernel};
+use betz_kernels::recurrent::{
+    RecurrentBackward, RecurrentBelow, RecurrentForward, RecurrentGradients, RecurrentInputSide,
+    RecurrentInputs, RecurrentLoss, RecurrentSquares, RecurrentUpdate, THREADS, TILE,
+    layer_threads,
+};
+
+/// Blocks that sum the squares of a gradient; the threads of one block add their sums up.
+const PARTS: usize = 128;
+
+/// Rows of a block that takes one per warp.
+const ROWS: usize = THREADS as usize / 32;
+
+/// Where the numbers of a layer lie in the work array.
+struct LayerPlace {
+    /// Input side of the gates; then its derivatives.
+    of_input: usize,
+    by_state: usize,
+    gates: usize,
+    before: usize,
+    after: usize,
+    by_output: usize,
+}
+
+/// Kernels of one layer, which are compiled for its number of units.
+struct LayerKernels {
+    forward: Kernel,
+    backward: Kernel,
+}
+
+struct Kernels {
+    inputs: Kernel,
+    input_side: Kernel,
+    below: Kernel,
+    loss: Kernel,
+    gradients: Kernel,
+    squares: Kernel,
+    update: Kernel,
+    layers: Vec<LayerKernels>,
+}
+
+/// A batch as the device takes it: places in the list of an epoch's numbers.
+struct Plan {
+    rows: usize,
+    sequences: usize,
+    time_steps: usize,
+    /// Where each list begins: first, count, steps, sequences, bases, thinned, lost.
+    lists: [usize; 7],
+    /// State of the random numbers before each layer's dropout.
+    dropouts: Vec<u64>,
+    /// 2 over the number of rows with labels; infinite without any.
+    factor: f32,
+}
+
+/// Dropout as the kernels take it: a threshold for 16 bits, −1 for none, and the factor of what is kept.
+fn dropout(probability: f32) -> (i32, f32) {
+    if probability > 0.0 {
+        ((probability * 65_536.0) as i32, 1.0 / (1.0 - probability))
+    } else {
+        (-1, 1.0)
+    }
+}
+
+/// A network in training on one device.
+struct OnCuda<'a> {
+    task: &'a Task<'a>,
+    kernels: Kernels,
+    places: Vec<LayerPlace>,
+    by_estimate: usize,
+    entries: Buffer<u32>,
+    entry_channels: Buffer<u32>,
+    entry_counts: Buffer<f32>,
+    factors: Buffer<f32>,
+    caps: Buffer<f32>,
+    labels: Buffer<f32>,
+    jobs: Buffer<u32>,
+    work: Buffer<f32>,
+    weights: Buffer<f32>,
+    gradient: Buffer<f32>,
+    mean: Buffer<f32>,
+    first: Buffer<f32>,
+    second: Buffer<f32>,
+    squares: Buffer<f64>,
+    overflows: Buffer<u32>,
+}
+
+/// [`fit`](super::fit::fit) on a device.
+///
+/// # Errors
+/// Those of [`fit`](super::fit::fit) and of the device; [`ErrorKind::DeviceMemory`] with the bytes it takes.
+pub(super) fn fit(
+    task: &Task<'_>,
+    context: &Arc<Context>,
+    mut random: Random,
+    each_epoch: &dyn Fn() -> Result<()>,
+) -> Result<Fitted> {
+    let recipe = task.recipe;
+    let mut network = OnCuda::new(task, context, &fit::initial(task.shape, &mut random))?;
+    let steps = recipe.sequences.batches(task.runs, recipe.epochs);
+    let mut step = 0;
+    let mut epochs = 0;
+    while epochs < recipe.epochs {
+        match each_epoch() {
+            Err(stop) if epochs == 0 || stop.kind() != ErrorKind::Interrupted => return Err(stop),
+            Err(_) => break,
+            Ok(()) => {}
+        }
+        let (plans, numbers) = plan(task, &mut random);
+        let numbers = context.upload(&numbers)?;
+        for plan in plans.iter().filter(|plan| plan.factor.is_finite()) {
+            network.differentiate(plan, &numbers)?;
+            step += 1;
+            let decays = (recipe.weight_decay, recipe.mean_decay);
+            network.update(&StepFactors::new(step, steps, decays))?;
+        }
+        // Also waits for the epoch: no more than one is ahead of the device.
+        let overflows = context.download_range(&network.overflows, 1..2)?;
+        fit::check_overflows(overflows[0] as usize)?;
+        epochs += 1;
+    }
+    Ok(Fitted {
+        weights: context.download(&network.mean, task.shape.weights)?,
+        epochs,
+    })
+}
+
+/// The batches of the next epoch, and the numbers that they point to. Takes from `random` what the CPU takes.
+fn plan(task: &Task<'_>, random: &mut Random) -> (Vec<Plan>, Vec<u32>) {
+    let (mut batch, mut plans, mut numbers) = (Batch::default(), Vec::new(), Vec::new());
+    for sequences in task.recipe.sequences.epoch(task.runs, random) {
+        batch.pack(&sequences);
+        plans.push(plan_batch(task, &batch, random, &mut numbers));
+    }
+    (plans, numbers)
+}
+
+fn plan_batch(task: &Task<'_>, batch: &Batch, random: &mut Random, numbers: &mut Vec<u32>) -> Plan {
+    let (samples, recipe, shape) = (task.samples, task.recipe, task.shape);
+    let Losses { lost, thinned } = batch.draw_losses(samples, recipe, random);
+    let per_row = if recipe.noise > 0.0 { shape.inputs } else { 0 }
+        + match recipe.input_dropout > 0.0 {
+            true => shape.inputs.div_ceil(4),
+            false => 0,
+        };
+    let mut bases = Vec::with_capacity(2 * batch.steps.len());
+    for (&step, &sequence) in batch.steps.iter().zip(&batch.sequence) {
+        let state = random.state();
+        bases.extend([state as u32, (state >> 32) as u32]);
+        if thinned[sequence] > 0.0 {
+            let lost = &lost[sequence * shape.inputs..][..shape.inputs];
+            let counts = samples.counts(step).filter(|(channel, _)| !lost[*channel]);
+            random.skip(counts.map(|(_, count)| count as u64).sum());
+        }
+        random.skip(per_row as u64);
+    }
+    let rows = batch.steps.len();
+    let dropouts = (shape.layers.iter())
+        .map(|layer| {
+            let state = random.state();
+            if recipe.dropout > 0.0 {
+                random.skip((rows * layer.units).div_ceil(4) as u64);
+            }
+            state
+        })
+        .collect();
+    let mut at = numbers.len();
+    let mut lists = [0; 7];
+    let packing = &batch.packing;
+    numbers.extend(packing.first.iter().map(|&first| first as u32));
+    numbers.extend(packing.count.iter().map(|&count| count as u32));
+    numbers.extend(batch.steps.iter().map(|&step| step as u32));
+    numbers.extend(batch.sequence.iter().map(|&sequence| sequence as u32));
+    numbers.extend(&bases);
+    numbers.extend(thinned.iter().map(|probability| probability.to_bits()));
+    numbers.extend(lost.iter().map(|&lost| u32::from(lost)));
+    let times = packing.first.len();
+    let lengths = [
+        times,
+        times,
+        rows,
+        rows,
+        2 * rows,
+        thinned.len(),
+        lost.len(),
+    ];
+    for (list, length) in lists.iter_mut().zip(lengths) {
+        *list = at;
+        at += length;
+    }
+    let labelled = batch
+        .steps
+        .iter()
+        .filter(|&&step| samples.labels(step).is_some());
+    Plan {
+        rows,
+        sequences: thinned.len(),
+        time_steps: times,
+        lists,
+        dropouts,
+        factor: 2.0 / labelled.count() as f32,
+    }
+}
+
+impl<'a> OnCuda<'a> {
+    fn new(task: &'a Task<'a>, context: &Context, weights: &[f32]) -> Result<Self> {
+        let (shape, samples, scaling) = (task.shape, task.samples, task.scaling);
+        let rows = task.recipe.sequences.most_steps(task.runs);
+        let mut end = 0;
+        let mut next = |numbers: usize| {
+            let start = end;
+            end += rows * numbers;
+            start
+        };
+        // The inputs come first.
+        next(shape.inputs);
+        let places: Vec<LayerPlace> = (shape.layers.iter())
+            .map(|layer| LayerPlace {
+                of_input: next(layer.columns),
+                by_state: next(layer.columns),
+                gates: next(4 * layer.units),
+                before: next(layer.units),
+                after: next(layer.units),
+                by_output: next(layer.units),
+            })
+            .collect();
+        let by_estimate = next(shape.columns);
+        int(end)?;
+        let entries = samples.channels.len();
+        let labels = samples.data.steps * shape.outputs;
+        let needed =
+            4 * (end + 5 * shape.weights + 3 * entries + labels + samples.first.len()) as u64;
+        let (needed, room) = (needed + needed / 16, context.available_memory()?);
+        if needed > room {
+            return Err(Error::device_memory(
+                "training a recurrent decoder",
+                needed,
+                room,
+            ));
+        }
+        let mut jobs = Vec::new();
+        for (l, layer) in shape.layers.iter().enumerate() {
+            let place = &places[l];
+            let input = if l == 0 { 0 } else { places[l - 1].after };
+            let sides = [
+                (input, layer.inputs, place.of_input, &layer.input_weights),
+                (
+                    place.before,
+                    layer.units,
+                    place.by_state,
+                    &layer.state_weights,
+                ),
+            ];
+            for (from, width, by_side, weights) in sides {
+                let job = [from, width, by_side, layer.columns, weights.start];
+                jobs.extend(job.map(|number| number as u32));
+            }
+        }
+        let top = places.last().map_or(0, |place| place.after);
+        let job = [
+            top,
+            shape.top(),
+            by_estimate,
+            shape.columns,
+            shape.readout.start,
+        ];
+        jobs.extend(job.map(|number| number as u32));
+        let label = |step: usize| {
+            let row = samples.labels(step);
+            (0..shape.outputs).map(move |o| {
+                let standard = |row: &[f32]| {
+                    let apart = f64::from(row[o]) - scaling.label_means[o];
+                    (apart / scaling.label_deviations[o]) as f32
+                };
+                row.map_or(f32::NAN, standard)
+            })
+        };
+        let labels: Vec<f32> = (0..samples.data.steps).flat_map(label).collect();
+        let first: Vec<u32> = samples.first.iter().map(|&entry| entry as u32).collect();
+        int(entries)?;
+        Ok(Self {
+            task,
+            kernels: Kernels::load(context, &shape.layers)?,
+            places,
+            by_estimate,
+            entries: context.upload(&first)?,
+            entry_channels: context.upload(&samples.channels)?,
+            entry_counts: context.upload(&samples.counts)?,
+            factors: context.upload(&scaling.factors)?,
+            caps: context.upload(&scaling.caps)?,
+            labels: context.upload(&labels)?,
+            jobs: context.upload(&jobs)?,
+            work: context.alloc(end)?,
+            weights: context.upload(weights)?,
+            gradient: context.zeros(weights.len())?,
+            mean: context.upload(weights)?,
+            first: context.zeros(weights.len())?,
+            second: context.zeros(weights.len())?,
+            squares: context.zeros(PARTS)?,
+            overflows: context.zeros(2)?,
+        })
+    }
+
+    /// The gradient of a batch, in `self.gradient`.
+    fn differentiate(&mut self, plan: &Plan, numbers: &Buffer<u32>) -> Result<()> {
+        self.fill(plan, numbers)?;
+        let (shape, rows) = (self.task.shape, int(plan.rows)?);
+        let (threshold, kept) = dropout(self.task.recipe.dropout);
+        let [first, count, steps, ..] = plan.lists.map(|list| numbers.read().skip(list));
+        for (l, layer) in shape.layers.iter().enumerate() {
+            self.input_side(l, layer, plan.rows)?;
+            let place = &self.places[l];
+            self.kernels.layers[l].forward.launch(
+                (plan.sequences as u32, 1, 1),
+                layer_threads(layer.units as u32),
+                RecurrentForward {
+                    first,
+                    count,
+                    steps: int(plan.time_steps)?,
+                    weights: self.weights.read(),
+                    at: int(layer.state_weights.start)?,
+                    of_input: int(place.of_input)?,
+                    gates: int(place.gates)?,
+                    before: int(place.before)?,
+                    after: int(place.after)?,
+                    random: plan.dropouts[l],
+                    threshold,
+                    kept,
+                    work: self.work.update(),
+                },
+            )?;
+        }
+        let Some(top) = self.places.last() else {
+            return Ok(());
+        };
+        self.kernels.loss.launch(
+            (plan.rows.div_ceil(ROWS) as u32, 1, 1),
+            THREADS,
+            RecurrentLoss {
+                weights: self.weights.read(),
+                at: int(shape.readout.start)?,
+                labels: self.labels.read(),
+                steps,
+                rows,
+                units: int(shape.top())?,
+                outputs: int(shape.outputs)?,
+                columns: int(shape.columns)?,
+                factor: plan.factor,
+                top: int(top.after)?,
+                by_estimate: int(self.by_estimate)?,
+                by_top: int(top.by_output)?,
+                work: self.work.update(),
+            },
+        )?;
+        for (l, layer) in shape.layers.iter().enumerate().rev() {
+            let place = &self.places[l];
+            self.kernels.layers[l].backward.launch(
+                (plan.sequences as u32, 1, 1),
+                layer_threads(layer.units as u32),
+                RecurrentBackward {
+                    first,
+                    count,
+                    steps: int(plan.time_steps)?,
+                    weights: self.weights.read(),
+                    at: int(layer.state_weights.start)?,
+                    gates: int(place.gates)?,
+                    before: int(place.before)?,
+                    by_output: int(place.by_output)?,
+                    by_input: int(place.of_input)?,
+                    by_state: int(place.by_state)?,
+                    random: plan.dropouts[l],
+                    threshold,
+                    kept,
+                    work: self.work.update(),
+                },
+            )?;
+            if l > 0 {
+                self.below(l, layer, plan.rows)?;
+            }
+        }
+        self.gradients(rows)
+    }
+
+    /// The disturbed inputs of a batch.
+    fn fill(&mut self, plan: &Plan, numbers: &Buffer<u32>) -> Result<()> {
+        let recipe = self.task.recipe;
+        let (threshold, kept) = dropout(recipe.input_dropout);
+        let [_, _, steps, sequences, bases, thinned, lost] =
+            plan.lists.map(|list| numbers.read().skip(list));
+        self.kernels.inputs.launch(
+            (plan.rows.div_ceil(ROWS) as u32, 1, 1),
+            THREADS,
+            RecurrentInputs {
+                entries: self.entries.read(),
+                entry_channels: self.entry_channels.read(),
+                entry_counts: self.entry_counts.read(),
+                factors: self.factors.read(),
+                caps: self.caps.read(),
+                steps,
+                sequences,
+                bases,
+                thinned,
+                lost,
+                rows: int(plan.rows)?,
+                channels: int(self.task.shape.inputs)?,
+                noise: recipe.noise,
+                threshold,
+                kept,
+                inputs: self.work.update(),
+            },
+        )
+    }
+
+    /// The input side of the gates of layer `l`.
+    fn input_side(&mut self, l: usize, layer: &Layer, rows: usize) -> Result<()> {
+        let from = match l {
+            0 => 0,
+            _ => self.places[l - 1].after,
+        };
+        self.kernels.input_side.launch(
+            tiles(rows, layer.columns, 1),
+            THREADS,
+            RecurrentInputSide {
+                weights: self.weights.read(),
+                at: int(layer.input_weights.start)?,
+                from: int(from)?,
+                to: int(self.places[l].of_input)?,
+                rows: int(rows)?,
+                inputs: int(layer.inputs)?,
+                columns: int(layer.columns)?,
+                work: self.work.update(),
+            },
+        )
+    }
+
+    /// Derivatives by the output of the layer below layer `l`.
+    fn below(&mut self, l: usize, layer: &Layer, rows: usize) -> Result<()> {
+        self.kernels.below.launch(
+            tiles(rows, layer.inputs, 1),
+            THREADS,
+            RecurrentBelow {
+                weights: self.weights.read(),
+                at: int(layer.input_weights.start)?,
+                from: int(self.places[l].of_input)?,
+                to: int(self.places[l - 1].by_output)?,
+                rows: int(rows)?,
+                inputs: int(layer.inputs)?,
+                columns: int(layer.columns)?,
+                work: self.work.update(),
+            },
+        )
+    }
+
+    /// Derivatives by all weights.
+    fn gradients(&mut self, rows: i32) -> Result<()> {
+        let shape = self.task.shape;
+        let widths = (shape.layers.iter()).flat_map(|layer| [layer.inputs, layer.units]);
+        let widest = widths.max().unwrap_or(0) + 1;
+        let columns = shape.layers.iter().map(|layer| layer.columns);
+        let columns = columns.max().unwrap_or(0).max(shape.columns);
+        self.kernels.gradients.launch(
+            tiles(widest, columns, 2 * shape.layers.len() + 1),
+            THREADS,
+            RecurrentGradients {
+                jobs: self.jobs.read(),
+                work: self.work.read(),
+                rows,
+                gradient: self.gradient.update(),
+            },
+        )
+    }
+
+    /// One step of the optimiser.
+    fn update(&mut self, factors: &StepFactors) -> Result<()> {
+        let length = int(self.task.shape.weights)?;
+        self.kernels.squares.launch(
+            (PARTS as u32, 1, 1),
+            THREADS,
+            RecurrentSquares {
+                gradient: self.gradient.read(),
+                length,
+                squares: self.squares.write(),
+            },
+        )?;
+        self.kernels.update.launch(
+            (
+                self.task.shape.weights.div_ceil(THREADS as usize) as u32,
+                1,
+                1,
+            ),
+            THREADS,
+            RecurrentUpdate {
+                squares: self.squares.read(),
+                parts: PARTS as i32,
+                gradient: self.gradient.read(),
+                length,
+                longest: fit::LONGEST_GRADIENT,
+                overflow: fit::OVERFLOW,
+                first_decay: FIRST_DECAY as f32,
+                second_decay: SECOND_DECAY as f32,
+                first_part: factors.first_part,
+                second_part: factors.second_part,
+                kept: factors.kept,
+                mean_kept: factors.mean_kept,
+                tiny: fit::TINY,
+                weights: self.weights.update(),
+                mean: self.mean.update(),
+                first: self.first.update(),
+                second: self.second.update(),
+                overflows: self.overflows.update(),
+            },
+        )
+    }
+}
+
+impl Kernels {
+    fn load(context: &Context, layers: &[Layer]) -> Result<Self> {
+        let of_layer = |layer: &Layer| {
+            debug_assert_eq!(layer.columns, GATES * layer.units);
+            let options = [format!("-DUNITS={}", layer.units)];
+            Ok(LayerKernels {
+                forward: context.load::<RecurrentForward<'_>>(&options, 0)?,
+                backward: context.load::<RecurrentBackward<'_>>(&options, 0)?,
+            })
+        };
+        // All of one module, that of the first layer.
+        let options = layers
+            .first()
+            .map(|layer| format!("-DUNITS={}", layer.units));
+        let options: Vec<String> = options.into_iter().collect();
+        Ok(Self {
+            inputs: context.load::<RecurrentInputs<'_>>(&options, 0)?,
+            input_side: context.load::<RecurrentInputSide<'_>>(&options, 0)?,
+            below: context.load::<RecurrentBelow<'_>>(&options, 0)?,
+            loss: context.load::<RecurrentLoss<'_>>(&options, 0)?,
+            gradients: context.load::<RecurrentGradients<'_>>(&options, 0)?,
+            squares: context.load::<RecurrentSquares<'_>>(&options, 0)?,
+            update: context.load::<RecurrentUpdate<'_>>(&options, 0)?,
+            layers: layers.iter().map(of_layer).collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Blocks of a product's tiles: rows, columns, products.
+fn tiles(rows: usize, columns: usize, products: usize) -> (u32, u32, u32) {
+    let tiles = |numbers: usize| numbers.div_ceil(TILE as usize) as u32;
+    (tiles(rows), tiles(columns), products as u32)
+}
+
+/// Numbers as kernels take them.
+fn int(number: usize) -> Result<i32> {
+    i32::try_from(number).map_err(|_| {
+        Error::argument(format!(
+            "training a recurrent decoder on a device: expected batches and weights of fewer than 2^31 numbers, got {number}; train on the CPU"
+        ))
+    })
+}
+
+/// Seconds that training takes on an open device: its launches and its arithmetic, as measured on an H100.
+pub(super) fn expected_seconds(batches: usize, multiply_adds: f64) -> f64 {
+    const SECONDS_PER_BATCH: f64 = 3e-4;
+    const MULTIPLY_ADDS_PER_SECOND: f64 = 1e12;
+    batches as f64 * SECONDS_PER_BATCH + multiply_adds / MULTIPLY_ADDS_PER_SECOND
+}
+
+#[cfg(test)]
+mod tests;

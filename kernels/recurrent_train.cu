@@ -1,0 +1,481 @@
+// Training of a recurrent decoder: a batch's disturbed inputs, its way through a layer of gated recurrent units and
+// back (Cho et al. 2014, as PyTorch's nn.GRU), all weights' gradients, and AdamW (Loshchilov and Hutter 2019).
+//
+// Sequences are packed by time: step t of sequence b is row first[t] + b, for b below count[t]. The recurrence of a
+// sequence is one block's: sequences do not know each other, so no block waits for another. All work numbers of a batch
+// lie in one array, at offsets that the host lays out. Random numbers are those of the CPU's generator, splitmix64, at
+// their place in its sequence: number k after state s is a function of s + (k + 1)·GOLDEN.
+//: variants -DUNITS=16 | -DUNITS=80 | -DUNITS=256
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#ifndef UNITS
+#define UNITS 64
+#endif
+
+constexpr u32 ALL = 0xffffffffu;
+constexpr u64 GOLDEN = 0x9E3779B97F4A7C15ull;
+constexpr int COLUMNS = 3 * UNITS;
+// A thread's share of the state's weights stays in registers.
+constexpr bool IN_REGISTERS = UNITS <= 64;
+// Threads of a block of recurrent_forward and recurrent_backward: one per column, or whole warps.
+constexpr int LAYER_THREADS = IN_REGISTERS ? COLUMNS : COLUMNS < 768 ? COLUMNS / 32 * 32 : 768;
+// Rows and columns of a tile of a product, and the depth that is loaded at once.
+constexpr int TILE = 32;
+constexpr int THREADS = 256;
+
+__device__ __forceinline__ u64 random_bits(u64 state, u64 k) {
+    u64 z = state + (k + 1) * GOLDEN;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+__device__ __forceinline__ float uniform(u64 bits) {
+    return (float)(u32)(bits >> 40) * (1.0f / 16777216.0f);
+}
+
+// Mean 0, variance 1: the sum of four 16-bit uniforms, rounded as the CPU's.
+__device__ __forceinline__ float noise_of(u64 z) {
+    const u32 sum = (u32)(z & 0xFFFF) + (u32)((z >> 16) & 0xFFFF) + (u32)((z >> 32) & 0xFFFF) + (u32)(z >> 48);
+    return __fsub_rn(__fmul_rn((float)sum, 1.7320508f / 65536.0f), 2.0f * 1.7320508f);
+}
+
+// Dropout's factor of number i after `state`: four to a draw.
+__device__ __forceinline__ float mask_of(u64 state, size_t i, int threshold, float kept) {
+    const u64 bits = random_bits(state, i / 4);
+    return (int)((bits >> (16 * (i % 4))) & 0xFFFF) < threshold ? 0.0f : kept;
+}
+
+__device__ __forceinline__ float sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+
+__device__ __forceinline__ float sum_of_warp(float value) {
+    for (int step = 16; step > 0; step /= 2) {
+        value += __shfl_xor_sync(ALL, value, step);
+    }
+    return value;
+}
+
+// Scaled counts of each row as training disturbs them: lost channels, thinned spikes, noise, inputs left out. The
+// random numbers of row i follow the state in bases[2i] (low half) and bases[2i + 1]. One warp per row.
+//: entries: in
+//: entry_channels: in
+//: entry_counts: in, entry_channels.len()
+//: factors: in, channels
+//: caps: in, channels
+//: steps: in, rows
+//: sequences: in, rows
+//: bases: in, 2 * rows
+//: thinned: in
+//: lost: in
+//: inputs: in-out, rows * channels
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_inputs(const u32* __restrict__ entries, const u32* __restrict__ entry_channels,
+                 const float* __restrict__ entry_counts, const float* __restrict__ factors,
+                 const float* __restrict__ caps, const u32* __restrict__ steps, const u32* __restrict__ sequences,
+                 const u32* __restrict__ bases, const u32* __restrict__ thinned, const u32* __restrict__ lost,
+                 int rows, int channels, float noise, int threshold, float kept, float* inputs) {
+    const int lane = threadIdx.x % 32;
+    const int row = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+    if (row >= rows) {
+        return;
+    }
+    u64 state = bases[2 * row] | (u64)bases[2 * row + 1] << 32;
+    const u32 sequence = sequences[row], step = steps[row];
+    const float probability = __uint_as_float(thinned[sequence]);
+    const bool thins = probability > 0.0f;
+    float* x = inputs + (size_t)row * channels;
+    for (int c = lane; c < channels; c += 32) {
+        x[c] = 0.0f;
+    }
+    __syncwarp();
+    const u32 end = entries[step + 1];
+    for (u32 e = entries[step]; e < end; e += 32) {
+        const u32 i = e + lane;
+        bool is_there = i < end;
+        u32 channel = 0;
+        float count = 0.0f;
+        if (is_there) {
+            channel = entry_channels[i];
+            count = entry_counts[i];
+            is_there = !lost[(size_t)sequence * channels + channel];
+        }
+        const u32 draws = is_there && thins ? (u32)count : 0;
+        u32 before = draws;
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const u32 other = __shfl_up_sync(ALL, before, distance);
+            before += lane >= distance ? other : 0;
+        }
+        const u32 all = __shfl_sync(ALL, before, 31);
+        before -= draws;
+        if (is_there) {
+            if (thins) {
+                count = 0.0f;
+                for (u32 k = 0; k < draws; ++k) {
+                    count += uniform(random_bits(state, before + k)) >= probability ? 1.0f : 0.0f;
+                }
+            }
+            x[channel] = __fmul_rn(fminf(count, caps[channel]), factors[channel]);
+        }
+        state += all * GOLDEN;
+    }
+    __syncwarp();
+    for (int c = lane; c < channels; c += 32) {
+        float value = x[c];
+        if (noise > 0.0f) {
+            value = __fadd_rn(value, __fmul_rn(noise, noise_of(random_bits(state, c))));
+        }
+        if (threshold >= 0) {
+            value *= mask_of(state + (noise > 0.0f ? (u64)channels : 0) * GOLDEN, c, threshold, kept);
+        }
+        x[c] = value;
+    }
+}
+
+// One tile of to[m][n] = Σ_k left[m][k]·right[k][n] + bias[n]: four numbers per thread. `LEFT_TRANSPOSED`: left is (k, m),
+// and m = `width` is a row of ones. `RIGHT_TRANSPOSED`: right is (n, k).
+template <bool LEFT_TRANSPOSED, bool RIGHT_TRANSPOSED>
+__device__ void product(const float* __restrict__ left, const float* __restrict__ right,
+                        const float* __restrict__ bias, int height, int width, int depth, int columns, float* to) {
+    __shared__ float lefts[TILE][TILE + 1];
+    __shared__ float rights[TILE][TILE + 1];
+    const int first_row = blockIdx.x * TILE, first_column = blockIdx.y * TILE;
+    const int along = threadIdx.x % TILE, across = threadIdx.x / TILE;
+    constexpr int STRIDE = THREADS / TILE;
+    float sums[TILE / STRIDE] = {};
+    for (int k = 0; k < depth; k += TILE) {
+        for (int i = across; i < TILE; i += STRIDE) {
+            if (LEFT_TRANSPOSED) {
+                const int row = first_row + along;
+                const bool is_there = k + i < depth;
+                lefts[along][i] = !is_there        ? 0.0f
+                                  : row < width    ? left[(size_t)(k + i) * width + row]
+                                  : row == width   ? 1.0f
+                                                   : 0.0f;
+            } else {
+                const int row = first_row + i;
+                lefts[i][along] = row < height && k + along < depth ? left[(size_t)row * depth + k + along] : 0.0f;
+            }
+            if (RIGHT_TRANSPOSED) {
+                const int column = first_column + i;
+                rights[along][i] =
+                    column < columns && k + along < depth ? right[(size_t)column * depth + k + along] : 0.0f;
+            } else {
+                const int column = first_column + along;
+                rights[i][along] =
+                    column < columns && k + i < depth ? right[(size_t)(k + i) * columns + column] : 0.0f;
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int d = 0; d < TILE; ++d) {
+            const float value = rights[d][along];
+#pragma unroll
+            for (int i = 0; i < TILE / STRIDE; ++i) {
+                sums[i] += lefts[across + i * STRIDE][d] * value;
+            }
+        }
+        __syncthreads();
+    }
+    const int column = first_column + along;
+    for (int i = 0; i < TILE / STRIDE; ++i) {
+        const int row = first_row + across + i * STRIDE;
+        if (row < height && column < columns) {
+            to[(size_t)row * columns + column] = sums[i] + (bias ? bias[column] : 0.0f);
+        }
+    }
+}
+
+// The input side of a layer's gates: work[to][row][c] = Σ_i work[from][row][i]·W[i][c] + b[c], with W and, behind it, b
+// at `at` of the weights. One block per tile of rows (x) and columns (y).
+//: weights: in, at + (inputs + 1) * columns
+//: work: in-out, to + rows * columns
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_input_side(const float* __restrict__ weights, int at, int from, int to, int rows, int inputs, int columns,
+                     float* work) {
+    const float* own = weights + at;
+    product<false, false>(work + from, own, own + (size_t)inputs * columns, rows, 0, inputs, columns, work + to);
+}
+
+// Derivatives by a layer's inputs: work[to][row][i] = Σ_c work[from][row][c]·W[i][c]. As above otherwise.
+//: weights: in, at + inputs * columns
+//: work: in-out, to + rows * inputs
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_below(const float* __restrict__ weights, int at, int from, int to, int rows, int inputs, int columns,
+                float* work) {
+    product<false, true>(work + from, weights + at, nullptr, rows, 0, columns, inputs, work + to);
+}
+
+// Derivatives by all weights. jobs[5·z]: where the side's left values are in `work`, how many to a row, where its
+// derivatives are, how many to a row, and where the gradient goes: (left values + 1, derivatives), the last row being the
+// bias. One block per tile and job (z).
+//: jobs: in, 5 * grid.z
+//: work: in
+//: gradient: in-out
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_gradients(const u32* __restrict__ jobs, const float* __restrict__ work, int rows, float* gradient) {
+    const u32* job = jobs + 5 * blockIdx.z;
+    const int width = job[1], columns = job[3];
+    if (blockIdx.x * TILE > width || blockIdx.y * TILE >= columns) {
+        return;
+    }
+    product<true, false>(work + job[0], work + job[2], nullptr, width + 1, width, rows, columns, gradient + job[4]);
+}
+
+// A layer's states, from the input side of its gates at work[of_input]. Writes r, z, n and the state side of n to
+// work[gates], (row, 4, unit); states before each step to work[before]; states after it, times dropout's factors, to
+// work[after]. W_h, then b_h, lie at `at` of the weights. One block per sequence.
+//: first: in, steps
+//: count: in, steps
+//: weights: in
+//: work: in-out
+extern "C" __global__ void __launch_bounds__(768)
+recurrent_forward(const u32* __restrict__ first, const u32* __restrict__ count, int steps,
+                  const float* __restrict__ weights, int at, int of_input, int gates, int before, int after,
+                  u64 random, int threshold, float kept, float* work) {
+    __shared__ __align__(16) float h[UNITS];
+    __shared__ float side[COLUMNS];
+    const int sequence = blockIdx.x;
+    const float* own = weights + at;
+    float held[IN_REGISTERS ? UNITS : 1];
+    if (IN_REGISTERS) {
+#pragma unroll
+        for (int k = 0; k < (IN_REGISTERS ? UNITS : 1); ++k) {
+            held[k] = own[k * COLUMNS + threadIdx.x];
+        }
+    }
+    for (int j = threadIdx.x; j < UNITS; j += LAYER_THREADS) {
+        h[j] = 0.0f;
+    }
+    __syncthreads();
+    for (int t = 0; t < steps && sequence < count[t]; ++t) {
+        const size_t row = first[t] + sequence;
+        for (int c = threadIdx.x; c < COLUMNS; c += LAYER_THREADS) {
+            float sum = own[UNITS * COLUMNS + c];
+            if (IN_REGISTERS) {
+#pragma unroll
+                for (int k = 0; k < (IN_REGISTERS ? UNITS : 0); k += 4) {
+                    const float4 four = *reinterpret_cast<const float4*>(h + k);
+                    sum += four.x * held[k] + four.y * held[k + 1] + four.z * held[k + 2] + four.w * held[k + 3];
+                }
+            } else {
+#pragma unroll 8
+                for (int k = 0; k < UNITS; ++k) {
+                    sum += h[k] * own[(size_t)k * COLUMNS + c];
+                }
+            }
+            side[c] = sum;
+        }
+        __syncthreads();
+        const float* input = work + of_input + row * COLUMNS;
+        float* out = work + gates + row * 4 * UNITS;
+        for (int j = threadIdx.x; j < UNITS; j += LAYER_THREADS) {
+            const float r = sigmoid(input[j] + side[j]);
+            const float z = sigmoid(input[UNITS + j] + side[UNITS + j]);
+            const float of_n = side[2 * UNITS + j];
+            const float n = tanhf(input[2 * UNITS + j] + r * of_n);
+            out[j] = r;
+            out[UNITS + j] = z;
+            out[2 * UNITS + j] = n;
+            out[3 * UNITS + j] = of_n;
+            const float was = h[j], is = n + z * (was - n);
+            const size_t i = row * UNITS + j;
+            work[before + i] = was;
+            work[after + i] = threshold < 0 ? is : is * mask_of(random, i, threshold, kept);
+            h[j] = is;
+        }
+        __syncthreads();
+    }
+}
+
+// The readout of rows, and the loss's derivatives by it and by the last layer's output: the loss is the mean, over steps
+// with labels, of the squared errors; 2 over their number is `factor`. An output's label is NaN at a step without. Readout
+// weights, (unit, columns), then the bias, lie at `at`. One warp per row.
+//: weights: in, at + (units + 1) * columns
+//: labels: in
+//: steps: in, rows
+//: work: in-out
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_loss(const float* __restrict__ weights, int at, const float* __restrict__ labels,
+               const u32* __restrict__ steps, int rows, int units, int outputs, int columns, float factor, int top,
+               int by_estimate, int by_top, float* work) {
+    const int lane = threadIdx.x % 32;
+    const int row = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+    if (row >= rows) {
+        return;
+    }
+    const float* own = weights + at;
+    const float* h = work + top + (size_t)row * units;
+    float* by_h = work + by_top + (size_t)row * units;
+    float* by_row = work + by_estimate + (size_t)row * columns;
+    for (int u = lane; u < units; u += 32) {
+        by_h[u] = 0.0f;
+    }
+    for (int o = lane; o < columns; o += 32) {
+        by_row[o] = 0.0f;
+    }
+    __syncwarp();
+    for (int o = 0; o < outputs; ++o) {
+        float sum = 0.0f;
+        for (int u = lane; u < units; u += 32) {
+            sum += h[u] * own[(size_t)u * columns + o];
+        }
+        const float estimate = sum_of_warp(sum) + own[(size_t)units * columns + o];
+        const float label = labels[(size_t)steps[row] * outputs + o];
+        const float derivative = label == label ? factor * (estimate - label) : 0.0f;
+        if (lane == 0) {
+            by_row[o] = derivative;
+        }
+        for (int u = lane; u < units; u += 32) {
+            by_h[u] += derivative * own[(size_t)u * columns + o];
+        }
+    }
+}
+
+// Back through a layer's gates: derivatives by both sides of them, (row, gate, unit), at work[by_input] and
+// work[by_state], from those by the layer's output at work[by_output]. One block per sequence.
+//: first: in, steps
+//: count: in, steps
+//: weights: in
+//: work: in-out
+extern "C" __global__ void __launch_bounds__(768)
+recurrent_backward(const u32* __restrict__ first, const u32* __restrict__ count, int steps,
+                   const float* __restrict__ weights, int at, int gates, int before, int by_output, int by_input,
+                   int by_state, u64 random, int threshold, float kept, float* work) {
+    __shared__ float side[COLUMNS];
+    __shared__ float parts[COLUMNS];
+    __shared__ float carry[UNITS];
+    const int sequence = blockIdx.x;
+    const float* own = weights + at;
+    const int unit = threadIdx.x % UNITS, gate = threadIdx.x / UNITS;
+    float held[IN_REGISTERS ? UNITS : 1];
+    if (IN_REGISTERS) {
+#pragma unroll
+        for (int k = 0; k < (IN_REGISTERS ? UNITS : 1); ++k) {
+            held[k] = own[(size_t)unit * COLUMNS + gate * UNITS + k];
+        }
+    }
+    for (int j = threadIdx.x; j < UNITS; j += LAYER_THREADS) {
+        carry[j] = 0.0f;
+    }
+    int length = 0;
+    while (length < steps && sequence < count[length]) {
+        ++length;
+    }
+    __syncthreads();
+    for (int t = length - 1; t >= 0; --t) {
+        const size_t row = first[t] + sequence;
+        const float* in = work + gates + row * 4 * UNITS;
+        float* input_side = work + by_input + row * COLUMNS;
+        float* state_side = work + by_state + row * COLUMNS;
+        for (int j = threadIdx.x; j < UNITS; j += LAYER_THREADS) {
+            const size_t i = row * UNITS + j;
+            const float mask = threshold < 0 ? 1.0f : mask_of(random, i, threshold, kept);
+            const float d = work[by_output + i] * mask + carry[j];
+            const float r = in[j], z = in[UNITS + j], n = in[2 * UNITS + j], of_n = in[3 * UNITS + j];
+            const float by_n = d * (1.0f - z) * (1.0f - n * n);
+            const float by_z = d * (work[before + i] - n) * z * (1.0f - z);
+            const float by_r = by_n * of_n * r * (1.0f - r);
+            input_side[j] = by_r;
+            input_side[UNITS + j] = by_z;
+            input_side[2 * UNITS + j] = by_n;
+            state_side[j] = side[j] = by_r;
+            state_side[UNITS + j] = side[UNITS + j] = by_z;
+            state_side[2 * UNITS + j] = side[2 * UNITS + j] = by_n * r;
+            carry[j] = d * z;
+        }
+        __syncthreads();
+        if (IN_REGISTERS) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int k = 0; k < (IN_REGISTERS ? UNITS : 0); ++k) {
+                sum += side[gate * UNITS + k] * held[k];
+            }
+            parts[threadIdx.x] = sum;
+            __syncthreads();
+            if (threadIdx.x < UNITS) {
+                carry[unit] += parts[unit] + parts[UNITS + unit] + parts[2 * UNITS + unit];
+            }
+        } else {
+            const int lane = threadIdx.x % 32;
+            for (int j = threadIdx.x / 32; j < UNITS; j += LAYER_THREADS / 32) {
+                float sum = 0.0f;
+                for (int c = lane; c < COLUMNS; c += 32) {
+                    sum += side[c] * own[(size_t)j * COLUMNS + c];
+                }
+                sum = sum_of_warp(sum);
+                if (lane == 0) {
+                    carry[j] += sum;
+                }
+            }
+        }
+        __syncthreads();
+    }
+}
+
+__device__ double sum_of_block(double value) {
+    __shared__ double parts[THREADS / 32];
+    for (int step = 16; step > 0; step /= 2) {
+        value += __shfl_xor_sync(ALL, value, step);
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        parts[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    double sum = 0.0;
+    for (int warp = 0; warp < THREADS / 32; ++warp) {
+        sum += parts[warp];
+    }
+    return sum;
+}
+
+// squares[block] = the sum of squares of the block's part of `gradient`.
+//: gradient: in, length
+//: squares: out, grid.x
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_squares(const float* __restrict__ gradient, int length, double* squares) {
+    double sum = 0.0;
+    for (int i = blockIdx.x * THREADS + threadIdx.x; i < length; i += gridDim.x * THREADS) {
+        sum += (double)gradient[i] * gradient[i];
+    }
+    sum = sum_of_block(sum);
+    if (threadIdx.x == 0) {
+        squares[blockIdx.x] = sum;
+    }
+}
+
+// A step of AdamW over all weights, and their exponential mean. The gradient is shortened to a norm of `longest`; one whose
+// squared norm is not below `overflow` is left out. overflows[0] counts those in a row, overflows[1] their longest row.
+//: squares: in, parts
+//: gradient: in, length
+//: weights: in-out, length
+//: mean: in-out, length
+//: first: in-out, length
+//: second: in-out, length
+//: overflows: in-out, 2
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_update(const double* __restrict__ squares, int parts, const float* __restrict__ gradient, int length,
+                 double longest, double overflow, float first_decay, float second_decay, float first_part,
+                 float second_part, float kept, float mean_kept, float tiny, float* weights, float* mean, float* first,
+                 float* second, u32* overflows) {
+    const double square = sum_of_block(threadIdx.x < parts ? squares[threadIdx.x] : 0.0);
+    const bool fits = square < overflow;
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        overflows[0] = fits ? 0 : overflows[0] + 1;
+        overflows[1] = max(overflows[0], overflows[1]);
+    }
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (!fits || i >= length) {
+        return;
+    }
+    const float shorten = (float)fmin(longest / (sqrt(square) + 1e-6), 1.0);
+    const float g = gradient[i] * shorten;
+    const float m = first[i] = first_decay * first[i] + (1.0f - first_decay) * g;
+    const float v = second[i] = second_decay * second[i] + (1.0f - second_decay) * g * g;
+    const float w = weights[i] = weights[i] * kept - first_part * m / (sqrtf(v * second_part) + tiny);
+    mean[i] = mean_kept * mean[i] + (1.0f - mean_kept) * w;
+}
