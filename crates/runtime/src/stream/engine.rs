@@ -11,7 +11,9 @@
 use std::sync::Arc;
 
 use super::PreparedModel;
-use super::rows::{is_one_block, list_fired, list_fired_any, sum_counts, sum_fired, sum_spikes};
+use super::rows::{
+    is_one_block, list_fired, list_fired_any, sum_counts, sum_fired, sum_fired_short, sum_spikes,
+};
 use super::skip::{MOST_HEAD_STEPS, POWERS, skip_lanes};
 use super::stage::Group;
 use super::tap::Input;
@@ -39,7 +41,7 @@ pub(super) struct Engine {
     model: Arc<PreparedModel>,
     /// Channels that fired this tick, and how often; room for all.
     fired: Vec<(u32, f64)>,
-    /// Spikes of each channel in a list of them, 0 between ticks; empty unless the model caps counts.
+    /// Spikes of each channel in a list of them, 0 between ticks; empty unless the model lists counts.
     tally: Vec<u32>,
     /// Sum of the rows of this tick's spikes, (filter, latent).
     drive: AlignedBuffer<f64>,
@@ -92,7 +94,15 @@ impl Engine {
         Ok(Self {
             kept: filled(SESSION, 0.0, kept)?,
             fired: filled(SESSION, (0, 0.0), model.channels())?,
-            tally: filled(SESSION, 0, model.count_caps.len())?,
+            tally: filled(
+                SESSION,
+                0,
+                if model.lists_counts() {
+                    model.channels()
+                } else {
+                    0
+                },
+            )?,
             drive: AlignedBuffer::filled(SESSION, 0.0, model.stride())?,
             states: AlignedBuffer::filled(SESSION, 0.0, states)?,
             low_pass,
@@ -119,8 +129,8 @@ impl Engine {
     /// Takes a tick's input.
     #[inline(always)]
     pub(super) fn take(&mut self, input: &Input<'_>) -> Taken {
-        if !self.model.count_caps.is_empty() {
-            return self.take_capped(input);
+        if self.model.lists_counts() {
+            return self.take_listed(input);
         }
         let channels = self.model.channels();
         let length = match *input {
@@ -157,8 +167,8 @@ impl Engine {
         }
     }
 
-    /// Takes a tick's input, of each channel no more than its cap.
-    fn take_capped(&mut self, input: &Input<'_>) -> Taken {
+    /// Takes a tick's input, of each channel no more than its cap if there are caps.
+    fn take_listed(&mut self, input: &Input<'_>) -> Taken {
         let (length, unknown) = match *input {
             Input::Spikes(spikes) => self.tally_spikes(spikes),
             Input::Counts(counts) => (list_fired(counts, &mut self.fired), 0),
@@ -172,10 +182,14 @@ impl Engine {
         }
         let known: f64 = fired.iter().map(|(_, count)| count).sum();
         for (channel, count) in fired.iter_mut() {
-            *count = count.min(model.count_caps[*channel as usize]);
+            let cap = model.count_caps.get(*channel as usize);
+            *count = count.min(cap.copied().unwrap_or(f64::INFINITY));
         }
         if !self.blanked {
-            sum_fired(model.width, &mut self.drive, &model.rows, fired);
+            match model.short_rows.is_empty() {
+                true => sum_fired(model.width, &mut self.drive, &model.rows, fired),
+                false => sum_fired_short(model.width, &mut self.drive, &model.short_rows, fired),
+            }
         }
         Taken {
             known: known.round() as u64,

@@ -3,7 +3,7 @@
 use betz_base::aligned::AlignedBuffer;
 use betz_base::hash::Fnv1a;
 
-use super::rows::padded;
+use super::rows::{LARGEST_COUNT, padded};
 use super::skip::{HeadSilence, LowPassSilence};
 use super::stage::{Group, Stage};
 use crate::model::head::PreparedHead;
@@ -18,7 +18,8 @@ const FORGOTTEN: f64 = 1e-7;
 /// A decoder in the form that steps use: weights scaled, masked, one short row per channel.
 ///
 /// Immutable; any number of sessions in any number of threads may run the same one
-/// (`Arc<PreparedModel>`). Its rows take channels × filters × latents × 8 bytes, each row padded to 64.
+/// (`Arc<PreparedModel>`). Its rows take channels × filters × latents × 8 bytes, each row padded to 64; those of a recurrent
+/// decoder take half of that.
 #[derive(Debug, Clone)]
 pub struct PreparedModel {
     pub(super) step_seconds: f64,
@@ -27,6 +28,9 @@ pub struct PreparedModel {
     /// (channel, filter, latent): the decoder's weight times the filter's scale; 0 where masked. A row is
     /// padded with zeros to [`stride`](Self::stride).
     pub(super) rows: AlignedBuffer<f64>,
+    /// The same in f32, in which case [`rows`](Self::rows) is empty: of a recurrent decoder, which computes in f32. Empty
+    /// otherwise.
+    pub(super) short_rows: AlignedBuffer<f32>,
     /// Sorted by order.
     pub(super) stages: Vec<Stage>,
     pub(super) groups: Vec<Group>,
@@ -106,6 +110,7 @@ impl PreparedModel {
             channel_names: decoder.channel_names().to_vec(),
             output_names: decoder.outputs().iter().map(|o| o.name.clone()).collect(),
             rows,
+            short_rows: AlignedBuffer::filled("model", 0.0, 0)?,
             groups: groups(&stages),
             stages,
             decays,
@@ -131,6 +136,16 @@ impl PreparedModel {
         }
         prepared.fingerprint = hash.finish();
         prepared.base = prepared.hash(decoder, decoder.weights()).finish();
+        if let PreparedHead::Recurrent(_) = prepared.head
+            && prepared.has_small_sums()
+        {
+            let mut short = AlignedBuffer::filled("model", 0.0, prepared.rows.len())?;
+            for (to, weight) in short.iter_mut().zip(&*prepared.rows) {
+                *to = *weight as f32;
+            }
+            prepared.short_rows = short;
+            prepared.rows = AlignedBuffer::filled("model", 0.0, 0)?;
+        }
         Ok(prepared)
     }
 
@@ -169,6 +184,17 @@ impl PreparedModel {
     /// 64-bit FNV-1a over clock, names, filters, low-pass, effective weights and intercept.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+
+    /// True if sums of rows stay finite in f32, whatever the counts.
+    fn has_small_sums(&self) -> bool {
+        let sum: f64 = self.rows.iter().map(|weight| weight.abs()).sum();
+        sum * LARGEST_COUNT < f64::from(f32::MAX)
+    }
+
+    /// True if a tick's counts are listed by channel before their rows are summed.
+    pub(super) fn lists_counts(&self) -> bool {
+        !self.count_caps.is_empty() || !self.short_rows.is_empty()
     }
 
     /// The length of a channel's row: filters × latents, padded to whole vectors.

@@ -31,6 +31,55 @@ for_every_width! {
     }
 }
 
+/// Lanes of a block of [`sum_fired_short`]: a multiple of what rows are padded to.
+const SHORT_BLOCK: usize = 64;
+
+/// Largest count that [`sum_fired_short`] takes as it is, and the negative of the least: sums stay finite.
+pub(super) const LARGEST_COUNT: f64 = 1e20;
+
+for_every_width! {
+    /// As [`sum_fired`], of rows in f32, summed in f32: half the memory to read per spike.
+    fn sum_fired_short(drive: &mut [f64], rows: &[f32], fired: &[(u32, f64)]) {
+        let stride = drive.len();
+        let mut at = 0;
+        while at < stride {
+            at += match stride - at {
+                SHORT_BLOCK.. => short_block::<SHORT_BLOCK>(&mut drive[at..], at, stride, rows, fired),
+                32.. => short_block::<32>(&mut drive[at..], at, stride, rows, fired),
+                16.. => short_block::<16>(&mut drive[at..], at, stride, rows, fired),
+                8.. => short_block::<8>(&mut drive[at..], at, stride, rows, fired),
+                _ => short_block::<1>(&mut drive[at..], at, stride, rows, fired),
+            };
+        }
+    }
+}
+
+/// The lanes from `at` on of [`sum_fired_short`]; how many they are.
+#[inline(always)]
+fn short_block<const LANES: usize>(
+    drive: &mut [f64],
+    at: usize,
+    stride: usize,
+    rows: &[f32],
+    fired: &[(u32, f64)],
+) -> usize {
+    let mut sum = [0.0f32; LANES];
+    for &(channel, count) in fired {
+        let row = rows.get(channel as usize * stride + at..);
+        let Some(row) = row.and_then(|row| row.first_chunk::<LANES>()) else {
+            continue;
+        };
+        let count = count.clamp(-LARGEST_COUNT, LARGEST_COUNT) as f32;
+        for (sum, weight) in sum.iter_mut().zip(row) {
+            *sum += count * weight;
+        }
+    }
+    for (drive, sum) in drive.iter_mut().zip(sum) {
+        *drive = f64::from(sum);
+    }
+    LANES
+}
+
 for_every_width! {
     at width;
     /// As [`sum_fired`], from the counts themselves, whose sum is `known`, in one pass over them: for rows [of
@@ -261,6 +310,34 @@ mod tests {
     use super::*;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
+
+    #[test]
+    fn short_rows_sum_as_long_ones_and_alike_on_every_processor() {
+        let random = &mut ChaCha8Rng::seed_from_u64(2);
+        for stride in [1, 3, 8, 24, 48, 64, 192, 200] {
+            let rows: Vec<f32> = (0..20 * stride)
+                .map(|_| random.random_range(-1.0..1.0))
+                .collect();
+            let long: Vec<f64> = rows.iter().map(|&w| f64::from(w)).collect();
+            let fired: Vec<(u32, f64)> = (0..9)
+                .map(|i| (random.random_range(0..20), f64::from(i)))
+                .collect();
+            let mut expected = vec![7.0; stride];
+            sum_fired(Width::Baseline, &mut expected, &long, &fired);
+            let sums = [Width::Baseline, Width::detect()].map(|width| {
+                let mut sum = vec![8.0; stride];
+                sum_fired_short(width, &mut sum, &rows, &fired);
+                sum
+            });
+            assert_eq!(sums[0], sums[1]);
+            for (got, expected) in sums[0].iter().zip(&expected) {
+                assert!(
+                    (got - expected).abs() < 2e-5,
+                    "{stride} lanes: {got} {expected}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn counts_give_the_bits_of_their_list_however_many_have_fired() {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::batch::{Batch, Losses};
-use super::fit::{self, FIRST_DECAY, Fitted, SECOND_DECAY, StepFactors, Task};
+use super::fit::{self, FIRST_DECAY, FitOutcome, SECOND_DECAY, StepFactors, Task};
 use super::random::Random;
 use super::shape::{GATES, Layer};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -98,13 +98,13 @@ struct OnCuda<'a> {
 /// [`fit`](super::fit::fit) on a device.
 ///
 /// # Errors
-/// Those of [`fit`](super::fit::fit) and of the device; [`ErrorKind::DeviceMemory`] with the bytes it takes.
+/// The errors of [`fit`](super::fit::fit) and of the device; [`ErrorKind::DeviceMemory`] with the bytes it takes.
 pub(super) fn fit(
     task: &Task<'_>,
     context: &Arc<Context>,
     mut random: Random,
     each_epoch: &dyn Fn() -> Result<()>,
-) -> Result<Fitted> {
+) -> Result<FitOutcome> {
     let recipe = task.recipe;
     let mut network = OnCuda::new(task, context, &fit::initial(task.shape, &mut random))?;
     let steps = recipe.sequences.batches(task.runs, recipe.epochs);
@@ -129,7 +129,7 @@ pub(super) fn fit(
         fit::check_overflows(overflows[0] as usize)?;
         epochs += 1;
     }
-    Ok(Fitted {
+    Ok(FitOutcome {
         weights: context.download(&network.mean, task.shape.weights)?,
         epochs,
     })

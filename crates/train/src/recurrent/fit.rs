@@ -35,7 +35,7 @@ pub(super) struct Task<'a> {
 }
 
 /// A trained network.
-pub(super) struct Fitted {
+pub(super) struct FitOutcome {
     /// The exponential mean of the weights that training went through.
     pub(super) weights: Vec<f32>,
     /// Epochs that training went through: fewer than the recipe's if it was asked to stop.
@@ -51,7 +51,7 @@ pub(super) fn fit(
     task: &Task<'_>,
     mut random: Random,
     each_epoch: &dyn Fn() -> Result<()>,
-) -> Result<Fitted> {
+) -> Result<FitOutcome> {
     let (recipe, arch) = (task.recipe, Arch::new());
     let mut optimiser = Optimiser::new(initial(task.shape, &mut random), recipe, {
         recipe.sequences.batches(task.runs, recipe.epochs)
@@ -95,7 +95,7 @@ pub(super) fn fit(
         }
         epochs += 1;
     }
-    Ok(Fitted {
+    Ok(FitOutcome {
         weights: optimiser.mean,
         epochs,
     })
@@ -228,7 +228,7 @@ pub(super) struct StepFactors {
 }
 
 impl StepFactors {
-    /// Those of step `step` of `steps`, counted from 1, for decays of weights and of their mean.
+    /// The factors of step `step` of `steps`, counted from 1, for decays of weights and of their mean.
     pub(super) fn new(step: usize, steps: usize, (weight_decay, mean_decay): (f64, f64)) -> Self {
         let step = step as f64;
         let part = (step / steps as f64).min(1.0);

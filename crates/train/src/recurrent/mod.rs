@@ -60,6 +60,9 @@ const MOST_MEMORY: usize = 1000;
 /// Multiply-adds per second of training on one thread, about.
 const MULTIPLY_ADDS_PER_SECOND: f64 = 4e10;
 
+/// Layers of at least so many units have bfloat16 weights: they would not fit in the first cache otherwise.
+const ROUNDED_UNITS: usize = 128;
+
 /// Most sequences that are estimated side by side.
 const ESTIMATED_TOGETHER: usize = 256;
 
@@ -180,7 +183,7 @@ fn train(
         &sizes.layers,
     );
     let scaling = samples.scaling(runs);
-    let members: Result<Vec<fit::Fitted>> = (0..sizes.members as u64)
+    let members: Result<Vec<fit::FitOutcome>> = (0..sizes.members as u64)
         .into_par_iter()
         .map(|member| {
             let task = fit::Task {
@@ -365,6 +368,13 @@ impl Trained {
     }
 }
 
+/// The nearest bfloat16 number, of two the even one.
+fn to_bfloat16(value: f32) -> f32 {
+    let bits = value.to_bits();
+    let up = 0x7FFF + (bits >> 16 & 1);
+    f32::from_bits(bits.wrapping_add(up) & 0xFFFF_0000)
+}
+
 /// The layers of one member, whose weights are `all`.
 fn layers(shape: &Shape, all: &[f32]) -> Vec<RecurrentLayer> {
     let layers = shape.layers.iter().enumerate();
@@ -374,10 +384,14 @@ fn layers(shape: &Shape, all: &[f32]) -> Vec<RecurrentLayer> {
             _ => all[range.clone()].to_vec(),
         };
         debug_assert_eq!(layer.columns, GATES * layer.units);
+        let rounded = |weights: Vec<f32>| match layer.units >= ROUNDED_UNITS {
+            true => weights.into_iter().map(to_bfloat16).collect(),
+            false => weights,
+        };
         RecurrentLayer {
-            input_weights: of_input(&layer.input_weights),
+            input_weights: rounded(of_input(&layer.input_weights)),
             input_bias: of_input(&layer.input_bias),
-            state_weights: all[layer.state_weights.clone()].to_vec(),
+            state_weights: rounded(all[layer.state_weights.clone()].to_vec()),
             state_bias: all[layer.state_bias.clone()].to_vec(),
         }
     };

@@ -296,3 +296,30 @@ fn recordings_without_labels_or_options_out_of_range_are_refused() {
     assert!(options(|k| k.members = Some(17)).contains("members: expected 1 to 16"));
     assert!(options(|k| k.epochs = Some(0)).contains("epochs: expected 1"));
 }
+
+#[test]
+fn weights_of_wide_layers_are_the_nearest_of_sixteen_bits() {
+    let (one, two) = (1.0, f32::from_bits(0x3F81_0000));
+    for (value, expected) in [
+        (one, one),
+        (f32::from_bits(0x3F80_8000), one),
+        (f32::from_bits(0x3F80_8001), two),
+        (-f32::from_bits(0x3F80_FFFF), -two),
+        (0.0, 0.0),
+    ] {
+        assert_eq!(to_bfloat16(value), expected);
+    }
+    let data = wave(25);
+    let samples = Samples::new(data.view(), 0);
+    let all = runs(data.segments.iter().copied());
+    let recipe = Recipe { epochs: 1, ..FEW };
+    let sizes = sizes(&[128, 16], 1);
+    let trained = trained_by(&recipe, &samples, &all, &sizes);
+    let (head, ..) = trained.head(&sizes, 1);
+    let Head::Recurrent(head) = head else {
+        panic!()
+    };
+    let layers = &head.members[0].layers;
+    let short = |weights: &[f32]| weights.iter().all(|w| w.to_bits() & 0xFFFF == 0);
+    assert!(short(&layers[0].state_weights) && !short(&layers[1].state_weights));
+}

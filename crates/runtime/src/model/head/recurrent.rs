@@ -12,9 +12,10 @@
 //!        h ← n + z∘(h − n)                                  h ← o∘tanh(c)
 //! ```
 //!
-//! States and weights are f32. The states are 0 when a session begins and are never reset after that.
+//! States and weights are f32. Weights that are all bfloat16 numbers are kept as such: half the memory, the same bits. The
+//! states are 0 when a session begins and are never reset after that.
 
-use super::arithmetic::{Width, add_dots, add_rows, sigmoid, tanh};
+use super::arithmetic::{Width, add_dots, add_packed_rows, add_rows, pack, sigmoid, tanh};
 use super::{Kind, Prepared, check_finite, expect, refuse};
 use crate::width::for_every_width;
 use betz_base::error::Result;
@@ -259,8 +260,14 @@ impl Kind for Recurrent {
                 to.copy_from_slice(&member.readout[output * top..][..top]);
             }
         }
+        let packed = |(l, layer): (usize, &RecurrentLayer)| LayerWeights {
+            input: Weights::new(&layer.input_weights, self.columns(l)),
+            state: Weights::new(&layer.state_weights, self.columns(l)),
+        };
+        let members = self.members.iter();
         Ok(PreparedRecurrent {
             width: Width::detect(),
+            weights: (members.map(|m| m.layers.iter().enumerate().map(packed).collect())).collect(),
             network: self.clone(),
             tops,
             readout,
@@ -283,11 +290,44 @@ fn read_member(from: &mut Reader<'_>, layers: usize) -> Result<RecurrentMember> 
     })
 }
 
+/// Rows of weights: in the network itself, or packed.
+#[derive(Debug, Clone)]
+enum Weights {
+    Single,
+    Packed(Vec<u32>),
+}
+
+impl Weights {
+    fn new(rows: &[f32], columns: usize) -> Self {
+        match pack(rows, columns) {
+            Some(packed) if !packed.is_empty() => Self::Packed(packed),
+            _ => Self::Single,
+        }
+    }
+
+    /// Adds the rows, times `factors`, to `sum`; `single` are those of the network.
+    #[inline(always)]
+    fn add(&self, width: Width, sum: &mut [f32], factors: &[f32], single: &[f32]) {
+        match self {
+            Self::Single => add_rows(width, sum, factors, single),
+            Self::Packed(rows) => add_packed_rows(width, sum, factors, rows),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct LayerWeights {
+    input: Weights,
+    state: Weights,
+}
+
 /// A [`Recurrent`] in the form that steps use.
 #[derive(Debug, Clone)]
 pub(crate) struct PreparedRecurrent {
     width: Width,
     network: Recurrent,
+    /// Of each member, its layers'.
+    weights: Vec<Vec<LayerWeights>>,
     /// Last states of all members side by side, padded to whole vectors of 16.
     tops: usize,
     /// (output, top), weight 0 in the padding.
@@ -366,9 +406,11 @@ impl Prepared for PreparedRecurrent {
         let members = network
             .members
             .iter()
+            .zip(&self.weights)
             .zip(latents.chunks_exact(first_columns));
-        for ((member, latents), top) in members.zip(tops.chunks_mut(top_units)) {
-            for (l, (layer, &units)) in member.layers.iter().zip(&network.units).enumerate() {
+        for (((member, weights), latents), top) in members.zip(tops.chunks_mut(top_units)) {
+            let layers = member.layers.iter().zip(weights);
+            for (l, ((layer, weights), &units)) in layers.zip(&network.units).enumerate() {
                 let columns = cell.gates() * units;
                 let of_input = &mut of_input[..columns];
                 if l == 0 {
@@ -378,7 +420,8 @@ impl Prepared for PreparedRecurrent {
                 } else {
                     of_input.copy_from_slice(&layer.input_bias);
                     let inputs = network.units[l - 1];
-                    add_rows(self.width, of_input, &below[..inputs], &layer.input_weights);
+                    let below = &below[..inputs];
+                    (weights.input).add(self.width, of_input, below, &layer.input_weights);
                 }
                 let (mine, rest) = states.split_at_mut(cell.states() * units);
                 states = rest;
@@ -388,7 +431,7 @@ impl Prepared for PreparedRecurrent {
                 }
                 let of_state = &mut of_state[..columns];
                 of_state.copy_from_slice(&layer.state_bias);
-                add_rows(self.width, of_state, &own[..units], &layer.state_weights);
+                (weights.state).add(self.width, of_state, &own[..units], &layer.state_weights);
                 match cell {
                     Cell::Gru => advance_gru(self.width, own, of_input, of_state),
                     Cell::Lstm => advance_lstm(self.width, own, of_input, of_state),
