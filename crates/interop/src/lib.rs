@@ -20,6 +20,8 @@ use betz_recording::Recording;
 pub mod brand;
 #[cfg(feature = "bus")]
 pub mod bus;
+#[cfg(feature = "onnx")]
+pub mod import;
 #[cfg(feature = "lsl")]
 pub mod lsl;
 #[cfg(feature = "nwb")]

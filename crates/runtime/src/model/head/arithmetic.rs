@@ -18,60 +18,72 @@ for_every_width! {
 /// Lanes of two bfloat16 vectors that lie side by side in one vector of words.
 const PACKED: usize = 32;
 
+/// Lanes of a block of packed rows, whose sums stay in registers; the last block may be half as wide.
+const PACKED_BLOCK: usize = 2 * PACKED;
+
 /// `rows`, each of `length`, as bfloat16 (the upper half of an f32): word i of 16 has lane i in its lower half and lane
-/// i + 16 in its upper one. `None` if a value is no bfloat16, or rows are no whole blocks of 32.
+/// i + 16 in its upper one. The rows of a block of lanes lie together, so that memory is read in its order. `None` if a
+/// value is no bfloat16, or rows are no whole vectors of 32.
 pub(super) fn pack(rows: &[f32], length: usize) -> Option<Vec<u32>> {
     let is_short = |value: &f32| value.to_bits() & 0xFFFF == 0;
-    if !length.is_multiple_of(PACKED) || !rows.iter().all(is_short) {
+    if length == 0 || !length.is_multiple_of(PACKED) || !rows.iter().all(is_short) {
         return None;
     }
-    let (blocks, _) = rows.as_chunks::<PACKED>();
-    let words = blocks.iter().flat_map(|block| {
-        let (low, high) = block.split_at(PACKED / 2);
-        let pair = |(low, high): (&f32, &f32)| low.to_bits() >> 16 | high.to_bits();
-        low.iter().zip(high).map(pair)
-    });
-    Some(words.collect())
+    let mut words = Vec::with_capacity(rows.len() / 2);
+    for at in (0..length).step_by(PACKED_BLOCK) {
+        let block = at..length.min(at + PACKED_BLOCK);
+        for row in rows.chunks_exact(length) {
+            for lanes in row[block.clone()].chunks_exact(PACKED) {
+                let (low, high) = lanes.split_at(PACKED / 2);
+                let pair = |(low, high): (&f32, &f32)| low.to_bits() >> 16 | high.to_bits();
+                words.extend(low.iter().zip(high).map(pair));
+            }
+        }
+    }
+    Some(words)
 }
 
 for_every_width! {
     /// [`add_rows`] of rows that are [packed](pack): the same sums to the bit, from half the memory.
     fn add_packed_rows(sum: &mut [f32], factors: &[f32], rows: &[u32]) {
-        let words = sum.len() / 2;
-        let (blocks, _) = sum.as_chunks_mut::<64>();
-        let whole = blocks.len() * 64;
-        for (i, block) in blocks.iter_mut().enumerate() {
-            add_packed_block::<2>(block, factors, rows, (i * 32, words));
-        }
-        if let Some(block) = sum[whole..].first_chunk_mut::<PACKED>() {
-            add_packed_block::<1>(block, factors, rows, (whole / 2, words));
+        let mut rows = rows;
+        for block in sum.chunks_mut(PACKED_BLOCK) {
+            let (own, rest) = rows.split_at(factors.len() * block.len() / 2);
+            rows = rest;
+            match block.len() {
+                PACKED_BLOCK => add_packed_block::<2>(block, factors, own),
+                _ => add_packed_block::<1>(block, factors, own),
+            }
         }
     }
 }
 
-/// `BLOCKS` × 32 sums, over the words from `first` on of each row of `words`.
+/// `BLOCKS` × 32 sums, over the rows of one block.
 #[inline(always)]
-fn add_packed_block<const BLOCKS: usize>(
-    sum: &mut [f32],
-    factors: &[f32],
-    rows: &[u32],
-    (first, words): (usize, usize),
-) {
-    let (sum, _) = sum.as_chunks_mut::<PACKED>();
-    let Some(sum) = sum.first_chunk_mut::<BLOCKS>() else {
-        return;
-    };
-    let mut own = *sum;
-    for (&factor, row) in factors.iter().zip(rows.chunks_exact(words)) {
-        let (row, _) = row[first..].as_chunks::<{ PACKED / 2 }>();
-        for (sum, words) in own.iter_mut().zip(row) {
-            for (i, &word) in words.iter().enumerate() {
-                sum[i] += factor * f32::from_bits(word << 16);
-                sum[i + PACKED / 2] += factor * f32::from_bits(word & 0xFFFF_0000);
+fn add_packed_block<const BLOCKS: usize>(sum: &mut [f32], factors: &[f32], rows: &[u32]) {
+    const HALF: usize = PACKED / 2;
+    let (sums, _) = sum.as_chunks_mut::<HALF>();
+    // In two lists, which stay in registers.
+    let mut low = [[0.0; HALF]; BLOCKS];
+    let mut high = [[0.0; HALF]; BLOCKS];
+    for (b, pair) in sums.chunks_exact(2).take(BLOCKS).enumerate() {
+        (low[b], high[b]) = (pair[0], pair[1]);
+    }
+    let (rows, _) = rows.as_chunks::<HALF>();
+    let (rows, _) = rows.as_chunks::<BLOCKS>();
+    for (&factor, row) in factors.iter().zip(rows) {
+        for (b, words) in row.iter().enumerate() {
+            for (sum, word) in low[b].iter_mut().zip(words) {
+                *sum += factor * f32::from_bits(word << 16);
+            }
+            for (sum, word) in high[b].iter_mut().zip(words) {
+                *sum += factor * f32::from_bits(word & 0xFFFF_0000);
             }
         }
     }
-    *sum = own;
+    for (b, pair) in sums.chunks_exact_mut(2).take(BLOCKS).enumerate() {
+        (pair[0], pair[1]) = (low[b], high[b]);
+    }
 }
 
 for_every_width! {

@@ -1,0 +1,244 @@
+//! Networks of other programs as recurrent decoders: stacks of GRU or LSTM layers with a linear readout, from PyTorch's
+//! weights in safetensors or from ONNX.
+//!
+//! The network sees the counts of a step, one per channel, and its states are never reset. The projection of an LSTM
+//! (`proj_size`) is folded into the weights around it. Whatever else a file holds is refused by its name.
+
+mod graph;
+mod onnx;
+mod safetensors;
+mod torch;
+
+use std::path::Path;
+
+use betz_base::{Error, ErrorKind, Result};
+use betz_recording::{Dataset, OutputInfo};
+use betz_runtime::model::{
+    Cell, Decoder, DecoderParts, Head, Recurrent, RecurrentLayer, RecurrentMember,
+};
+use betz_runtime::psc::{Filter, FilterBank};
+
+pub use safetensors::{to_bytes, write};
+
+/// A τ of so many parts of a step leaves the counts of the step by themselves of an order-0 filter.
+const PARTS: f64 = 40.0;
+
+/// Most steps over which it is measured when states have forgotten how they began.
+const MOST_MEMORY: usize = 1000;
+
+/// Largest difference of estimates of states that have forgotten, as a share of their standard deviation.
+const FORGOTTEN: f64 = 1e-4;
+
+/// One layer; rows are inputs or units, columns are ordered (gate, unit), gates as in [`Cell`].
+#[derive(Debug, Clone, PartialEq)]
+struct Layer {
+    inputs: usize,
+    units: usize,
+    input_weights: Vec<f64>,
+    input_bias: Vec<f64>,
+    state_weights: Vec<f64>,
+    state_bias: Vec<f64>,
+}
+
+/// A network that was read from a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    cell: Cell,
+    layers: Vec<Layer>,
+    /// (output, unit of the last layer).
+    readout: Vec<f64>,
+    bias: Vec<f64>,
+}
+
+fn refuse<T>(message: String) -> Result<T> {
+    Err(Error::new(ErrorKind::InvalidModel, message))
+}
+
+impl Network {
+    /// Reads `path`: safetensors of PyTorch's modules, or ONNX if its name ends in `.onnx`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] for a file that is damaged, or holds anything but layers of one kind and a linear
+    /// readout: its name is in the message; [`ErrorKind::Io`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path)
+            .map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", path.display())))?;
+        let is_onnx = path
+            .extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
+        let network = if is_onnx {
+            onnx::read(&bytes)
+        } else {
+            torch::read(&bytes)
+        };
+        network.map_err(|e| e.at(path.display()))
+    }
+
+    /// Number of inputs: channels.
+    pub fn inputs(&self) -> usize {
+        self.layers.first().map_or(0, |layer| layer.inputs)
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.bias.len()
+    }
+
+    /// The kind and sizes of the layers, such as `gru 64, 64`.
+    pub fn describe(&self) -> String {
+        let units: Vec<String> = self.layers.iter().map(|l| l.units.to_string()).collect();
+        format!("{} {}", self.cell.name(), units.join(", "))
+    }
+
+    /// The decoder for the channels, outputs and clock of `data`, whose counts also tell how long the states remember.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mismatch`] for another number of channels or outputs than `data` has; the errors of
+    /// [`Decoder::new`].
+    pub fn decoder(&self, data: &Dataset) -> Result<Decoder> {
+        if self.inputs() != data.channels() {
+            return Err(Error::mismatch(format!(
+                "network: expected {} inputs, one per channel of the recording, got {}",
+                data.channels(),
+                self.inputs()
+            )));
+        }
+        let outputs = match data.outputs.is_empty() {
+            true => (0..self.outputs())
+                .map(|o| OutputInfo::from(format!("output {o}").as_str()))
+                .collect(),
+            false => data.outputs.clone(),
+        };
+        if outputs.len() != self.outputs() {
+            return Err(Error::mismatch(format!(
+                "network: expected {} outputs, one per behaviour of the recording, got {}",
+                outputs.len(),
+                self.outputs()
+            )));
+        }
+        let short = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
+        let layers = self.layers.iter().enumerate().map(|(l, layer)| {
+            // The first layer's input side is the decoder's weights and intercept.
+            let above = |values: &[f64]| if l == 0 { Vec::new() } else { short(values) };
+            RecurrentLayer {
+                input_weights: above(&layer.input_weights),
+                input_bias: above(&layer.input_bias),
+                state_weights: short(&layer.state_weights),
+                state_bias: short(&layer.state_bias),
+            }
+        });
+        let member = RecurrentMember {
+            layers: layers.collect(),
+            readout: short(&self.readout),
+        };
+        let Some(first) = self.layers.first() else {
+            return refuse("network: expected at least one layer, got none".into());
+        };
+        let head = Head::Recurrent(Recurrent {
+            cell: self.cell,
+            units: self.layers.iter().map(|layer| layer.units).collect(),
+            members: vec![member],
+            bias: self.bias.clone(),
+            memory_steps: self.memory_steps(data),
+            seed: 0,
+        });
+        let bank = FilterBank::new(vec![Filter {
+            tau_seconds: data.step_seconds / PARTS,
+            order: 0,
+        }])?;
+        let names = data.channel_names.clone();
+        Decoder::new(DecoderParts {
+            weights: first.input_weights.clone(),
+            intercept: first.input_bias.clone(),
+            head,
+            ..DecoderParts::linear(data.step_seconds, bank, names, outputs)
+        })
+    }
+
+    /// Estimates of `counts`, (step, channel), in f64, of states that are all `start` before the first step.
+    fn estimates(&self, counts: &[f64], start: f64) -> Vec<f64> {
+        let mut states: Vec<[Vec<f64>; 2]> = (self.layers.iter())
+            .map(|layer| [vec![start; layer.units], vec![start; layer.units]])
+            .collect();
+        let mut estimates = Vec::new();
+        for row in counts.chunks_exact(self.inputs().max(1)) {
+            let mut below = row.to_vec();
+            for (layer, [h, c]) in self.layers.iter().zip(&mut states) {
+                layer.advance(self.cell, &below, h, c);
+                below.clone_from(h);
+            }
+            let rows = self.readout.chunks_exact(below.len());
+            let dots = rows.map(|row| row.iter().zip(&below).map(|(w, h)| w * h).sum::<f64>());
+            estimates.extend(dots.zip(&self.bias).map(|(dot, bias)| dot + bias));
+        }
+        estimates
+    }
+
+    /// Steps after which estimates no longer tell how the states began, over the first steps of `data`.
+    fn memory_steps(&self, data: &Dataset) -> u64 {
+        let (channels, steps) = (data.channels(), data.steps.min(MOST_MEMORY));
+        let mut counts = vec![0.0; steps * channels];
+        for (i, (&tick, &channel)) in data
+            .spikes
+            .ticks
+            .iter()
+            .zip(&data.spikes.channels)
+            .enumerate()
+        {
+            if (0..steps as i64).contains(&tick) {
+                counts[tick as usize * channels + channel as usize] +=
+                    f64::from(data.spikes.view().weight(i));
+            }
+        }
+        let (rest, other) = (self.estimates(&counts, 0.0), self.estimates(&counts, 0.5));
+        let mean = rest.iter().sum::<f64>() / rest.len().max(1) as f64;
+        let square = rest.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+        let near = FORGOTTEN * (square / rest.len().max(1) as f64).sqrt();
+        let pairs: Vec<bool> = rest
+            .iter()
+            .zip(&other)
+            .map(|(a, b)| (a - b).abs() > near)
+            .collect();
+        let last = pairs.iter().rposition(|&apart| apart);
+        last.map_or(0, |i| i / self.outputs().max(1) + 1) as u64 + 1
+    }
+}
+
+impl Layer {
+    /// One step of a layer, in f64: `h`, and `c` of an LSTM.
+    fn advance(&self, cell: Cell, input: &[f64], h: &mut [f64], c: &mut [f64]) {
+        let side = |values: &[f64], weights: &[f64], bias: &[f64]| {
+            let mut sums = bias.to_vec();
+            for (value, row) in values.iter().zip(weights.chunks_exact(bias.len().max(1))) {
+                sums.iter_mut()
+                    .zip(row)
+                    .for_each(|(sum, weight)| *sum += value * weight);
+            }
+            sums
+        };
+        let of_input = side(input, &self.input_weights, &self.input_bias);
+        let of_state = side(h, &self.state_weights, &self.state_bias);
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let units = self.units;
+        for j in 0..units {
+            let sum = |gate: usize| of_input[gate * units + j] + of_state[gate * units + j];
+            if cell == Cell::Lstm {
+                c[j] = sigmoid(sum(1)) * c[j] + sigmoid(sum(0)) * sum(2).tanh();
+                h[j] = sigmoid(sum(3)) * c[j].tanh();
+            } else {
+                let own = of_state[2 * units + j];
+                let n = (of_input[2 * units + j] + sigmoid(sum(0)) * own).tanh();
+                h[j] = n + sigmoid(sum(1)) * (h[j] - n);
+            }
+        }
+    }
+}
+
+/// `matrix`, (rows, columns), transposed.
+fn transposed(matrix: &[f64], columns: usize) -> Vec<f64> {
+    let column = |j: usize| matrix.iter().skip(j).step_by(columns.max(1)).copied();
+    (0..columns).flat_map(column).collect()
+}
+
+#[cfg(test)]
+mod tests;

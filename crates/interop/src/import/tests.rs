@@ -1,0 +1,264 @@
+use std::path::PathBuf;
+
+use super::safetensors::{Tensors, half};
+use super::*;
+use betz_recording::{Segment, Spikes};
+use betz_runtime::stream::{Session, SessionConfig};
+use serde_json::Value;
+
+const NAMES: [&str; 6] = [
+    "gru",
+    "gru_two",
+    "gru_without_bias",
+    "lstm",
+    "lstm_two",
+    "lstm_projected",
+];
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/import")
+        .join(name)
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    let rows = value.as_array().unwrap().iter();
+    rows.flat_map(|row| row.as_array().unwrap())
+        .map(|v| v.as_f64().unwrap())
+        .collect()
+}
+
+/// The counts of the fixtures as a recording, and what each network makes of them.
+fn expected() -> (Dataset, Vec<u16>, Value) {
+    let text = std::fs::read_to_string(fixture("expected.json")).unwrap();
+    let mut expected: Value = serde_json::from_str(&text).unwrap();
+    let counts: Vec<u16> = numbers(&expected["counts"])
+        .iter()
+        .map(|&c| c as u16)
+        .collect();
+    let mut spikes = Spikes::default();
+    for (i, &count) in counts.iter().enumerate() {
+        for _ in 0..count {
+            spikes.ticks.push(i as i64 / 5);
+            spikes.channels.push(i as u32 % 5);
+        }
+    }
+    let data = Dataset {
+        step_seconds: 0.1,
+        steps: 100,
+        channel_names: (0..5).map(|c| format!("c{c}")).collect(),
+        spikes,
+        segments: vec![Segment {
+            start: 0,
+            stop: 100,
+        }],
+        outputs: ["x", "y", "z"].map(Into::into).to_vec(),
+        behavior: vec![0.0; 300],
+    };
+    (data, counts, expected["outputs"].take())
+}
+
+fn estimates(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
+    let mut session = Session::open(decoder, SessionConfig::default()).unwrap();
+    let mut out = [0.0; 3];
+    let rows = counts.chunks(5).flat_map(|row| {
+        session.step_counts(row, &mut out).unwrap();
+        out.map(f64::from)
+    });
+    rows.collect()
+}
+
+#[test]
+fn networks_step_as_pytorch_computes() {
+    let (data, counts, outputs) = expected();
+    for name in NAMES {
+        let expected = numbers(&outputs[name]);
+        for ending in ["safetensors", "onnx"] {
+            if name == "lstm_projected" && ending == "onnx" {
+                continue;
+            }
+            let network = Network::read(&fixture(&format!("{name}.{ending}"))).unwrap();
+            assert_eq!((network.inputs(), network.outputs()), (5, 3));
+            let wide = network.estimates(
+                &counts.iter().map(|&c| f64::from(c)).collect::<Vec<_>>(),
+                0.0,
+            );
+            for (got, expected) in wide.iter().zip(&expected) {
+                assert!(
+                    (got - expected).abs() < 1e-12,
+                    "{name}.{ending}: {got} {expected}"
+                );
+            }
+            let decoder = network.decoder(&data).unwrap();
+            let Head::Recurrent(head) = decoder.head() else {
+                panic!()
+            };
+            assert!(
+                (2..100).contains(&head.memory_steps),
+                "{name}: {}",
+                head.memory_steps
+            );
+            for (got, expected) in estimates(&decoder, &counts).iter().zip(&expected) {
+                assert!(
+                    (got - expected).abs() < 1e-6,
+                    "{name}.{ending}: {got} {expected}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn an_exported_decoder_is_read_back_as_it_was() {
+    let (data, counts, _) = expected();
+    for name in NAMES {
+        let network = Network::read(&fixture(&format!("{name}.safetensors"))).unwrap();
+        let decoder = network.decoder(&data).unwrap();
+        let again = torch::read(&to_bytes(&decoder).unwrap())
+            .unwrap()
+            .decoder(&data)
+            .unwrap();
+        assert_eq!(again.head().name(), "recurrent");
+        for (a, b) in estimates(&decoder, &counts)
+            .iter()
+            .zip(estimates(&again, &counts))
+        {
+            assert!((a - b).abs() < 1e-6);
+        }
+    }
+    let linear = FilterBank::new(vec![Filter {
+        tau_seconds: 0.1,
+        order: 0,
+    }])
+    .unwrap();
+    let parts = DecoderParts::linear(0.1, linear, data.channel_names, data.outputs);
+    let error = to_bytes(&Decoder::new(parts).unwrap()).unwrap_err();
+    assert!(
+        error
+            .message()
+            .contains("expected a recurrent decoder, got a linear one"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_wrong_order_of_gates_is_seen() {
+    let (data, counts, outputs) = expected();
+    let mut network = Network::read(&fixture("gru.safetensors")).unwrap();
+    let units = network.layers[0].units;
+    for row in network.layers[0].input_weights.chunks_mut(3 * units) {
+        let (r, z) = row[..2 * units].split_at_mut(units);
+        r.swap_with_slice(z);
+    }
+    let got = estimates(&network.decoder(&data).unwrap(), &counts);
+    let apart = got
+        .iter()
+        .zip(numbers(&outputs["gru"]))
+        .map(|(a, b)| (a - b).abs());
+    assert!(apart.fold(0.0, f64::max) > 0.01);
+}
+
+/// A file of other tensors.
+fn changed(name: &str, change: impl FnOnce(&mut Tensors)) -> String {
+    let mut tensors = safetensors::read(&std::fs::read(fixture(name)).unwrap()).unwrap();
+    change(&mut tensors);
+    let list: Vec<_> = (tensors.into_iter())
+        .map(|(name, t)| (name, t.shape, t.values))
+        .collect();
+    torch::read(&safetensors::file(&list))
+        .unwrap_err()
+        .message()
+        .to_owned()
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    let add = |tensors: &mut Tensors, name: &str, from: &str| {
+        let tensor = tensors[from].clone();
+        tensors.insert(name.into(), tensor);
+    };
+    let cases: [(&str, Box<dyn FnOnce(&mut Tensors)>); 7] = [
+        (
+            "rnn.weight_ih_l0_reverse: expected layers that go forwards",
+            { Box::new(|t| add(t, "rnn.weight_ih_l0_reverse", "rnn.weight_ih_l0")) },
+        ),
+        ("tensor norm.weight, [3]: expected recurrent layers", {
+            Box::new(|t| add(t, "norm.weight", "head.bias"))
+        }),
+        ("found 2: [\"other\", \"rnn\"]", {
+            Box::new(|t| add(t, "other.weight_hh_l0", "rnn.weight_hh_l0"))
+        }),
+        (
+            "found 0",
+            Box::new(|t| t.retain(|name, _| name.starts_with("head"))),
+        ),
+        ("expected one nn.Linear of 7 inputs", {
+            Box::new(|t| {
+                t.remove("head.weight");
+            })
+        }),
+        ("rnn.bias_hh_l0: expected the shape [21], got [3]", {
+            Box::new(|t| add(t, "rnn.bias_hh_l0", "head.bias"))
+        }),
+        ("nn.RNN is not supported", {
+            Box::new(|t| {
+                let tensor = t.get_mut("rnn.weight_hh_l0").unwrap();
+                tensor.shape[0] = 7;
+                tensor.values.truncate(49);
+            })
+        }),
+    ];
+    for (expected, change) in cases {
+        let message = changed("gru.safetensors", change);
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+    let refused = |from: &str, to: &str| {
+        let mut bytes = std::fs::read(fixture("gru.onnx")).unwrap();
+        let at: Vec<usize> = (0..bytes.len() - from.len())
+            .filter(|&at| bytes[at..].starts_with(from.as_bytes()))
+            .collect();
+        assert!(!at.is_empty());
+        at.iter()
+            .for_each(|&at| bytes[at..at + to.len()].copy_from_slice(to.as_bytes()));
+        onnx::read(&bytes).unwrap_err().message().to_owned()
+    };
+    let message = refused("Squeeze", "Softmax");
+    assert!(message.contains("operator Softmax"), "{message}");
+    let message = refused("linear_before_reset", "linear_before_resex");
+    assert!(
+        message.contains("attribute linear_before_resex"),
+        "{message}"
+    );
+}
+
+#[test]
+fn damaged_files_and_other_recordings_are_refused() {
+    let (mut data, ..) = expected();
+    for name in ["gru_two.safetensors", "lstm_two.onnx"] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let read = |bytes: &[u8]| match name.ends_with("onnx") {
+            true => onnx::read(bytes),
+            false => torch::read(bytes),
+        };
+        read(&whole).unwrap();
+        for length in (0..whole.len()).step_by(7) {
+            assert!(read(&whole[..length]).is_err(), "{name}, {length}");
+        }
+        for at in 0..whole.len().min(600) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x55;
+            // Whatever it reads, it does not panic.
+            let _ = read(&bytes).map(|network| network.decoder(&data));
+        }
+    }
+    let network = Network::read(&fixture("gru.onnx")).unwrap();
+    data.outputs.pop();
+    let error = network.decoder(&data).unwrap_err();
+    assert!(error.message().contains("expected 2 outputs"), "{error}");
+    data.channel_names.pop();
+    let error = network.decoder(&data).unwrap_err();
+    assert!(error.message().contains("expected 4 inputs"), "{error}");
+    assert_eq!(half(0x3C00), 1.0);
+    assert_eq!(half(0xC170), -2.718_75);
+    assert_eq!(half(1), 2f64.powi(-24));
+}
