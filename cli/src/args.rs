@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    adapt, compare, convert, decode, demo, drop, evaluate, export, info, join, look, mine, monitor,
-    network, serve, simulate, solve, som, sort, stream, sums, train,
+    adapt, compare, convert, decode, demo, drop, evaluate, export, import, info, join, look, mine,
+    monitor, network, serve, simulate, solve, som, sort, stream, sums, train,
 };
 
 #[derive(Parser)]
@@ -32,8 +32,10 @@ pub(crate) enum Command {
     Compare(compare::args::Compare),
     /// Remove channels from a model, as if it had been trained without them
     Drop(drop::Drop),
-    /// Write a model as ONNX
+    /// Write a model as ONNX, or the weights of a recurrent one as safetensors
     Export(export::Export),
+    /// Make a model of a network that PyTorch or another program trained
+    Import(import::Import),
     /// Convert a recording between .npz and NWB; can add a model's decoded outputs
     Convert(Box<convert::args::Convert>),
     /// Sum the sufficient statistics of recordings into a file, and merge such files
@@ -83,6 +85,7 @@ impl Command {
             Self::Compare(args) => compare::run(args),
             Self::Drop(args) => drop::run(args),
             Self::Export(args) => export::run(args),
+            Self::Import(args) => import::run(args),
             Self::Convert(args) => convert::run(args),
             Self::Sums(args) => sums::run(args),
             Self::Solve(args) => solve::run(args),

@@ -23,6 +23,8 @@ pub(crate) const CHAINS: &str = "# Chains embedded among ";
 pub(crate) const CANDIDATES: &str = "# Candidates of size ";
 /// First words of the description inside decoded outputs as `.npz`.
 pub(crate) const DECODED: &str = "{\"decoded_by\": ";
+/// First words of the header of weights as safetensors.
+const SAFETENSORS: &str = "{\"__metadata__\":{\"producer\":\"betz\"";
 /// Ending of partial results.
 const PARTIAL: &str = ".partial";
 /// Note inside a partial result.
@@ -37,6 +39,8 @@ pub(crate) enum Kind {
     Model,
     /// A decoder as ONNX.
     Onnx,
+    /// Weights of a recurrent decoder as safetensors.
+    Safetensors,
     /// Sums that decoders are solved from.
     Sums,
     /// A recording as NWB that Betz wrote; any other is never taken for an earlier result.
@@ -94,6 +98,7 @@ impl Kind {
             Self::Graph => &["dot", "gv", "graphml"],
             Self::Picture => &["svg"],
             Self::Onnx => &["onnx"],
+            Self::Safetensors => &["safetensors"],
             Self::Nwb => &["nwb"],
             Self::Png => &["png"],
             Self::Network => &["npz", "zarr"],
@@ -135,6 +140,10 @@ impl Kind {
             Self::Episodes => begins(CANDIDATES),
             // IR version 9, producer "betz".
             Self::Onnx => begins("\x08\x09\x12\x04betz"),
+            // Behind eight bytes of length.
+            Self::Safetensors => {
+                (start.get(8..)).is_some_and(|header| header.starts_with(SAFETENSORS.as_bytes()))
+            }
             Self::Simulated => meta_begins(path, "{\"source\": \"betz "),
             Self::Decoded => meta_begins(path, DECODED),
             Self::Weights => meta_begins(path, "{\"weights_of\": "),

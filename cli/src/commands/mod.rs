@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod drop;
 pub(crate) mod evaluate;
 pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod join;
 pub(crate) mod look;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{fails, json};
+use crate::program::{done, fails, json};
 
 fn simulated(folder: &Path) {
     let line = "simulate --out train.npz --test-out test.npz --neurons 20 --seconds 20 --test-seconds 5 --seed 3";
@@ -192,4 +192,51 @@ fn what_makes_no_sense_is_refused() {
         "evaluate m.betz test.npz --moving -3",
         "least speed",
     );
+}
+
+#[test]
+fn a_recurrent_decoder_comes_back_from_safetensors_and_its_onnx_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate --out a.npz --neurons 10 --seconds 60 --tick 0.001",
+    );
+    let train = "train a.npz --out m.betz --filter 0.02:1 --step 0.05 --folds 2";
+    done(
+        folder,
+        &format!("{train} --decoder recurrent --layers 16,16 --epochs 5"),
+    );
+    done(folder, "export m.betz --safetensors m.safetensors");
+    // Its own result may be replaced.
+    let export = "export m.betz --safetensors m.safetensors --onnx m.onnx";
+    done(folder, export);
+    let import = "--recording a.npz --step 0.05 --out i.betz";
+    let imported = json(folder, &format!("import m.safetensors {import}"));
+    assert_eq!(imported["network"], "gru 16, 16");
+    let decoded = |model: &str| {
+        let out = format!("{model}.csv");
+        done(folder, &format!("decode {model} a.npz --out {out}"));
+        let text = std::fs::read_to_string(folder.join(out)).unwrap();
+        let rows = text
+            .lines()
+            .skip(1)
+            .flat_map(|line| line.split(',').skip(4));
+        rows.map(|value| value.parse::<f64>().unwrap())
+            .collect::<Vec<f64>>()
+    };
+    let (own, again) = (decoded("m.betz"), decoded("i.betz"));
+    assert_eq!(own.len(), again.len());
+    // Estimates of the trained one are kept within the range of the labels.
+    let near = own
+        .iter()
+        .zip(&again)
+        .filter(|(a, b)| (*a - *b).abs() < 1e-4 * (1.0 + a.abs()));
+    assert!(near.count() * 10 > own.len() * 9, "{own:?} {again:?}");
+    fails(
+        folder,
+        &format!("import m.onnx {import}"),
+        "is not supported",
+    );
+    fails(folder, "export m.betz", "--onnx");
 }

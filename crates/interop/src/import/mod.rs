@@ -14,7 +14,7 @@ use std::path::Path;
 use betz_base::{Error, ErrorKind, Result};
 use betz_recording::{Dataset, OutputInfo};
 use betz_runtime::model::{
-    Cell, Decoder, DecoderParts, Head, Recurrent, RecurrentLayer, RecurrentMember,
+    Cell, Decoder, DecoderParts, Head, Limits, Recurrent, RecurrentLayer, RecurrentMember,
 };
 use betz_runtime::psc::{Filter, FilterBank};
 
@@ -48,6 +48,8 @@ pub struct Network {
     /// (output, unit of the last layer).
     readout: Vec<f64>,
     bias: Vec<f64>,
+    /// Largest count of each channel that is told from larger ones; empty without caps.
+    caps: Vec<f32>,
 }
 
 fn refuse<T>(message: String) -> Result<T> {
@@ -147,7 +149,12 @@ impl Network {
             order: 0,
         }])?;
         let names = data.channel_names.clone();
+        let limits = Limits {
+            count_caps: self.caps.clone(),
+            ..Limits::default()
+        };
         Decoder::new(DecoderParts {
+            limits,
             weights: first.input_weights.clone(),
             intercept: first.input_bias.clone(),
             head,

@@ -28,7 +28,7 @@ const MOVES: [&str; 14] = [
     "Unsqueeze",
 ];
 
-/// What is known of a value on its way through the graph.
+/// Origin of a value in the graph.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Value {
     Input,
@@ -137,6 +137,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network> {
             layers,
             readout,
             bias,
+            caps: Vec::new(),
         }),
         _ => refuse(format!(
             "expected GRU or LSTM operators and a linear readout (Gemm, or MatMul and Add), found {} layers and {} readout",

@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 
 use super::{refuse, transposed};
 
+/// Name of the largest counts of channels that are told from larger ones.
+pub(super) const CAPS: &str = "count_caps";
+
 /// A tensor, row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tensor {
@@ -185,13 +188,15 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
     let caps = &decoder.limits().count_caps;
     if !caps.is_empty() {
         let caps: Vec<f64> = caps.iter().map(|&cap| f64::from(cap)).collect();
-        tensors.push(("count_caps".into(), vec![caps.len()], caps));
+        tensors.push((CAPS.into(), vec![caps.len()], caps));
     }
     Ok(file(&tensors))
 }
 
 pub(super) fn file(tensors: &[(String, Vec<usize>, Vec<f64>)]) -> Vec<u8> {
     let (mut header, mut numbers) = (Map::new(), Vec::new());
+    // First in the file, by which Betz knows its own.
+    header.insert("__metadata__".into(), json!({"producer": "betz"}));
     for (name, shape, values) in tensors {
         let start = numbers.len();
         numbers.extend(values.iter().flat_map(|&v| (v as f32).to_le_bytes()));

@@ -177,7 +177,8 @@ fn what_is_not_supported_is_refused_by_name() {
         let tensor = tensors[from].clone();
         tensors.insert(name.into(), tensor);
     };
-    let cases: [(&str, Box<dyn FnOnce(&mut Tensors)>); 7] = [
+    type Change = Box<dyn FnOnce(&mut Tensors)>;
+    let cases: [(&str, Change); 7] = [
         (
             "rnn.weight_ih_l0_reverse: expected layers that go forwards",
             { Box::new(|t| add(t, "rnn.weight_ih_l0_reverse", "rnn.weight_ih_l0")) },
@@ -247,7 +248,7 @@ fn damaged_files_and_other_recordings_are_refused() {
         for at in 0..whole.len().min(600) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x55;
-            // Whatever it reads, it does not panic.
+            // It reads or refuses the file; it must not panic.
             let _ = read(&bytes).map(|network| network.decoder(&data));
         }
     }

@@ -3,7 +3,7 @@
 use betz_base::Result;
 use betz_runtime::model::Cell;
 
-use super::safetensors::{self, Tensors, take};
+use super::safetensors::{self, CAPS, Tensors, take};
 use super::{Layer, Network, refuse, transposed};
 
 /// The network of a file whose only modules are one stack of recurrent layers and one linear readout.
@@ -55,6 +55,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network> {
         (None, Some(layer)) => layer.units,
         (_, None) => 0,
     };
+    let inputs = layers.first().map_or(0, |layer: &Layer| layer.inputs);
+    let caps = take(&mut tensors, CAPS, &[inputs])?.unwrap_or_default();
     let (mut readout, bias) = take_readout(&mut tensors, top)?;
     if let (Some(matrix), Some(layer)) = (&projection, layers.last()) {
         readout = product(&readout, matrix, layer.units);
@@ -64,6 +66,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network> {
         layers,
         readout,
         bias,
+        caps: caps.iter().map(|&cap| cap as f32).collect(),
     })
 }
 

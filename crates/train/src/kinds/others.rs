@@ -108,7 +108,7 @@ pub(super) fn recurrent_score(
 /// A trained decoder of another kind.
 pub(super) struct TrainedKind {
     pub(super) decoder: Decoder,
-    /// Where it was trained, if a device could have been taken.
+    /// Report of the device, for a kind that may train on one.
     pub(super) ran: Option<Ran>,
     /// A sentence that says how far training came, if it was asked to stop.
     pub(super) stopped: Option<String>,

@@ -188,7 +188,7 @@ pub(super) struct Batch {
     pub(super) sequence: Vec<usize>,
 }
 
-/// What training takes from the sequences of a batch.
+/// Spikes and channels that the sequences of a batch lose.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// True for a channel that is lost, (sequence, channel).

@@ -22,7 +22,7 @@ const PARTS: usize = 128;
 /// Rows of a block that takes one per warp.
 const ROWS: usize = THREADS as usize / 32;
 
-/// Where the numbers of a layer lie in the work array.
+/// Offsets of a layer's numbers in the work array.
 struct LayerPlace {
     /// Input side of the gates; then its derivatives.
     of_input: usize,
@@ -55,7 +55,7 @@ struct Plan {
     rows: usize,
     sequences: usize,
     time_steps: usize,
-    /// Where each list begins: first, count, steps, sequences, bases, thinned, lost.
+    /// Start of each list: first, count, steps, sequences, bases, thinned, lost.
     lists: [usize; 7],
     /// State of the random numbers before each layer's dropout.
     dropouts: Vec<u64>,

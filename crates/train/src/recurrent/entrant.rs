@@ -125,7 +125,7 @@ impl Entrant {
         })
     }
 
-    /// What is left of folds that were asked to stop: the networks that had come furthest.
+    /// Keeps the networks that had come furthest when the folds were asked to stop.
     ///
     /// # Errors
     /// Returns the first error of `folds` if one failed otherwise, or none had an epoch behind it.
