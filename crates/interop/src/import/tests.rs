@@ -171,12 +171,13 @@ fn changed(name: &str, change: impl FnOnce(&mut Tensors)) -> String {
         .to_owned()
 }
 
+fn add(tensors: &mut Tensors, name: &str, from: &str) {
+    let tensor = tensors[from].clone();
+    tensors.insert(name.into(), tensor);
+}
+
 #[test]
 fn what_is_not_supported_is_refused_by_name() {
-    let add = |tensors: &mut Tensors, name: &str, from: &str| {
-        let tensor = tensors[from].clone();
-        tensors.insert(name.into(), tensor);
-    };
     type Change = Box<dyn FnOnce(&mut Tensors)>;
     let cases: [(&str, Change); 7] = [
         (
