@@ -232,7 +232,7 @@ recurrent_gradients(const u32* __restrict__ jobs, const float* __restrict__ work
 //: count: in, steps
 //: weights: in
 //: work: in-out
-extern "C" __global__ void __launch_bounds__(768)
+extern "C" __global__ void __launch_bounds__(LAYER_THREADS)
 recurrent_forward(const u32* __restrict__ first, const u32* __restrict__ count, int steps,
                   const float* __restrict__ weights, int at, int of_input, int gates, int before, int after,
                   u64 random, int threshold, float kept, float* work) {
@@ -341,7 +341,7 @@ recurrent_loss(const float* __restrict__ weights, int at, const float* __restric
 //: count: in, steps
 //: weights: in
 //: work: in-out
-extern "C" __global__ void __launch_bounds__(768)
+extern "C" __global__ void __launch_bounds__(LAYER_THREADS)
 recurrent_backward(const u32* __restrict__ first, const u32* __restrict__ count, int steps,
                    const float* __restrict__ weights, int at, int gates, int before, int by_output, int by_input,
                    int by_state, u64 random, int threshold, float kept, float* work) {
