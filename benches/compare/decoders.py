@@ -165,7 +165,7 @@ def main():
         out = kalman(counts, x, train, test, lag)
         report(f"Kalman, counts {lag} bins before", x[j], out[j], started)
     if arguments.betz:
-        for kind in ("linear", "lift", "experts", "auto", "kalman", "refit"):
+        for kind in ("linear", "lift", "experts", "auto", "kalman", "refit", "recurrent"):
             betz(arguments.betz, arguments.recording, kind)
     if arguments.trees:
         from sklearn.ensemble import HistGradientBoostingRegressor

@@ -4,7 +4,8 @@
 //! the first four fifths of the trials and scores it on the others. Controls: `plain`; `crop`, trials of both parts cut at a
 //! random 0 to 8 steps from their start, so that nothing tells the time in the trial; `direction`, each of
 //! eight directions of movement decoded by what never saw it; `few`, 200 trials to train on; `order`,
-//! random trials in place of the last fifth.
+//! random trials in place of the last fifth; `joined`, the others as one session that is never reset; `lost`, 24 channels
+//! of the others silent, and nothing adapts.
 
 use std::path::Path;
 
@@ -17,7 +18,10 @@ use betz::{Error, Result};
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
-const KINDS: [Kind; 3] = [Kind::Linear, Kind::Lift, Kind::Experts];
+const KINDS: [Kind; 4] = [Kind::Linear, Kind::Lift, Kind::Experts, Kind::Recurrent];
+
+/// Channels that fall silent in the control `lost`.
+const LOST: usize = 24;
 const DIRECTIONS: usize = 8;
 
 fn main() -> Result<()> {
@@ -52,6 +56,11 @@ fn main() -> Result<()> {
                 &cropped.select(&test),
                 seed,
             )?;
+        }
+        for control in ["joined", "lost"] {
+            if wanted(control) {
+                disturbed(control, &data.select(&train), &data.select(&test), seed)?;
+            }
         }
         if wanted("few") {
             compare(
@@ -88,6 +97,37 @@ fn estimates(train: &Dataset, test: &Dataset, kind: Kind, seed: u64) -> Result<V
     let (cpu, search) = (Device::cpu(), Search::ridge());
     let (trained, _) = train_kinds_on(&cpu, train, &options, &search, &kinds, &())?;
     decode(&trained.decoder, test)
+}
+
+/// Trains each kind on `train` and prints how it does on `test`, disturbed as `control` says.
+fn disturbed(control: &str, train: &Dataset, test: &Dataset, seed: u64) -> Result<()> {
+    let mut shown = test.clone();
+    if control == "joined"
+        && let (Some(first), Some(last)) = (test.segments.first(), test.segments.last())
+    {
+        shown.segments = vec![Segment {
+            start: first.start,
+            stop: last.stop,
+        }];
+    }
+    if control == "lost" {
+        let mut channels: Vec<u32> = (0..test.channels() as u32).collect();
+        channels.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+        let lost = &channels[..LOST.min(channels.len())];
+        let view = test.spikes.view();
+        let kept = |i: &usize| !lost.contains(&view.channels[*i]);
+        let kept: Vec<usize> = (0..view.ticks.len()).filter(kept).collect();
+        shown.spikes.ticks = kept.iter().map(|&i| view.ticks[i]).collect();
+        shown.spikes.channels = kept.iter().map(|&i| view.channels[i]).collect();
+        if !test.spikes.weights.is_empty() {
+            shown.spikes.weights = kept.iter().map(|&i| view.weight(i)).collect();
+        }
+    }
+    for kind in KINDS {
+        let estimates = estimates(train, &shown, kind, seed)?;
+        report(control, test, &estimates, kind, seed)?;
+    }
+    Ok(())
 }
 
 /// Means over x, y and over vx, vy.
