@@ -178,6 +178,10 @@ pub mod train {
         train_validated_on,
     };
     pub use betz_train::{Artefacts, Comparison, Kind, KindOptions, KindScore, train_kinds_on};
+    pub use betz_train::{
+        ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource,
+        evaluate_classes,
+    };
     pub use betz_train::{VarianceScore, generalised_ridge, variance_scores};
     pub use betz_train::{long, online, place, retained, sums, trials};
 }

@@ -27,7 +27,7 @@ pub(crate) enum Command {
     /// Simulate a tuned population, embedded chains, a spiking network, a closed loop, or drift in a recording
     Simulate(Box<simulate::args::Simulate>),
     /// Train a decoder on a recording and write it to a model file
-    Train(train::args::Train),
+    Train(Box<train::args::Train>),
     /// Train every kind of decoder on the same folds of a recording, and compare scores and costs
     Compare(compare::args::Compare),
     /// Remove channels from a model, as if it had been trained without them

@@ -17,6 +17,7 @@ mod data;
 mod decoded;
 mod device;
 mod files;
+mod labels;
 mod page;
 mod parse;
 mod rates;

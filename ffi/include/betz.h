@@ -1089,6 +1089,32 @@ typedef struct betz_swap_progress {
 } betz_swap_progress;
 
 /**
+ * Onset or end of a class.
+ */
+typedef struct betz_event {
+    /**
+     * Tick of the step, on the session's clock.
+     */
+    int64_t tick;
+    /**
+     * Index of the class.
+     */
+    uint32_t class_index;
+    /**
+     * 1 for an onset, 0 for the end.
+     */
+    uint32_t on;
+    /**
+     * Probability of the class in that step; 0 if a reset, a skip or a held step ended it.
+     */
+    float probability;
+    /**
+     * Always 0.
+     */
+    uint32_t reserved;
+} betz_event;
+
+/**
  * Configuration of a queue. Fill it with `betz_queue_config_default`, then change what you need.
  */
 typedef struct betz_queue_config {
@@ -2587,6 +2613,50 @@ betz_status betz_session_set_mask(struct betz_session *session,
                                   const struct betz_model *model,
                                   const uint8_t *mask,
                                   size_t len);
+
+/**
+ * Writes the number of classes whose probabilities a step computes to `*count`: those of a model of kind `classes`,
+ * or of a gated one; 0 for other models.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `count` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_class_count(const struct betz_session *session,
+                                     size_t *count);
+
+/**
+ * Writes the probability of each class in the last step to `out`: 0 before the first step. They are those of the
+ * running model, before a clamp, slew limit or hold changes outputs. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the
+ * model has no classes (`betz train --labels`), and with `BETZ_ERROR_MISMATCH` if `n` is not the number of classes.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `out` is NULL or writable for `n` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_classes(const struct betz_session *session,
+                                 float *out,
+                                 size_t n);
+
+/**
+ * Moves at most `capacity` events of the classes to `events`, the oldest first, and writes their number to `*count`;
+ * 0 for a model without classes. A session keeps 256 events until they are read; then the oldest are lost.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `events` is NULL or writable for `capacity`
+ * values; `count` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_events(struct betz_session *session,
+                                struct betz_event *events,
+                                size_t capacity,
+                                size_t *count);
 
 /**
  * Copies the session's state (filters and counters, but not latencies) into `buf` and its number

@@ -71,6 +71,8 @@ mod threaded;
 
 pub mod checkpoint;
 
+pub mod classes;
+
 pub mod queue;
 
 #[cfg(feature = "mine")]

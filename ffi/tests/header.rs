@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 22] = [
+const SOURCES: [&str; 23] = [
     "version",
     "status",
     "last_error",
@@ -21,6 +21,7 @@ const SOURCES: [&str; 22] = [
     "stats",
     "health",
     "swap",
+    "classes",
     "checkpoint",
     "queue",
     "trainer_config",

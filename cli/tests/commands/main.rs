@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
 mod adapt;
+mod classes;
 mod compare;
 mod convert;
 mod decode;

@@ -61,6 +61,7 @@ mod channels;
 pub(crate) mod check;
 mod dataset;
 mod gaps;
+pub mod labels;
 pub mod multiunit;
 #[cfg(feature = "npz")]
 mod npz;
@@ -76,6 +77,7 @@ pub use align::{AlignOptions, AlignReport};
 pub use behavior::{Behavior, OutputInfo};
 pub use channels::invented_channel_names;
 pub use dataset::Dataset;
+pub use labels::Labels;
 pub use segments::{Segment, check_segments};
 pub use spikes::Spikes;
 pub use view::{DatasetView, SpikesView};

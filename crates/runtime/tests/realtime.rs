@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_runtime::model::{
-    Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, LowPass, Recurrent,
-    RecurrentLayer, RecurrentMember,
+    Classes, Cosines, Decoder, DecoderParts, EventRule, Experts, FilteredReadout, Gate, Head, Lift,
+    LowPass, Markov, Recurrent, RecurrentLayer, RecurrentMember, VelocityGate,
 };
 use betz_runtime::stream::{
-    Clamp, Hold, LateSpikes, Replay, Session, SessionConfig, Spike, Step, SwapOptions, SwapState,
-    Tap, UnknownChannels, spike_queue,
+    Clamp, ClassEvent, Hold, LateSpikes, Replay, Session, SessionConfig, Spike, Step, SwapOptions,
+    SwapState, Tap, UnknownChannels, spike_queue,
 };
 use common::{counts, decoder, rng, spikes};
 use rand::RngExt;
@@ -259,12 +259,13 @@ fn heads_do_not_allocate() {
         filtered: vec![0.3; features * outputs],
         intercept: vec![0.0; outputs],
     };
+    let lift_cosines = Cosines {
+        radius: 6.0,
+        frequencies,
+        phases: phases.clone(),
+    };
     let lift = Head::Lift(Lift {
-        cosines: Cosines {
-            radius: 6.0,
-            frequencies,
-            phases: phases.clone(),
-        },
+        cosines: lift_cosines.clone(),
         readout: readout(latents + units),
         seed: 1,
     });
@@ -292,7 +293,43 @@ fn heads_do_not_allocate() {
         memory_steps: 30,
         ..Recurrent::default()
     });
-    for (head, latents) in [(lift, latents), (experts, latents), (recurrent, 3 * units)] {
+    let classes = Classes {
+        cosines: lift_cosines,
+        tau_seconds: Some(0.1),
+        weights: short((2 * latents + units) * outputs),
+        bias: vec![0.0; outputs],
+        priors: vec![0.5; outputs],
+        markov: Some(Markov {
+            kappa: 0.5,
+            transitions: vec![0.5; outputs * outputs],
+            start: vec![0.5; outputs],
+        }),
+        events: vec![
+            Some(EventRule {
+                on: 0.5,
+                off: 0.5,
+                dwell: 1,
+                refractory_seconds: 0.0,
+            });
+            outputs
+        ],
+    };
+    let gate = Head::VelocityGate(VelocityGate {
+        classes: classes.clone(),
+        names: ["rest", "go"].map(String::from).to_vec(),
+        class: 1,
+        closed: 0.1,
+        slope: 0.9,
+        gated: vec![true; outputs],
+    });
+    let kinds = [
+        (lift, latents),
+        (experts, latents),
+        (recurrent, 3 * units),
+        (Head::Classes(classes), latents),
+        (gate, outputs + latents),
+    ];
+    for (head, latents) in kinds {
         let rng = &mut common::rng(5);
         let mut linear = decoder(rng, 50, latents, BANK, None).into_parts();
         // Lists of spikes are tallied where counts are capped.
@@ -313,6 +350,7 @@ fn heads_do_not_allocate() {
         let mut session = Session::open(&decoder, config(outputs)).unwrap();
         let mut swapper = session.swapper().unwrap();
         let mut out = [0.0; 2];
+        let mut events = [ClassEvent::default(); 8];
         let mut steps = || {
             assert_no_alloc(|| {
                 for counts in counts.chunks(50) {
@@ -320,6 +358,8 @@ fn heads_do_not_allocate() {
                     session.step_spikes(&[3, 3, 49, 3, 3], &mut out).unwrap();
                     session.warm();
                     session.skip(2);
+                    session.events(&mut events);
+                    let _ = session.try_classes(&mut [0.0; 2]);
                 }
                 session.skip(1 << 40);
                 session.reset();

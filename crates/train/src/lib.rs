@@ -29,6 +29,7 @@ mod active;
 mod blank;
 mod calibrate;
 mod choice;
+mod classes;
 mod device;
 mod experts;
 mod fit;
@@ -60,6 +61,9 @@ mod variance;
 pub use blank::Artefacts;
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
+pub use classes::{
+    ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, evaluate_classes,
+};
 pub use device::{Trained, train_on};
 pub use fit::train;
 pub use folds::MAX_FOLDS;

@@ -137,12 +137,7 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
-        let delay = |data: &DatasetView<'_>, options: &TrainOptions, within_seconds: f64| {
-            let most = (within_seconds / data.step_seconds).round() as usize;
-            let estimate = estimate_delay(data, &options.bank, options.low_pass, most, progress)?;
-            Ok(estimate.delay_steps)
-        };
-        self.run_by(data, delay, |used, plan| {
+        self.run_by(data, Self::best_delay(progress), |used, plan| {
             if !self.compares() {
                 return Ok((train_linear(used, &plan, device, progress)?, None));
             }
@@ -175,9 +170,20 @@ impl Training {
         })
     }
 
+    /// Estimates a delay of at most the given seconds.
+    pub(crate) fn best_delay(
+        progress: &dyn Progress,
+    ) -> impl FnOnce(&DatasetView<'_>, &TrainOptions, f64) -> Result<i64> {
+        |data, options, within_seconds| {
+            let most = (within_seconds / data.step_seconds).round() as usize;
+            let estimate = estimate_delay(data, &options.bank, options.low_pass, most, progress)?;
+            Ok(estimate.delay_steps)
+        }
+    }
+
     /// Trains by `train` on the channels that take part, and extends the decoder to all of them. `delay` estimates a
     /// delay of at most the given seconds.
-    fn run_by(
+    pub(crate) fn run_by(
         &self,
         data: &Dataset,
         delay: impl FnOnce(&DatasetView<'_>, &TrainOptions, f64) -> Result<i64>,

@@ -201,6 +201,24 @@ pub(super) fn cross_validate_banks(
     search: &Search,
     progress: &dyn Progress,
 ) -> Result<BankChoice> {
+    let by_segments = |guard, history| folds(data.segments, search.folds, guard, history);
+    cross_validate_banks_in(device, (data, &by_segments), options, search, progress)
+}
+
+/// Splits a recording into folds, given the steps between two pieces of one segment and the steps of history of a piece.
+pub(super) type SplitBy<'a> = &'a dyn Fn(usize, usize) -> Result<Folds>;
+
+/// The same as [`cross_validate_banks`], on the folds that `split` makes.
+///
+/// # Errors
+/// The same as for [`train_validated`], and those of `split`.
+pub(super) fn cross_validate_banks_in(
+    device: &Device,
+    (data, split): (&DatasetView<'_>, SplitBy<'_>),
+    options: &TrainOptions,
+    search: &Search,
+    progress: &dyn Progress,
+) -> Result<BankChoice> {
     let own = std::slice::from_ref(&options.bank);
     let banks = if search.banks.is_empty() {
         own
@@ -211,7 +229,7 @@ pub(super) fn cross_validate_banks(
     let chosen = choose(device, data, options, Some(search));
     let placement = chosen.placement;
     let (guard, history) = spans(banks, data.step_seconds, options.delay_steps);
-    let split = folds(data.segments, search.folds, guard, history)?;
+    let split = split(guard, history)?;
     let mut best: Option<BankSums> = None;
     let mut bank_r2 = Vec::with_capacity(banks.len());
     let study = Study {

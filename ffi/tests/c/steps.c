@@ -53,6 +53,15 @@ static void outputs_change_slowly(const betz_model *model) {
     CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_session_variances(session, out, OUTPUTS));
     CHECK_STATUS(BETZ_ERROR_NULL, betz_session_variances(session, NULL, OUTPUTS));
     CHECK_STATUS(BETZ_ERROR_NULL, betz_session_variances(NULL, out, OUTPUTS));
+    size_t classes = 9, events = 9;
+    betz_event event;
+    CHECK_STATUS(BETZ_OK, betz_session_class_count(session, &classes));
+    CHECK_STATUS(BETZ_OK, betz_session_events(session, &event, 1, &events));
+    CHECK(classes == 0 && events == 0);
+    CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_session_classes(session, out, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_classes(NULL, out, OUTPUTS));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_events(session, NULL, 1, &events));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_session_class_count(session, NULL));
     betz_session_close(session);
     betz_session_close(free_one);
     free(counts);

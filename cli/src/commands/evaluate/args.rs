@@ -19,6 +19,9 @@ pub(crate) struct Evaluate {
     /// Recording with behaviour (.npz, .nwb)
     #[arg(value_name = "RECORDING")]
     pub(crate) recording: PathBuf,
+    /// Labels to score classes against, as in `betz train` [default: those of training]
+    #[arg(long, value_name = "COLUMN|CONDITION|FILE")]
+    pub(crate) labels: Option<String>,
     /// Read the recording (.npz) in chunks, so that it takes about SIZE of memory, such as 1GiB,
     /// whatever its length. Results are equal up to rounding
     #[arg(long, value_name = "SIZE", value_parser = memory_size)]

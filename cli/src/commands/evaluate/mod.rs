@@ -1,6 +1,7 @@
 //! `betz evaluate`: score a model on a recording by batch decoding.
 
 pub(crate) mod args;
+mod classes;
 mod long;
 mod picture;
 mod posterior;
@@ -8,6 +9,7 @@ mod posterior;
 use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::{AlignReport, Dataset};
+use betz::train::ClassScores;
 use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
 use betz::train::trials::{
     ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance, length_warning,
@@ -35,6 +37,9 @@ struct EvaluationReport {
     scores: Scores,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     more: Vec<More>,
+    /// Scores of the classes of a gated model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    classes: Option<ClassScores>,
     /// Of a decoder of place: how its posterior fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     posterior: Option<Posterior>,
@@ -125,6 +130,10 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             args.recording.display()
         )));
     }
+    let classes = classes::scores(&model, &dataset, args.labels.as_deref())?;
+    if let ("classes", Some(classes)) = (model.kind(), &classes) {
+        return classes::tell(classes.clone(), &dataset, args.common.json);
+    }
     let dataset = dataset.with_outputs(model.outputs())?;
     let rates = Rates::of(&model, &dataset);
     let values = dataset.steps as u128 * model.outputs().len() as u128;
@@ -173,6 +182,7 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             total_seconds: report::total_seconds(),
         },
         more,
+        classes,
         posterior,
         variances: variances(&model, &dataset)?,
         rates_hz: rates,
@@ -202,6 +212,10 @@ impl Outcome for EvaluationReport {
         }
         if let Some(posterior) = &self.posterior {
             posterior.print()?;
+        }
+        if let Some(classes) = &self.classes {
+            report::line("")?;
+            crate::labels::print(classes)?;
         }
         print_more(&self.more)?;
         print_variances(&self.variances)

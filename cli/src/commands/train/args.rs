@@ -85,13 +85,29 @@ pub struct Train {
     /// than two standard errors
     #[arg(long, value_enum, default_value_t = DecoderKind::Linear)]
     pub(crate) decoder: DecoderKind,
-    /// Number of latents of a lift or of experts [default: by cross-validation, up to 12]
+    /// Train on labels, to decode classes: a column of whole numbers (-1: none), a condition such as
+    /// move=speed>60 (in the outputs' unit), or a file of intervals in seconds (.csv with
+    /// start,stop,name per line; .npz with these arrays)
+    #[arg(long, value_name = "COLUMN|CONDITION|FILE")]
+    pub(crate) labels: Option<String>,
+    /// With --labels and --decoder linear: gate the velocities by the probability of this class
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) gate: Option<String>,
+    /// False alarms per minute that the events of a class may make
+    #[arg(long, value_name = "RATE", default_value_t = 1.0)]
+    pub(crate) false_alarms: f64,
+    /// Share of each class in use, separated by commas, in the order of the classes [default: the
+    /// shares in training]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "labels")]
+    pub(crate) priors: Option<Vec<f64>>,
+    /// Number of latents of a lift, of experts or of classes [default: by cross-validation, up to 12]
     #[arg(long, value_name = "N")]
     pub(crate) latents: Option<usize>,
     /// Number of experts [default: by cross-validation]
     #[arg(long, value_name = "N")]
     pub(crate) experts: Option<usize>,
-    /// Number of random features of a lift [default: by cross-validation, up to 256]
+    /// Number of random features of a lift or of classes [default: by cross-validation, up to 256;
+    /// 128 for classes]
     #[arg(long, value_name = "N")]
     pub(crate) lift_units: Option<usize>,
     /// Number of cells of a place decoder along the longest axis [default: 28]
@@ -159,6 +175,8 @@ pub(crate) enum DecoderKind {
     Place,
     /// Layers of gated recurrent units on the counts of a bin
     Recurrent,
+    /// Probabilities of classes, from --labels
+    Classes,
     /// The best by cross-validation; the linear one if no other is clearly better
     Auto,
 }
@@ -174,6 +192,8 @@ impl DecoderKind {
             Self::Refit => Kind::Refit,
             Self::Place => Kind::Place,
             Self::Recurrent => Kind::Recurrent,
+            // Classes do not compete with kinds that estimate numbers.
+            Self::Classes => Kind::Linear,
             Self::Auto => return None,
         })
     }

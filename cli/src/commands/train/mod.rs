@@ -1,6 +1,7 @@
 //! `betz train`: a decoder of a recording, linear or not, cross-validated, in a model file.
 
 pub(crate) mod args;
+mod classes;
 pub(crate) mod long;
 mod options;
 mod print;
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         .reads("RECORDING", &args.recording)
         .may_read("--groups", args.groups.as_deref())
         .writes("--out", &args.out, Kind::Model)?;
+    classes::check(args)?;
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     if let Some(memory) = args.memory {
         return long::run(&Alone, args, &device, memory);
@@ -39,6 +41,11 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let at = |e: Error| e.at(args.recording.display());
     let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
     let training = training(args, dataset.step_seconds)?;
+    if let Some(text) = &args.labels {
+        let finish = |decoder| input_form::marked(decoder, form);
+        let with = (&training, &device);
+        return classes::run(args, text, (&dataset, aligned), with, finish).map_err(at);
+    }
     if args.decoder == DecoderKind::Recurrent {
         report::stop_on_interrupt();
     }

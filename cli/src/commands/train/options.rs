@@ -17,11 +17,11 @@ const LONGEST_DELAY_SECONDS: f64 = 0.5;
 
 /// The kinds that `--decoder` asks for.
 fn kinds(args: &Train) -> Result<KindOptions> {
-    use DecoderKind::{Auto, Experts, Lift, Linear, Place, Recurrent};
+    use DecoderKind::{Auto, Classes, Experts, Lift, Linear, Place, Recurrent};
     let layers = args.layers.as_ref().map(Vec::len);
     let sizes: [(&str, Option<usize>, &[DecoderKind]); 7] = [
-        ("--latents", args.latents, &[Lift, Experts, Auto]),
-        ("--lift-units", args.lift_units, &[Lift, Auto]),
+        ("--latents", args.latents, &[Lift, Experts, Classes, Auto]),
+        ("--lift-units", args.lift_units, &[Lift, Classes, Auto]),
         ("--experts", args.experts, &[Experts, Auto]),
         ("--cells", args.cells, &[Place]),
         ("--layers", layers, &[Recurrent]),
@@ -33,7 +33,9 @@ fn kinds(args: &Train) -> Result<KindOptions> {
             .map_or_else(String::new, |v| v.get_name().to_owned())
     };
     for (option, given, kinds) in sizes {
-        if given.is_some() && !kinds.contains(&args.decoder) {
+        // Classes may stand behind another decoder, as its gate.
+        let of_classes = args.labels.is_some() && kinds.contains(&Classes);
+        if given.is_some() && !kinds.contains(&args.decoder) && !of_classes {
             let kinds: Vec<String> = kinds.iter().copied().map(name).collect();
             return Err(Error::argument(format!(
                 "{option}: expected --decoder {}, got {}",
@@ -43,7 +45,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         }
     }
     let kinds = match args.decoder {
-        Linear => return Ok(KindOptions::linear()),
+        Linear if args.labels.is_none() => return Ok(KindOptions::linear()),
         other => match other.kind() {
             Some(kind) => KindOptions::among(&[kind]),
             None => KindOptions::auto(),

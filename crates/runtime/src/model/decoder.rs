@@ -1,6 +1,6 @@
 //! A decoder: the result of training, and the input of a session.
 
-use super::{Head, Limits};
+use super::{Classes, Head, Limits};
 use crate::psc::{FilterBank, LowPass};
 use betz_base::error::Result;
 use betz_recording::OutputInfo;
@@ -236,6 +236,20 @@ impl Decoder {
     /// The decoder's kind by name: `linear`, `lift`, `experts`.
     pub fn kind(&self) -> &'static str {
         self.parts.head.name()
+    }
+
+    /// Names of the classes whose probabilities a step computes, in their order; empty for a decoder without classes.
+    pub fn class_names(&self) -> Vec<&str> {
+        match self.parts.head.classes() {
+            None => Vec::new(),
+            Some((_, Some(names))) => names.iter().map(String::as_str).collect(),
+            Some((_, None)) => self.parts.outputs.iter().map(|o| o.name.as_str()).collect(),
+        }
+    }
+
+    /// Classes, if a step computes their probabilities.
+    pub fn classes(&self) -> Option<&Classes> {
+        self.parts.head.classes().map(|(classes, _)| classes)
     }
 
     /// Name and unit of each output.

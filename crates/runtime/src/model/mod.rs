@@ -3,7 +3,8 @@
 //! A [`Decoder`] is a linear engine (PSC filters on every channel, weighted into latents) and a [`Head`]
 //! that makes the outputs of the latents: none for the linear decoder, cosine features for a [`Lift`],
 //! gated linear readouts for [`Experts`], the recursion of a [`Kalman`] filter, Bayes' rule on a grid for [`Place`],
-//! layers of gated units for [`Recurrent`].
+//! layers of gated units for [`Recurrent`], multinomial logistic regression for [`Classes`], which may gate linear
+//! outputs ([`VelocityGate`]).
 
 mod check;
 mod decoder;
@@ -19,9 +20,10 @@ pub use decoder::{Attachment, Decoder, DecoderParts, OutputScore, TrainingRecord
 pub use file::FORMAT_VERSION;
 pub use format::MAX_BYTES;
 pub use head::{
-    Belief, Cell, Cosines, Experts, FilteredReadout, Gate, Head, Kalman, Lift, MAX_CELLS,
-    MAX_EXPERTS, MAX_LATENTS, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, MAX_STATES, MAX_UNITS,
-    Place, Recurrent, RecurrentLayer, RecurrentMember, sigmoid, tanh,
+    Belief, Cell, Classes, Cosines, EventRule, Experts, FilteredReadout, Gate, Head, Kalman, Lift,
+    MAX_CELLS, MAX_CLASSES, MAX_EXPERTS, MAX_LATENTS, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS,
+    MAX_STATES, MAX_UNITS, Markov, Place, Recurrent, RecurrentLayer, RecurrentMember, VelocityGate,
+    sigmoid, tanh,
 };
 pub use limits::{Blanking, Limits, OutputRange};
 pub use variance::LogVariance;

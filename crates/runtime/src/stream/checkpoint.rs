@@ -6,12 +6,14 @@
 //! flagged steps in a row │ n, o │ n states (f64) │ o last good outputs (f64)
 //! ```
 //!
-//! With a slew limit, 2·o outputs: those that were given out last (infinity before the first) come behind.
+//! With a slew limit, 2·o outputs: those that were given out last (infinity before the first) come behind. With classes,
+//! three more values per class: the automata of their events (events that nobody has read are not kept).
 //!
 //! Latencies are not kept: they belong to the process. Nor is a model that is being swapped in: the
 //! checkpoint is of the model that gives the estimates.
 
 use super::Session;
+use super::events::EventDetector;
 use super::session::Counters;
 use super::slew::Slew;
 use betz_base::error::{Error, ErrorKind, Result};
@@ -38,7 +40,11 @@ impl Session {
     }
 
     fn kept_outputs(&self) -> usize {
-        self.outputs() * if self.slew().is_some() { 2 } else { 1 }
+        self.outputs() * if self.slew().is_some() { 2 } else { 1 } + self.kept_events()
+    }
+
+    fn kept_events(&self) -> usize {
+        self.event_detector().map_or(0, EventDetector::state_len)
     }
 
     /// Writes the session's state to the first [`checkpoint_len`](Self::checkpoint_len) bytes of
@@ -67,7 +73,11 @@ impl Session {
         let states = engine.states();
         let (flagged, last) = self.holding().state();
         let given = self.slew().map_or(&[][..], Slew::state);
-        let kept = last.len() + given.len();
+        let events = self
+            .event_detector()
+            .into_iter()
+            .flat_map(EventDetector::state);
+        let kept = self.kept_outputs();
         let count = (length - frame::OVERHEAD) / 8 - HEAD - kept;
         let head = [
             engine.model().fingerprint(),
@@ -86,7 +96,8 @@ impl Session {
         ];
         let words = (head.into_iter())
             .chain(states.map(|s| s.to_bits()))
-            .chain(last.iter().chain(given).map(|v| f64::from(*v).to_bits()));
+            .chain(last.iter().chain(given).map(|v| f64::from(*v).to_bits()))
+            .chain(events.map(f64::to_bits));
         let (room, _) = bytes[frame::HEADER..].as_chunks_mut::<8>();
         for (bytes, word) in room.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
@@ -157,7 +168,9 @@ impl Session {
                 "checkpoint: expected one of the model {model:#018x} that this session runs, got one of {fingerprint:#018x}"
             )));
         }
-        if last_count != kept as u64 && last_count == (3 * outputs - kept) as u64 {
+        let events = self.kept_events();
+        let other = 3 * outputs + 2 * events - kept;
+        if last_count != kept as u64 && last_count == other as u64 {
             let (own, its) = match self.slew() {
                 Some(_) => ("with", "without"),
                 None => ("without", "with"),
@@ -185,6 +198,7 @@ impl Session {
         }
         let (states, last) = states.split_at(expected);
         let (last, given) = last.split_at(outputs);
+        let (given, events) = given.split_at(given.len() - events);
         let running = self.running_mut().active_mut().states_mut();
         for (state, bytes) in running.zip(states) {
             *state = number(bytes);
@@ -198,6 +212,9 @@ impl Session {
             for (value, bytes) in slew.state_mut().iter_mut().zip(given) {
                 *value = number(bytes) as f32;
             }
+        }
+        if let Some(detector) = self.event_detector_mut() {
+            detector.set_state(events.iter().map(number));
         }
         self.set_clock(tick as i64);
         *self.counters_mut() = Counters {

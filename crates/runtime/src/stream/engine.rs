@@ -61,6 +61,8 @@ pub(super) struct Engine {
     kept: Vec<f64>,
     blanked: bool,
     outside: bool,
+    /// A gate of outputs stands open, whatever the classes say.
+    gate_open: bool,
 }
 
 /// Flags of an engine before a step that is to leave no trace; the numbers are kept in the engine.
@@ -81,10 +83,13 @@ impl Engine {
             .sum();
         let outputs = match model.head {
             PreparedHead::Linear => 0,
-            _ => model.outputs() * if model.tells_variances { 2 } else { 1 },
+            _ => {
+                model.outputs() * if model.tells_variances { 2 } else { 1 }
+                    + model.head.hidden_classes()
+            }
         };
         let mut outputs = filled(SESSION, 0.0, outputs)?;
-        forget(&mut outputs, model.outputs());
+        forget(&mut outputs, &model);
         let low_pass = model.low_pass.clone();
         let together = model.low_pass_silence.as_ref().map_or(0, |s| s.states());
         let behind = low_pass
@@ -113,6 +118,7 @@ impl Engine {
             together: filled(SESSION, 0.0, together)?,
             blanked: false,
             outside: false,
+            gate_open: false,
             model,
         })
     }
@@ -285,6 +291,10 @@ impl Engine {
             &mut self.scratch,
             &mut self.outputs,
         );
+        if self.gate_open && model.head.hidden_classes() > 0 {
+            let outputs = &mut self.outputs[..model.outputs()];
+            outputs.copy_from_slice(&self.latents[..outputs.len()]);
+        }
         self.outside |= OutputRange::keep(&model.ranges, &mut self.outputs);
         &self.outputs
     }
@@ -420,8 +430,7 @@ impl Engine {
             low_pass.reset();
         }
         self.head.fill(0.0);
-        let outputs = self.model.outputs();
-        forget(&mut self.outputs, outputs);
+        forget(&mut self.outputs, &self.model);
     }
 
     /// One step whose spikes are `input`, of which nothing is left but code and data in the caches.
@@ -457,10 +466,29 @@ impl Engine {
         (self.blanked, self.outside) = (flags.blanked, flags.outside);
     }
 
+    /// Opens the gate of the outputs, or leaves it to the classes.
+    #[inline(always)]
+    pub(super) fn set_gate_open(&mut self, open: bool) {
+        self.gate_open = open;
+    }
+
+    pub(super) fn gate_is_open(&self) -> bool {
+        self.gate_open
+    }
+
+    /// Probabilities of the classes at the last tick, 0 before the first; empty for a model without classes.
+    #[inline]
+    pub(super) fn classes(&self) -> &[f64] {
+        let classes = self.model.classes();
+        let first = self.outputs.len().saturating_sub(classes);
+        self.outputs.get(first..first + classes).unwrap_or(&[])
+    }
+
     /// Natural logarithms of the variances of the last tick's estimates; infinity before the first. Empty
     /// for a model that does not tell them.
     pub(super) fn log_variances(&self) -> &[f64] {
-        self.outputs.get(self.model.outputs()..).unwrap_or(&[])
+        let all = self.outputs.get(self.model.outputs()..).unwrap_or(&[]);
+        if self.model.tells_variances { all } else { &[] }
     }
 
     /// Every state there is, in a fixed order: what a checkpoint keeps.
@@ -476,10 +504,15 @@ impl Engine {
     }
 }
 
-/// Nothing is known yet of variances, which lie behind so many estimates.
-fn forget(outputs: &mut [f64], estimates: usize) {
-    for log in outputs.iter_mut().skip(estimates) {
-        *log = f64::INFINITY;
+/// Nothing is known yet of what lies behind the estimates: variances are infinite, probabilities 0.
+fn forget(outputs: &mut [f64], model: &PreparedModel) {
+    let unknown = if model.tells_variances {
+        f64::INFINITY
+    } else {
+        0.0
+    };
+    for value in outputs.iter_mut().skip(model.outputs()) {
+        *value = unknown;
     }
 }
 

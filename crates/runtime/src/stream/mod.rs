@@ -17,7 +17,9 @@
 mod channels;
 mod checkpoint;
 mod config;
+mod ctc;
 mod engine;
+mod events;
 mod health;
 mod hold;
 mod ledger;
@@ -54,6 +56,8 @@ mod between {
 
 pub use channels::{ChannelDetector, ChannelRules, ChannelState, ChannelWatch};
 pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
+pub use ctc::GreedyCtc;
+pub use events::{ClassEvent, EVENT_ROOM, EventDetector};
 pub use health::{Health, HealthReader};
 pub use hold::Hold;
 pub use prepared::PreparedModel;

@@ -3,6 +3,7 @@
 use betz_base::aligned::AlignedBuffer;
 use betz_base::hash::Fnv1a;
 
+use super::events::StepRule;
 use super::rows::{LARGEST_COUNT, padded};
 use super::skip::{HeadSilence, LowPassSilence};
 use super::stage::{Group, Stage};
@@ -45,6 +46,8 @@ pub struct PreparedModel {
     pub(super) silence: HeadSilence,
     /// The head's outputs are the estimates, then the logarithms of their variances.
     pub(super) tells_variances: bool,
+    /// Rule of each class; empty for a model without classes.
+    pub(super) event_rules: Vec<Option<StepRule>>,
     pub(super) blanking: Option<PreparedBlanking>,
     /// Ranges that outputs are kept within; empty for no bounds.
     pub(super) ranges: Vec<OutputRange>,
@@ -99,7 +102,14 @@ impl PreparedModel {
             }
             None => decoder.head().prepare(step_seconds)?,
         };
-        let head_outputs = decoder.outputs().len() * if variance.is_some() { 2 } else { 1 };
+        let head_outputs = decoder.outputs().len() * if variance.is_some() { 2 } else { 1 }
+            + head.hidden_classes();
+        let event_rules = decoder.classes().map_or(Vec::new(), |classes| {
+            let rules = classes.events.iter();
+            rules
+                .map(|rule| rule.map(|rule| StepRule::new(rule, step_seconds)))
+                .collect()
+        });
         let linear_memory = linear_memory(decoder);
         let memory_steps = linear_memory.saturating_add(head.memory_steps());
         let silence = HeadSilence::new(&head, head_outputs, decoder.intercept(), linear_memory)?;
@@ -121,6 +131,7 @@ impl PreparedModel {
             head,
             silence,
             tells_variances: variance.is_some(),
+            event_rules,
             blanking,
             ranges: decoder.limits().ranges.clone(),
             count_caps: (decoder.limits().count_caps.iter())
@@ -163,6 +174,12 @@ impl PreparedModel {
     /// ([`Session::variances`](super::Session::variances)).
     pub fn tells_variances(&self) -> bool {
         self.tells_variances
+    }
+
+    /// Number of classes whose probabilities a step computes ([`Session::classes`](super::Session::classes)); 0 for a
+    /// model without classes.
+    pub fn classes(&self) -> usize {
+        self.event_rules.len()
     }
 
     /// Number of latents of the linear engine; as many as outputs in a linear decoder.
@@ -261,6 +278,10 @@ impl PreparedModel {
         hash.word(self.intercept.len() as u64);
         (self.intercept.iter().chain(weights)).for_each(|value| hash.number(*value));
         self.head.hash(&mut hash);
+        self.event_rules
+            .iter()
+            .flatten()
+            .for_each(|rule| rule.hash(&mut hash));
         self.count_caps.iter().for_each(|cap| hash.number(*cap));
         for range in &self.ranges {
             hash.number(f64::from(range.low));

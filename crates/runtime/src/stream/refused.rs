@@ -41,6 +41,15 @@ pub enum StepRefused {
     },
     /// The model does not estimate variances.
     NoVariances,
+    /// The model computes no probabilities of classes.
+    NoClasses,
+    /// `out` is not one per class.
+    Classes {
+        /// Classes of the model.
+        expected: usize,
+        /// Length of `out`.
+        got: usize,
+    },
     /// A channel that the model does not have, where those are to be refused.
     UnknownChannel {
         /// Which spike of the tick, from 0.
@@ -73,6 +82,13 @@ impl fmt::Display for StepRefused {
             Self::NoVariances => f.write_str(
                 "variances: expected a model that estimates them (betz train --variance), got one that does not",
             ),
+            Self::NoClasses => f.write_str(
+                "classes: expected a model that has them (betz train --labels), got one without",
+            ),
+            Self::Classes { expected, got } => write!(
+                f,
+                "classes: expected room for {expected}, one per class of the model, got {got}"
+            ),
             Self::UnknownChannel {
                 spike: _,
                 channel,
@@ -92,10 +108,11 @@ impl StepRefused {
     pub fn kind(self) -> ErrorKind {
         match self {
             Self::Count { .. } | Self::Value { .. } => ErrorKind::InvalidArgument,
-            Self::NoVariances => ErrorKind::InsufficientData,
-            Self::Outputs { .. } | Self::Channels { .. } | Self::UnknownChannel { .. } => {
-                ErrorKind::Mismatch
-            }
+            Self::NoVariances | Self::NoClasses => ErrorKind::InsufficientData,
+            Self::Outputs { .. }
+            | Self::Channels { .. }
+            | Self::Classes { .. }
+            | Self::UnknownChannel { .. } => ErrorKind::Mismatch,
         }
     }
 

@@ -139,6 +139,7 @@ impl Running {
         let Some(other) = &mut self.other else {
             return beside;
         };
+        other.engine.set_gate_open(self.active.gate_is_open());
         let _: Taken = other.engine.take(input);
         let estimates = other.engine.advance();
         match &mut other.part {

@@ -9,6 +9,7 @@ pub(in crate::stream) use self::warm::Form;
 use self::warm::Warmth;
 use super::channels::{ChannelWatch, Counted};
 use super::engine::Engine;
+use super::events::EventDetector;
 use super::health::Published;
 use super::hold::Holding;
 use super::running::Running;
@@ -61,6 +62,8 @@ pub struct Session {
     counted: Option<Arc<Counted>>,
     /// The session's own watch of its channels.
     watch: Option<Box<ChannelWatch>>,
+    /// Events of the classes; `None` for a model without classes.
+    events: Option<Box<EventDetector>>,
     /// The form in which the last step got its spikes.
     form: Form,
     /// `None` while [`warm`](Self::warm) uses it.
@@ -105,6 +108,12 @@ impl Session {
             .then(|| Timing::new(config.deadline))
             .transpose()?;
         let row_bytes = size_of::<f64>() * model.stride();
+        let events = match model.classes() {
+            0 => None,
+            _ => Some(Box::new(EventDetector::with_rules(
+                model.event_rules.clone(),
+            )?)),
+        };
         let warmth = Warmth::new(model.channels(), row_bytes, model.outputs())?;
         Ok(Self {
             holding: Holding::new(config.hold.as_ref(), model.step_seconds(), model.outputs()),
@@ -124,6 +133,7 @@ impl Session {
             published: None,
             counted: None,
             watch: None,
+            events,
             form: Form::default(),
             warmth: Some(Box::new(warmth)),
         })
@@ -154,6 +164,9 @@ impl Session {
         self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
         self.pending |= StepStatus::SWAPPED.when(taken_over);
         self.counters.skipped = self.counters.skipped.saturating_add(ticks);
+        if let Some(events) = &mut self.events {
+            events.rest(self.tick, ticks);
+        }
         self.tick = self.tick.saturating_add_unsigned(ticks);
     }
 
@@ -216,6 +229,9 @@ impl Session {
         self.holding.reset();
         if let Some(slew) = &mut self.slew {
             slew.reset();
+        }
+        if let Some(events) = &mut self.events {
+            events.reset(self.tick);
         }
         self.taps.iter_mut().for_each(Attached::rest);
     }
@@ -366,6 +382,18 @@ impl Session {
         &self.running
     }
 
+    pub(super) fn event_detector(&self) -> Option<&EventDetector> {
+        self.events.as_deref()
+    }
+
+    pub(super) fn event_detector_mut(&mut self) -> Option<&mut EventDetector> {
+        self.events.as_deref_mut()
+    }
+
+    pub(super) fn running_and_events(&mut self) -> (&Running, Option<&mut EventDetector>) {
+        (&self.running, self.events.as_deref_mut())
+    }
+
     pub(super) fn running_mut(&mut self) -> &mut Running {
         &mut self.running
     }
@@ -480,6 +508,7 @@ impl Clone for Session {
             published: None,
             counted: None,
             watch: None,
+            events: self.events.clone(),
             form: self.form,
             warmth: self.warmth.clone(),
         }

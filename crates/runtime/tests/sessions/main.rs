@@ -4,6 +4,7 @@
 mod common;
 
 mod checkpoint;
+mod classes;
 mod faults;
 mod from_outside;
 mod heads;

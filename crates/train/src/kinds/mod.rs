@@ -8,7 +8,7 @@ pub(crate) mod family;
 mod gain;
 mod lifts;
 mod model;
-mod nonlinear;
+pub(crate) mod nonlinear;
 mod others;
 mod race;
 mod regions;

@@ -29,7 +29,7 @@ pub(super) const MOST_LATENTS: usize = 64;
 const MOST_REGIONS: usize = 4;
 
 /// A recording with the linear decoder's choices and the latents behind them.
-pub(super) struct Nonlinear<'a> {
+pub(crate) struct Nonlinear<'a> {
     data: DatasetView<'a>,
     options: &'a TrainOptions,
     found: &'a BankChoice,
@@ -41,12 +41,19 @@ pub(super) struct Nonlinear<'a> {
 }
 
 /// Latents of the whole recording and the engine that gives them.
-pub(super) struct Whole {
+pub(crate) struct Whole {
     stage: Stage,
     solution: Solution,
     sums: NormalEquations,
     /// 0 inside segments.
     fold_of: Vec<u16>,
+}
+
+impl Whole {
+    /// Number of latents.
+    pub(crate) fn latents(&self) -> usize {
+        self.stage.latents.count
+    }
 }
 
 impl<'a> Nonlinear<'a> {
@@ -59,7 +66,20 @@ impl<'a> Nonlinear<'a> {
         found: &'a BankChoice,
         progress: &dyn Progress,
     ) -> Result<Self> {
-        let targets = targets(&data);
+        Self::with_targets(data, options, found, targets(&data), progress)
+    }
+
+    /// The same with latents that predict `targets`.
+    ///
+    /// # Errors
+    /// The same as for [`new`](Self::new).
+    pub(crate) fn with_targets(
+        data: DatasetView<'a>,
+        options: &'a TrainOptions,
+        found: &'a BankChoice,
+        targets: Targets,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
         let shared = (data, &targets, options, found);
         let (split, total) = split_of(shared, &found.split, usize::MAX, progress)?;
         Ok(Self {
@@ -70,6 +90,11 @@ impl<'a> Nonlinear<'a> {
             split,
             total,
         })
+    }
+
+    /// The folds.
+    pub(crate) fn split(&self) -> &Split<'a> {
+        &self.split
     }
 
     /// Splits that hold out where segments end; `None` where that does not tell them apart.
@@ -130,7 +155,7 @@ impl<'a> Nonlinear<'a> {
     ///
     /// # Errors
     /// The same as for [`new`](Self::new).
-    pub(super) fn whole(&self, progress: &dyn Progress) -> Result<Whole> {
+    pub(crate) fn whole(&self, progress: &dyn Progress) -> Result<Whole> {
         let (found, options) = (self.found, self.options);
         let bank = &found.validation.bank;
         let total = if found.bank.whole {
@@ -172,7 +197,7 @@ impl<'a> Nonlinear<'a> {
     }
 
     /// All of `whole` as one training set.
-    pub(super) fn all<'b>(&'b self, whole: &'b Whole) -> Fold<'b> {
+    pub(crate) fn all<'b>(&'b self, whole: &'b Whole) -> Fold<'b> {
         Fold::whole(
             self.data,
             (self.options.delay_steps, &self.found.placement),
@@ -185,7 +210,7 @@ impl<'a> Nonlinear<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::NonFinite`](betz_base::ErrorKind::NonFinite) for weights beyond what a session takes.
-    pub(super) fn decoder(
+    pub(crate) fn decoder(
         &self,
         (whole, latents): (&Whole, usize),
         head: Head,

@@ -9,7 +9,7 @@ mod run;
 mod targets;
 
 pub(crate) use run::{filter_latents, quantile_of_norms};
-pub(crate) use targets::{Targets, labels, targets};
+pub(crate) use targets::{Targets, class_targets, labels, targets};
 
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_gram::NormalEquations;

@@ -38,6 +38,31 @@ pub(crate) fn targets(data: &DatasetView<'_>) -> Targets {
     }
 }
 
+/// Leads of classes, in seconds.
+const CLASS_LEADS: [f64; 7] = [-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8];
+
+/// Targets of `data`, whose outputs are indicators of classes: each of them at leads of −0.4 to 0.8 s. Of two classes,
+/// one says everything.
+///
+/// Allocates targets × steps f32.
+pub(crate) fn class_targets(data: &DatasetView<'_>) -> Targets {
+    let leads = in_steps(&CLASS_LEADS, data.step_seconds);
+    let classes = data.outputs.len();
+    let kept = if classes == 2 { 1 } else { classes };
+    let all = values(data, &leads, &[]);
+    let rows = all.chunks_exact(classes.max(1));
+    let lead_name = |lead: i64, output: &OutputInfo| OutputInfo {
+        name: format!("{} at {lead} steps", output.name),
+        unit: String::new(),
+    };
+    Targets {
+        outputs: (leads.iter())
+            .flat_map(|&lead| data.outputs[..kept].iter().map(move |o| lead_name(lead, o)))
+            .collect(),
+        behavior: rows.flat_map(|row| &row[..kept]).copied().collect(),
+    }
+}
+
 /// Targets of a recording.
 pub(crate) struct Targets {
     outputs: Vec<OutputInfo>,
@@ -68,7 +93,10 @@ pub(crate) fn labels(data: &DatasetView<'_>) -> (Vec<f32>, usize) {
 fn values(data: &DatasetView<'_>, leads: &[i64], speed_leads: &[i64]) -> Vec<f32> {
     let n = data.outputs.len();
     let m = leads.len() * n + speed_leads.len();
-    let speed = speed(data);
+    let speed = match speed_leads.is_empty() {
+        true => Vec::new(),
+        false => speed(data),
+    };
     let mut values = vec![0.0; data.steps * m];
     for segment in data.segments {
         let (first, last) = (segment.start, segment.stop - 1);

@@ -61,7 +61,7 @@ impl Gate {
 }
 
 impl Kind for Experts {
-    type Prepared = PreparedExperts;
+    type StepForm = PreparedExperts;
     const NAME: &'static str = "experts";
     const TAG: [u8; 4] = *b"EXPT";
 

@@ -26,7 +26,7 @@ pub struct Kalman {
 }
 
 impl Kind for Kalman {
-    type Prepared = PreparedKalman;
+    type StepForm = PreparedKalman;
     const NAME: &'static str = "kalman";
     const TAG: [u8; 4] = *b"KALM";
 

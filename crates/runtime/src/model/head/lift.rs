@@ -69,7 +69,7 @@ impl Cosines {
         cosines_of_rows(Width::detect(), cosines, z, &self.frequencies);
     }
 
-    fn check(&self, latents: usize) -> Result<()> {
+    pub(super) fn check(&self, latents: usize) -> Result<()> {
         check_radius(self.radius)?;
         let units = self.units();
         if units == 0 || units > MAX_UNITS {
@@ -94,7 +94,7 @@ impl Cosines {
 }
 
 impl Kind for Lift {
-    type Prepared = PreparedLift;
+    type StepForm = PreparedLift;
     const NAME: &'static str = "lift";
     const TAG: [u8; 4] = *b"LIFT";
 

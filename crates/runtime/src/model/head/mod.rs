@@ -27,7 +27,7 @@ const FORGOTTEN: f64 = 1e-7;
 
 /// The parameters of one kind of decoder behind the linear engine.
 pub(crate) trait Kind: Sized {
-    type Prepared: Prepared;
+    type StepForm: Prepared;
     /// The kind's name, as in `betz train --decoder`.
     const NAME: &'static str;
     /// The tag of its section of the model file.
@@ -41,7 +41,7 @@ pub(crate) trait Kind: Sized {
     fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader<'_>) -> Result<Self>;
     /// The form that steps use. `self` has passed its check.
-    fn prepare(&self, step_seconds: f64) -> Result<Self::Prepared>;
+    fn prepare(&self, step_seconds: f64) -> Result<Self::StepForm>;
 }
 
 /// A kind in the form that steps use; immutable, shared by sessions.
@@ -89,7 +89,7 @@ macro_rules! kinds {
 
         impl Head {
             /// The kind by name: `linear`, `lift`, `experts`, `kalman`, `place`,
-            /// `recurrent`.
+            /// `recurrent`, `classes`, `gated`.
             pub fn name(&self) -> &'static str {
                 match self {
                     Self::Linear => "linear",
@@ -149,7 +149,7 @@ macro_rules! kinds {
         #[derive(Debug, Clone)]
         pub(crate) enum PreparedHead {
             Linear,
-            $( $Kind(<$Kind as Kind>::Prepared), )+
+            $( $Kind(<$Kind as Kind>::StepForm), )+
         }
 
         impl PreparedHead {
@@ -216,6 +216,31 @@ kinds! {
     place::Place(Belief, MAX_CELLS),
     /// Layers of gated recurrent units, read out linearly.
     recurrent::Recurrent(Cell, RecurrentLayer, RecurrentMember, MAX_LAYERS, MAX_LAYER_UNITS, MAX_MEMBERS),
+    /// Probabilities of classes by multinomial logistic regression.
+    classes::Classes(EventRule, Markov, MAX_CLASSES),
+    /// Linear outputs, some of which the probability of a class gates.
+    gated::VelocityGate(),
+}
+
+impl Head {
+    /// The probabilities of classes that a step computes, and the names of the classes where they are not the outputs.
+    pub(crate) fn classes(&self) -> Option<(&Classes, Option<&[String]>)> {
+        match self {
+            Self::Classes(classes) => Some((classes, None)),
+            Self::VelocityGate(gated) => Some((&gated.classes, Some(&gated.names))),
+            _ => None,
+        }
+    }
+}
+
+impl PreparedHead {
+    /// Number of probabilities that a step writes behind the estimates.
+    pub(crate) fn hidden_classes(&self) -> usize {
+        match self {
+            Self::VelocityGate(gated) => gated.classes(),
+            _ => 0,
+        }
+    }
 }
 
 impl Head {

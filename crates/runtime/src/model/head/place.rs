@@ -45,7 +45,7 @@ pub struct Place {
 }
 
 impl Kind for Place {
-    type Prepared = PreparedPlace;
+    type StepForm = PreparedPlace;
     const NAME: &'static str = "place";
     const TAG: [u8; 4] = *b"PLAC";
     const MOST_LATENTS: usize = MAX_CELLS;

@@ -165,7 +165,7 @@ impl Recurrent {
 }
 
 impl Kind for Recurrent {
-    type Prepared = PreparedRecurrent;
+    type StepForm = PreparedRecurrent;
     const NAME: &'static str = "recurrent";
     const TAG: [u8; 4] = *b"GRUS";
     const MOST_LATENTS: usize = crate::model::MAX_OUTPUTS;

@@ -225,6 +225,7 @@ impl Session {
             }
         }
         let active = self.running.active_mut();
+        active.set_gate_open(status.contains(StepStatus::CHANNELS));
         let taken = active.take(input);
         active.advance();
         for (out, estimate) in out.iter_mut().zip(active.estimates()) {
@@ -259,6 +260,9 @@ impl Session {
             slew.give(out);
         }
         self.status = status;
+        if self.events.is_some() {
+            self.detect_events(status);
+        }
         self.counters.ticks = self.counters.ticks.saturating_add(1);
         self.counters.spikes = self.counters.spikes.saturating_add(taken.known);
         self.counters.unknown = self.counters.unknown.saturating_add(taken.unknown);

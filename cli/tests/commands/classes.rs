@@ -1,0 +1,124 @@
+//! Classes on the command line: trained on labels of each form, evaluated, and as a gate of velocities.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::program::{fails, json};
+
+fn simulated(folder: &Path) {
+    let line = "simulate --out train.npz --test-out test.npz --neurons 30 --seconds 40 --test-seconds 10 --seed 3";
+    json(folder, line);
+}
+
+const TRAIN: &str =
+    "train train.npz --step 0.02 --filter 0.02:0 --filter 0.1:1 --folds 3 --lift-units 16";
+
+#[test]
+fn a_condition_and_its_intervals_make_classes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let trained = json(
+        folder,
+        &format!("{TRAIN} --labels right=x>0 --decoder classes --out m.betz"),
+    );
+    assert_eq!(trained["decoder"], "classes");
+    let scores = &trained["classes"]["scores"];
+    assert_eq!(scores["classes"], serde_json::json!(["not right", "right"]));
+    let by_training = scores["auc"][1].as_f64().unwrap();
+    let evaluated = json(folder, "evaluate m.betz test.npz");
+    let auc = evaluated["classes"]["auc"][1].as_f64().unwrap();
+    assert!(by_training > 0.9 && auc > 0.9, "{by_training} and {auc}");
+    // The same labels as intervals of a file: the output's sign from a table of the truth.
+    json(
+        folder,
+        "train train.npz --step 0.02 --filter 0.1:1 --folds 2 --out linear.betz",
+    );
+    json(folder, "evaluate linear.betz test.npz --out table.csv");
+    let table = std::fs::read_to_string(folder.join("table.csv")).unwrap();
+    let mut lines = table.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let truth = header
+        .iter()
+        .position(|name| *name == "x_true")
+        .expect(&table[..200]);
+    let mut intervals = String::from("start,stop,name\n");
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        let name = if cells[truth].parse::<f64>().unwrap() > 0.0 {
+            "right"
+        } else {
+            "not right"
+        };
+        writeln!(intervals, "{},{},{name}", cells[1], cells[2]).unwrap();
+    }
+    std::fs::write(folder.join("labels.csv"), intervals).unwrap();
+    let again = json(folder, "evaluate m.betz test.npz --labels labels.csv");
+    let other = again["classes"]["auc"][1].as_f64().unwrap();
+    assert!((other - auc).abs() < 1e-3, "{other} and {auc}");
+}
+
+#[test]
+fn a_class_gates_velocities() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let line = format!("{TRAIN} --velocity x,y --labels right=x>0 --gate right --out g.betz");
+    let trained = json(folder, &line);
+    assert_eq!(trained["decoder"], "gated");
+    let gate = &trained["gate"];
+    let (before, after) = (
+        gate["r2_before"].as_f64().unwrap(),
+        gate["r2"].as_f64().unwrap(),
+    );
+    assert!(after >= before - 1e-3, "{before} and {after}");
+    let evaluated = json(folder, "evaluate g.betz test.npz");
+    assert_eq!(evaluated["outputs"].as_array().unwrap().len(), 2);
+    assert!(evaluated["classes"]["auc"][1].as_f64().unwrap() > 0.9);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    for (options, part) in [
+        ("--decoder classes", "expected --labels"),
+        ("--gate right", "--gate: expected --labels"),
+        (
+            "--labels right=x>0 --decoder lift",
+            "--labels: expected --decoder classes",
+        ),
+        (
+            "--labels right=x>0 --gate right --decoder lift",
+            "--gate: expected --decoder linear",
+        ),
+        (
+            "--labels right=x>0 --gate left",
+            "expected one of the classes [not right, right], got \"left\"",
+        ),
+        (
+            "--labels right=x>0 --gate right",
+            "expected outputs that are velocities",
+        ),
+        ("--labels right=x>1e9", "only \"not right\""),
+        ("--labels right=x>much", "expected NAME=COLUMN>LIMIT"),
+        (
+            "--labels state",
+            "expected the name of a column of behaviour",
+        ),
+        ("--labels x", "expected whole numbers"),
+        ("--labels right=x>0 --priors 0.5,0.6", "add up to 1"),
+        (
+            "--labels right=x>0 --false-alarms 0",
+            "false alarms per minute",
+        ),
+    ] {
+        fails(folder, &format!("{TRAIN} {options} --out m.betz"), part);
+    }
+    std::fs::write(folder.join("labels.csv"), "0,2,a\n1,3,b\n").unwrap();
+    let line = format!("{TRAIN} --labels labels.csv --out m.betz");
+    fails(folder, &line, "do not overlap");
+}

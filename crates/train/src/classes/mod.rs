@@ -1,0 +1,461 @@
+//! Classes: from labels to a decoder of kind `classes`.
+//!
+//! ```text
+//! labels ──► indicators ──► bank, ridge ──► latents of the labels ──► z, h ∗ z, cosines ──► softmax
+//!                                    calibration, hidden Markov model, events: on held-out folds ──► decoder
+//! ```
+
+mod calibrate;
+mod events;
+mod features;
+mod gate;
+mod labels;
+mod markov;
+mod scores;
+mod softmax;
+
+pub use gate::GateReport;
+pub use labels::LabelSource;
+pub use scores::{ClassScores, EventScores};
+
+use calibrate::Calibration;
+use features::{ClassFeatures, Samples, TAU_SECONDS};
+use scores::{Predictions, label_at};
+use softmax::Softmax;
+
+use crate::blank::CleanData;
+use crate::device::Trained;
+use crate::folds::{Folds, folds};
+use crate::kinds::nonlinear::{Nonlinear, Whole};
+use crate::kinds::split::{Fold, Split};
+use crate::latents::class_targets;
+use crate::lift::Cosines;
+use crate::limits::without_blanking;
+use crate::options::TrainingPlan;
+use crate::search::Search;
+use crate::training::{Training, TrainingOutcome};
+use crate::validate;
+use betz_base::error::{Error, Result};
+use betz_base::progress::Progress;
+use betz_device::Device;
+use betz_recording::labels::Labels;
+use betz_recording::{Dataset, DatasetView};
+use betz_runtime::model::{Classes, Decoder, EventRule, Head, MAX_CLASSES};
+use std::cell::RefCell;
+
+/// Latents and cosines if nothing else is said.
+const LATENTS: usize = 12;
+const UNITS: usize = 128;
+
+/// Configuration of the classes, besides that of [`Training`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassOptions {
+    /// False alarms per minute that the events of a class may make.
+    pub false_alarms: f64,
+    /// Share of each class in use, if it differs from that in training; they add up to 1.
+    pub priors: Option<Vec<f64>>,
+}
+
+impl Default for ClassOptions {
+    fn default() -> Self {
+        Self {
+            false_alarms: 1.0,
+            priors: None,
+        }
+    }
+}
+
+/// Report of training on labels. All scores are of held-out folds.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ClassReport {
+    /// Scores with calibration, and with events.
+    pub scores: ClassScores,
+    /// Expected calibration error before calibration.
+    pub ece_before: f64,
+    /// Factor of the scores that calibrates them; below 1: they were too confident.
+    pub scale: f64,
+    /// κ of the hidden Markov model; `None` if it made held-out labels less likely.
+    pub kappa: Option<f64>,
+    /// Labelled steps of each class.
+    pub labelled: Vec<usize>,
+}
+
+impl Training {
+    /// Trains a decoder whose outputs are the probabilities of the classes of `labels`, on `data` (whose own outputs
+    /// play no part). Bank, ridge, delay and folds are those of the configuration; `kinds` gives latents, cosines and
+    /// seed.
+    ///
+    /// # Errors
+    /// The errors of [`run`](Self::run) and of [`Labels::check`];
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for options that make no sense, and for less
+    /// than two folds.
+    pub fn run_classes(
+        &self,
+        data: &Dataset,
+        labels: &Labels,
+        options: &ClassOptions,
+        device: &Device,
+        progress: &dyn Progress,
+    ) -> Result<(TrainingOutcome, ClassReport)> {
+        self.check_classes(labels, options)?;
+        let report = RefCell::new(None);
+        let outcome = self.run_by(
+            &labels.indicators(data),
+            Self::best_delay(progress),
+            |used, plan| {
+                let found = self.classes(used, labels, (options, plan), (device, progress))?;
+                report.replace(Some(found.report));
+                Ok((found.trained, None))
+            },
+        )?;
+        let report = report.into_inner();
+        report
+            .map(|report| (outcome, report))
+            .ok_or_else(|| Error::argument("classes: expected a report of training, got none"))
+    }
+
+    fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
+        labels.check()?;
+        options.check(labels)?;
+        if self.folds < 2 {
+            return Err(Error::argument(format!(
+                "classes: expected at least 2 folds, on which they are calibrated, got {}",
+                self.folds
+            )));
+        }
+        self.kinds.check()
+    }
+
+    /// The decoder of `used`, whose outputs are indicators of `labels`.
+    fn classes(
+        &self,
+        used: &Dataset,
+        labels: &Labels,
+        (options, plan): (&ClassOptions, TrainingPlan),
+        (device, progress): (&Device, &dyn Progress),
+    ) -> Result<TrainedClasses> {
+        let view = used.view();
+        let search = plan.search.unwrap_or(Search::scores_only(self.folds));
+        let train = &plan.options;
+        let cleaned = CleanData::new(&view, train)?;
+        let data = cleaned.view(&view);
+        let found = validate::cross_validate_banks_in(
+            device,
+            (&data, &|guard, history| {
+                labelled_folds(used, labels, search.folds, guard, history)
+            }),
+            train,
+            &search,
+            progress,
+        )?;
+        let latents = self.kinds.latents.unwrap_or(LATENTS);
+        let units = self.kinds.units.unwrap_or(UNITS);
+        let behind = Nonlinear::with_targets(data, train, &found, class_targets(&data), progress)?;
+        let fitting = ClassFit {
+            labels,
+            delay_steps: train.delay_steps,
+            latents: latents.min(behind.split().latents()),
+            units,
+            seed: self.kinds.seed,
+            progress,
+        };
+        let (chosen, report, held_out) = fitting.validate(data, behind.split(), options)?;
+        let whole = behind.whole(progress)?;
+        let head = fitting.head(behind.all(&whole), chosen, options)?;
+        let decoder = behind.decoder((&whole, fitting.whole_latents(&whole)), head, Vec::new())?;
+        let decoder = match train.keep_artefacts {
+            true => without_blanking(decoder)?,
+            false => decoder,
+        };
+        let trained = Trained {
+            artefacts: cleaned.artefacts,
+            ..found.trained(decoder)
+        };
+        Ok(TrainedClasses {
+            trained,
+            report,
+            held_out,
+        })
+    }
+}
+
+/// A decoder of classes.
+struct TrainedClasses {
+    trained: Trained,
+    report: ClassReport,
+    /// Probabilities of held-out steps, (step, class); NaN elsewhere.
+    held_out: Vec<f32>,
+}
+
+impl ClassOptions {
+    fn check(&self, labels: &Labels) -> Result<()> {
+        let classes = labels.classes();
+        if classes > MAX_CLASSES {
+            return Err(Error::argument(format!(
+                "labels: expected at most {MAX_CLASSES} classes, got {classes}"
+            )));
+        }
+        if !(self.false_alarms > 0.0 && self.false_alarms.is_finite()) {
+            return Err(Error::argument(format!(
+                "false alarms per minute: expected a number above 0, got {}",
+                self.false_alarms
+            )));
+        }
+        if let Some(priors) = &self.priors {
+            let sum: f64 = priors.iter().sum();
+            let is_share = |share: &f64| *share > 1e-12 && *share <= 1.0;
+            if priors.len() != classes || !priors.iter().all(is_share) || (sum - 1.0).abs() > 1e-6 {
+                return Err(Error::argument(format!(
+                    "priors: expected {classes} shares above 0 that add up to 1, one per class, got {priors:?}, which add \
+                     up to {sum}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Folds of the labelled steps of `data`. Where steps have no label, a part begins after them, and its filters have
+/// the history before it.
+fn labelled_folds(
+    data: &Dataset,
+    labels: &Labels,
+    count: usize,
+    guard: usize,
+    history: usize,
+) -> Result<Folds> {
+    if !labels.are_missing(data) {
+        return folds(&data.segments, count, guard, history);
+    }
+    let runs = labels.runs(data);
+    let mut split = folds(&runs, count, guard, history)?;
+    let history = i64::try_from(history).unwrap_or(i64::MAX);
+    for part in split.folds.iter_mut().flatten() {
+        let of = data
+            .segments
+            .partition_point(|segment| segment.stop <= part.segment.start);
+        let start = data
+            .segments
+            .get(of)
+            .map_or(part.segment.start, |segment| segment.start);
+        part.from = part.segment.start.saturating_sub(history).max(start);
+    }
+    // The sums are those of the parts: steps without a label are in no sum.
+    split.whole = true;
+    Ok(split)
+}
+
+/// Settings that every fit shares.
+struct ClassFit<'a> {
+    labels: &'a Labels,
+    delay_steps: i64,
+    latents: usize,
+    units: usize,
+    seed: u64,
+    progress: &'a dyn Progress,
+}
+
+/// Choices made on held-out folds.
+struct ClassChoice {
+    calibration: Calibration,
+    priors: Vec<f64>,
+    kappa: Option<f64>,
+    events: Vec<Option<EventRule>>,
+    markov: Option<betz_runtime::model::Markov>,
+}
+
+impl ClassFit<'_> {
+    fn features(&self, latents: usize) -> ClassFeatures {
+        ClassFeatures {
+            cosines: Cosines::draw(self.seed, latents, self.units),
+        }
+    }
+
+    fn whole_latents(&self, whole: &Whole) -> usize {
+        self.latents.min(whole.latents())
+    }
+
+    fn label(&self) -> impl Fn(usize) -> Option<usize> + Sync + '_ {
+        |step| label_at(self.labels, self.delay_steps, step)
+    }
+
+    fn judged<'b>(&'b self, data: DatasetView<'b>, probabilities: &'b [f32]) -> Predictions<'b> {
+        Predictions {
+            data,
+            labels: self.labels,
+            delay_steps: self.delay_steps,
+            probabilities,
+        }
+    }
+
+    /// The softmax of `fold`'s training steps.
+    fn fit(&self, fold: Fold<'_>, latents: usize) -> Result<(Softmax, f64)> {
+        let walk = fold.walk(latents)?;
+        let (features, label) = (self.features(latents), self.label());
+        let spaced = (true, self.progress);
+        let samples = Samples::collect((walk, &features), &label, &fold.trains(), spaced)?;
+        let softmax = Softmax::fit(&samples, self.labels.classes(), self.progress)?;
+        Ok((softmax, walk.radius))
+    }
+
+    /// Calibrates, and chooses the hidden Markov model and the rules of events, on what each fold holds out.
+    fn validate(
+        &self,
+        data: DatasetView<'_>,
+        split: &Split<'_>,
+        options: &ClassOptions,
+    ) -> Result<(ClassChoice, ClassReport, Vec<f32>)> {
+        let classes = self.labels.classes();
+        let (mut scores, mut held_labels, mut held_steps) = (Vec::new(), Vec::new(), Vec::new());
+        for (k, fold) in split.folds().enumerate() {
+            self.progress
+                .update("classes", k as u64, split.stages.len() as u64);
+            let (softmax, _) = self.fit(fold, self.latents)?;
+            let walk = fold.walk(self.latents)?;
+            let (features, label) = (self.features(self.latents), self.label());
+            let every = (false, self.progress);
+            let held = Samples::collect((walk, &features), &label, &fold.holds(), every)?;
+            for block in &held.blocks {
+                let own = softmax.scores(block);
+                let n = block.steps.len();
+                for (i, (&step, &label)) in block.steps.iter().zip(&block.labels).enumerate() {
+                    scores.extend((0..classes).map(|class| own[class * n + i]));
+                    held_labels.push(usize::from(label));
+                    held_steps.push(step);
+                }
+            }
+        }
+        let calibration = Calibration::fit(&scores, &held_labels, classes);
+        let labelled = self.labels.counts();
+        let total: usize = labelled.iter().sum();
+        let priors: Vec<f64> = labelled.iter().map(|&n| n as f64 / total as f64).collect();
+        let probabilities = |calibration: Option<Calibration>| {
+            let mut all = vec![f32::NAN; data.steps * classes];
+            let mut row = vec![0.0; classes];
+            for (scores, &step) in scores.chunks_exact(classes).zip(&held_steps) {
+                row.copy_from_slice(scores);
+                if let Some(calibration) = calibration {
+                    calibration.apply(&mut row);
+                }
+                softmax_in_place(&mut row);
+                for (all, p) in all[step * classes..].iter_mut().zip(&row) {
+                    *all = *p as f32;
+                }
+            }
+            all
+        };
+        let raw = probabilities(None);
+        let ece_before = self.judged(data, &raw).scores(&priors).ece;
+        let calibrated = probabilities(Some(calibration));
+        let smoothed = markov::choose(self.judged(data, &calibrated), &priors);
+        let (markov, last) = match smoothed {
+            Some((markov, probabilities)) => (Some(markov), probabilities),
+            None => (None, calibrated),
+        };
+        let judged = self.judged(data, &last);
+        let mut scores = judged.scores(&priors);
+        let mut rules = Vec::with_capacity(classes);
+        for class in 0..classes {
+            let found = events::choose_rule(judged, class, options.false_alarms)?;
+            scores.events[class] = found.map(|(_, scores)| scores);
+            rules.push(found.map(|(rule, _)| rule));
+        }
+        let report = ClassReport {
+            scores,
+            ece_before,
+            scale: calibration.scale,
+            kappa: markov.as_ref().map(|m| m.kappa),
+            labelled,
+        };
+        let chosen = ClassChoice {
+            calibration,
+            priors,
+            kappa: report.kappa,
+            events: rules,
+            markov,
+        };
+        Ok((chosen, report, last))
+    }
+
+    /// The head fitted to all of `fold`'s steps.
+    fn head(&self, fold: Fold<'_>, chosen: ClassChoice, options: &ClassOptions) -> Result<Head> {
+        let latents = self.latents;
+        let (softmax, radius) = self.fit(fold, latents)?;
+        let classes = self.labels.classes();
+        let scale = chosen.calibration.scale;
+        let (weights, bias) = softmax.weights.split_at(softmax.weights.len() - classes);
+        let mut bias = bias.to_vec();
+        chosen.calibration.apply(&mut bias);
+        let cosines = self.features(latents).cosines;
+        let mut head = Classes {
+            cosines: betz_runtime::model::Cosines {
+                radius,
+                frequencies: (0..latents)
+                    .flat_map(|i| cosines.omega.iter().skip(i).step_by(latents).copied())
+                    .collect(),
+                phases: cosines.phase,
+            },
+            tau_seconds: Some(TAU_SECONDS),
+            weights: weights.iter().map(|w| (w * scale) as f32).collect(),
+            bias: bias.iter().map(|b| *b as f32).collect(),
+            priors: chosen.priors,
+            markov: chosen.markov,
+            events: chosen.events,
+        };
+        debug_assert_eq!(head.markov.as_ref().map(|m| m.kappa), chosen.kappa);
+        if let Some(priors) = &options.priors {
+            for ((bias, prior), before) in head.bias.iter_mut().zip(priors).zip(&head.priors) {
+                *bias += (prior / before).ln() as f32;
+            }
+            head.priors.clone_from(priors);
+        }
+        Ok(Head::Classes(head))
+    }
+}
+
+/// Turns scores into probabilities; returns the logarithm of the sum of their exponentials.
+fn softmax_in_place(scores: &mut [f64]) -> f64 {
+    let highest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut sum = 0.0;
+    for score in scores.iter_mut() {
+        *score = (*score - highest).exp();
+        sum += *score;
+    }
+    scores.iter_mut().for_each(|s| *s /= sum);
+    highest + sum.ln()
+}
+
+/// Scores of `decoder`'s classes on `data` with `labels`; the decoder's and the labels' classes are matched by name.
+///
+/// # Errors
+/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if the decoder has no classes, or others; the errors of
+/// decoding.
+pub fn evaluate_classes(decoder: &Decoder, data: &Dataset, labels: &Labels) -> Result<ClassScores> {
+    let Some(classes) = decoder.classes() else {
+        return Err(Error::mismatch(format!(
+            "evaluate: expected a model with classes, got one of kind {}",
+            decoder.kind()
+        )));
+    };
+    let names = decoder.class_names();
+    let labels = labels.in_order(&names)?;
+    let probabilities = labels::probabilities(decoder, data)?;
+    let judged = Predictions {
+        data: data.view(),
+        labels: &labels,
+        delay_steps: decoder.delay_steps(),
+        probabilities: &probabilities,
+    };
+    let mut scores = judged.scores(&classes.priors);
+    for (class, rule) in classes.events.iter().enumerate() {
+        if let Some(rule) = rule {
+            let onsets = judged.onsets(class);
+            scores.events[class] = Some(judged.event_scores(class, *rule, &onsets)?);
+        }
+    }
+    Ok(scores)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Training on labels, from end to end.
+
+use super::*;
+use betz_base::error::ErrorKind;
+use betz_gram::cases;
+use betz_recording::Segment;
+use betz_recording::labels::UNLABELLED;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const CHANNELS: usize = 8;
+const STEPS: i64 = 4000;
+
+/// Channels that fire more in class 1 (the first half of them) or in class 0; segments of 200 steps, states of 25.
+fn recording(seed: u64) -> (Dataset, Labels) {
+    let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+    let mut state = 0;
+    let mut of_step = Vec::new();
+    let mut spikes = Vec::new();
+    for step in 0..STEPS {
+        if step % 25 == 0 {
+            state = i32::from(rng.random_bool(0.4));
+        }
+        of_step.push(state);
+        for channel in 0..CHANNELS {
+            let is_own = (channel < CHANNELS / 2) == (state == 1);
+            if rng.random_bool(if is_own { 0.35 } else { 0.1 }) {
+                spikes.push((step, channel as u32, 1));
+            }
+        }
+    }
+    let bounds: Vec<(i64, i64)> = (0..STEPS / 200).map(|i| (i * 200, (i + 1) * 200)).collect();
+    let data = cases::dataset(
+        CHANNELS,
+        &bounds,
+        spikes.iter().map(|s| (s.0, s.1)).collect(),
+        1,
+    );
+    let labels = Labels {
+        names: vec!["rest".into(), "go".into()],
+        of_step,
+    };
+    (data, labels)
+}
+
+fn training() -> Training {
+    Training {
+        bank: Some(cases::bank(&[(5.0, 0), (20.0, 1)])),
+        folds: 4,
+        kinds: crate::kinds::KindOptions {
+            latents: Some(4),
+            units: Some(16),
+            ..crate::kinds::KindOptions::linear()
+        },
+        ..Training::default()
+    }
+}
+
+fn run(data: &Dataset, labels: &Labels) -> Result<(TrainingOutcome, ClassReport)> {
+    training().run_classes(data, labels, &ClassOptions::default(), &Device::cpu(), &())
+}
+
+#[test]
+fn classes_are_told_apart_on_another_recording() {
+    let (data, labels) = recording(1);
+    let (outcome, report) = run(&data, &labels).unwrap();
+    assert_eq!(outcome.decoder.class_names(), ["rest", "go"]);
+    let (other, truth) = recording(2);
+    let scores = evaluate_classes(&outcome.decoder, &other, &truth).unwrap();
+    assert!(scores.auc[1] > 0.9, "{scores:?}");
+    assert!(scores.ece < 0.05, "{scores:?}");
+    assert!((scores.auc[1] - report.scores.auc[1]).abs() < 0.05);
+    let again = run(&data, &labels).unwrap();
+    assert_eq!(again.0.decoder, outcome.decoder);
+    let bytes = outcome.decoder.to_bytes().unwrap();
+    assert_eq!(Decoder::from_bytes(&bytes).unwrap(), outcome.decoder);
+}
+
+#[test]
+fn shuffled_labels_say_nothing() {
+    let (data, labels) = recording(3);
+    let (_, shuffled) = recording(4);
+    let labels = Labels {
+        of_step: shuffled.of_step,
+        ..labels
+    };
+    let (_, report) = run(&data, &labels).unwrap();
+    // 4,000 steps in 160 runs: an AUC by chance varies by about 0.04.
+    assert!(
+        (report.scores.auc[1] - 0.5).abs() < 0.1,
+        "{}",
+        report.scores.auc[1]
+    );
+}
+
+/// The spikes of unlabelled steps enter no sum: with filters that have forgotten, they change nothing.
+#[test]
+fn steps_without_a_label_enter_no_sum() {
+    let (data, mut labels) = recording(5);
+    // Whole segments without labels.
+    for segment in data.segments.iter().step_by(5) {
+        labels.of_step[segment.start as usize..segment.stop as usize].fill(UNLABELLED);
+    }
+    let labelled: Vec<usize> = (0..data.segments.len()).filter(|i| i % 5 != 0).collect();
+    let without = data.select(&labelled);
+    let classes = |data: &Dataset| {
+        let (outcome, report) = run(data, &labels).unwrap();
+        (outcome.decoder.classes().cloned().unwrap(), report)
+    };
+    let ((a, all), (b, part)) = (classes(&data), classes(&without));
+    assert_eq!(all.labelled, part.labelled);
+    let near = |a: &[f32], b: &[f32]| {
+        a.iter()
+            .zip(b)
+            .all(|(a, b)| (a - b).abs() < 0.05 * (1.0 + b.abs()))
+    };
+    assert!(near(&a.bias, &b.bias), "{:?} {:?}", a.bias, b.bias);
+    assert!((all.scores.nll - part.scores.nll).abs() < 0.01);
+}
+
+#[test]
+fn what_cannot_be_trained_on_is_refused_by_name() {
+    let (data, labels) = recording(6);
+    let one = Labels {
+        of_step: vec![1; data.steps],
+        ..labels.clone()
+    };
+    let error = run(&data, &one).unwrap_err();
+    assert!(error.to_string().contains("only \"go\""), "{error}");
+    let mut few = labels.clone();
+    few.names.push("click".into());
+    few.of_step[100..129].fill(2);
+    let error = run(&data, &few).unwrap_err();
+    assert!(error.to_string().contains("got 29 of \"click\""), "{error}");
+    let priors = ClassOptions {
+        priors: Some(vec![0.5, 0.6]),
+        ..ClassOptions::default()
+    };
+    let error = training().run_classes(&data, &labels, &priors, &Device::cpu(), &());
+    assert!(error.unwrap_err().to_string().contains("add up to 1.1"));
+    let rates = ClassOptions {
+        false_alarms: 0.0,
+        ..ClassOptions::default()
+    };
+    let error = training().run_classes(&data, &labels, &rates, &Device::cpu(), &());
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let gate = |class| {
+        let with = (&labels, class);
+        training().run_gated(&data, with, &ClassOptions::default(), &Device::cpu(), &())
+    };
+    let error = gate("go").unwrap_err();
+    assert!(
+        error.to_string().contains("outputs that are velocities"),
+        "{error}"
+    );
+    let error = gate("walk").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("one of the classes [rest, go], got \"walk\""),
+        "{error}"
+    );
+}
+
+/// A softmax of few unknowns by Newton's method and by Böhning's bound is the same.
+#[test]
+fn both_ways_to_the_softmax_agree() {
+    let rng = &mut ChaCha8Rng::seed_from_u64(7);
+    let (n, width, classes) = (600, 4, 3);
+    let mut values: Vec<f32> = (0..n * (width - 1))
+        .map(|_| rng.random_range(-1.0..1.0))
+        .collect();
+    let labels: Vec<u16> = (0..n)
+        .map(|step| match (values[step], values[n + step]) {
+            _ if rng.random_bool(0.2) => 2,
+            (a, _) if a > 0.2 => 1,
+            (_, b) if b > 0.0 => 2,
+            _ => 0,
+        })
+        .collect();
+    values.resize(n * width, 1.0);
+    let samples = Samples {
+        width,
+        blocks: vec![features::Block {
+            steps: (0..n).collect(),
+            values,
+            labels,
+        }],
+        steps: n,
+    };
+    let newton = Softmax::fit(&samples, classes, &()).unwrap();
+    let bounded = softmax::fit_bounded(&samples, classes).unwrap();
+    let (a, b) = (
+        newton.scores(&samples.blocks[0]),
+        bounded.scores(&samples.blocks[0]),
+    );
+    let difference = |scores: &[f64], step: usize| scores[step] - scores[n + step];
+    for step in 0..n {
+        let (a, b) = (difference(&a, step), difference(&b, step));
+        assert!(
+            (a - b).abs() < 0.05 * (1.0 + a.abs()),
+            "step {step}: {a} and {b}"
+        );
+    }
+}
+
+#[test]
+fn a_filter_in_a_whole_recording_is_a_filter_in_a_stream() {
+    let (data, labels) = recording(8);
+    let (outcome, _) = run(&data, &labels).unwrap();
+    let decoded = betz_gram::decode::decode(&outcome.decoder, &data).unwrap();
+    let Segment { start, stop } = data.segments[1];
+    for step in start as usize..stop as usize {
+        let sum: f32 = decoded[2 * step..2 * step + 2].iter().sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+    }
+}
