@@ -18,6 +18,17 @@ use crate::commands::{
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Wait until results are on the disk: they then outlast a power failure (sessions always wait)
+    #[arg(long, global = true, help_heading = "Files")]
+    durable: bool,
+}
+
+impl Cli {
+    /// Runs the command to its end.
+    pub(crate) fn run(&self) -> betz::Result<()> {
+        betz::file::wait_for_disk(self.durable || self.command.is_session());
+        self.command.run()
+    }
 }
 
 #[derive(Subcommand)]
@@ -76,8 +87,12 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Runs the command to its end.
-    pub(crate) fn run(&self) -> betz::Result<()> {
+    /// Whether results cannot be made again, because they are of a session.
+    fn is_session(&self) -> bool {
+        matches!(self, Self::Stream(_) | Self::Monitor(_))
+    }
+
+    fn run(&self) -> betz::Result<()> {
         match self {
             Self::Demo(args) => demo::run(args),
             Self::Simulate(args) => simulate::run(args),

@@ -34,7 +34,7 @@ use clap::Parser;
 pub fn main() -> ExitCode {
     begin();
     let cli = args::Cli::parse();
-    match cli.command.run() {
+    match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("betz: {}: {error}", error.kind());

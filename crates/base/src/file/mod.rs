@@ -3,6 +3,7 @@
 //! ```text
 //! FilePlan   before any work: which files are read, which written, and that no two of them are one
 //! write_atomically, create_atomically   after it: beside the old file, then in its place; into a pipe as it is
+//! wait_for_disk   whether finished files reach the disk before they take their names
 //! ```
 
 use std::fs::File;
@@ -14,6 +15,7 @@ mod target;
 mod temporary;
 
 pub use plan::FilePlan;
+pub use temporary::wait_for_disk;
 use target::{Stream, Target};
 use temporary::{BY_NAME, SUFFIX, beside, in_place, temporary};
 
@@ -86,7 +88,7 @@ pub fn open_file(path: &Path) -> Result<File> {
     File::open(path).map_err(io)
 }
 
-/// Lets `fill` write a temporary file beside `path`, syncs it, then renames it to `path`.
+/// Lets `fill` write a temporary file beside `path`, syncs it (see [`wait_for_disk`]), then renames it to `path`.
 ///
 /// A failure at any point leaves the old file, if there was one, as it was, and nothing else behind.
 /// The new file has the old one's mode (and owner, where the system allows it). Where `path` is a

@@ -3,6 +3,7 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tempfile::NamedTempFile;
@@ -64,10 +65,27 @@ fn sweep(folder: &Path) {
     }
 }
 
+/// Whether a finished file reaches the disk before it takes its name.
+static WAITS_FOR_DISK: AtomicBool = AtomicBool::new(true);
+
+/// Says whether the files that this process writes from now on reach the disk before they take their names.
+///
+/// They do unless a program says otherwise. Without the wait a result is as whole for every reader and after a killed
+/// process, but a power failure within seconds may lose it: for results that can be made again.
+pub fn wait_for_disk(wait: bool) {
+    WAITS_FOR_DISK.store(wait, Ordering::Relaxed);
+}
+
 /// Gives a finished file its name.
 pub(super) fn in_place(temporary: NamedTempFile, real: &Path) -> io::Result<()> {
-    temporary.as_file().sync_all()?;
+    let wait = WAITS_FOR_DISK.load(Ordering::Relaxed);
+    if wait {
+        temporary.as_file().sync_all()?;
+    }
     temporary.persist(real).map_err(|e| e.error)?;
+    if !wait {
+        return Ok(());
+    }
     // The name is in the folder, which has to reach the disk as well. Some file systems cannot sync one.
     #[cfg(unix)]
     if let Ok(folder) = File::open(folder_of(real)) {
