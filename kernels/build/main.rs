@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod cubins;
 mod read;
 mod write;
 
@@ -11,6 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use read::{File, Text};
+use write::BuiltImage;
+
+/// Options that every kernel is compiled with.
+pub(crate) const FIXED_OPTIONS: &[&str] = &["--std=c++17"];
 
 fn main() -> ExitCode {
     match generate() {
@@ -35,7 +40,12 @@ fn generate() -> Result<(), String> {
     for text in files.iter().map(|file| &file.text).chain(&headers) {
         save(&out, &text.name, &write::asserted_code(text, &shared))?;
     }
-    save(&out, "sources.rs", &write::write_sources(&files, &headers))?;
+    let images = images(&out, &files, &headers)?;
+    save(
+        &out,
+        "sources.rs",
+        &write::write_sources(&files, &headers, &images),
+    )?;
     save(&out, "structs.rs", &write::write_structs(&shared))?;
     let modules: BTreeSet<&str> = files.iter().map(|file| file.module.as_str()).collect();
     for module in modules {
@@ -47,6 +57,58 @@ fn generate() -> Result<(), String> {
         )?;
     }
     Ok(())
+}
+
+/// Machine code of every variant of the kernels, where `BETZ_NVRTC` is set.
+fn images(out: &Path, files: &[File], headers: &[Text]) -> Result<Vec<BuiltImage>, String> {
+    println!("cargo::rerun-if-env-changed=BETZ_NVRTC");
+    let Some(folder) = std::env::var_os("BETZ_NVRTC").filter(|folder| !folder.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let read = |name: &str| {
+        let path = out.join(name);
+        std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
+    };
+    let texts: Vec<String> = (files.iter().map(|f| &f.text).chain(headers))
+        .map(|text| read(&text.name))
+        .collect::<Result<_, _>>()?;
+    let (texts, header_texts) = texts.split_at(files.len());
+    let without_options = [Vec::new()];
+    let mut jobs = Vec::new();
+    let mut images = Vec::new();
+    for (at, (file, text)) in files.iter().zip(texts).enumerate() {
+        let variants = match file.variants.is_empty() {
+            true => &without_options[..],
+            false => &file.variants,
+        };
+        for (variant, options) in variants.iter().enumerate() {
+            for capability in cubins::CAPABILITIES {
+                let header = |&h: &usize| (headers[h].name.as_str(), header_texts[h].as_str());
+                jobs.push(cubins::Job {
+                    name: &file.text.name,
+                    text,
+                    headers: file.headers.iter().map(header).collect(),
+                    options: options.iter().map(String::as_str).collect(),
+                    capability,
+                });
+                images.push(BuiltImage {
+                    source: at,
+                    options: options.clone(),
+                    capability,
+                    name: format!(
+                        "{}.{variant}.sm_{}{}.cubin",
+                        file.text.name, capability.0, capability.1
+                    ),
+                });
+            }
+        }
+    }
+    let codes = cubins::compile(Path::new(&folder), &jobs)?;
+    for (image, code) in images.iter().zip(codes) {
+        let path = out.join(&image.name);
+        std::fs::write(&path, code).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(images)
 }
 
 fn variable(name: &str) -> Result<PathBuf, String> {

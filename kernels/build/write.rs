@@ -126,14 +126,29 @@ pub(crate) fn asserted_code(text: &Text, shared: &SharedStructs) -> String {
     text.code(&behind)
 }
 
+/// Machine code of a variant of a kernel file.
+pub(crate) struct BuiltImage {
+    /// Index of the file.
+    pub(crate) source: usize,
+    pub(crate) options: Vec<String>,
+    pub(crate) capability: (u32, u32),
+    /// Name of its file in the build's folder.
+    pub(crate) name: String,
+}
+
 /// The list of all kernel files, each a [`Source`] constant.
-pub(crate) fn write_sources(files: &[File], headers: &[Text]) -> String {
+pub(crate) fn write_sources(files: &[File], headers: &[Text], images: &[BuiltImage]) -> String {
     let mut rust = String::new();
+    let _ = writeln!(
+        rust,
+        "/// Options that every kernel is compiled with.\npub const FIXED_OPTIONS: &[&str] = &{:?};\n",
+        crate::FIXED_OPTIONS
+    );
     let names: Vec<_> = files
         .iter()
         .map(|file| file.text.name.trim_end_matches(".cu"))
         .collect();
-    for (file, name) in files.iter().zip(&names) {
+    for (at, (file, name)) in files.iter().zip(&names).enumerate() {
         write_comment(&mut rust, "", &[format!("`{}`.", file.text.name)]);
         rust += "///\n";
         write_comment(&mut rust, "", &file.comment);
@@ -155,9 +170,17 @@ pub(crate) fn write_sources(files: &[File], headers: &[Text]) -> String {
         let variants: Vec<_> = file.variants.iter().map(|v| format!("&{v:?}")).collect();
         let _ = writeln!(
             rust,
-            "    ],\n    variants: &[{}],\n}};\n",
+            "    ],\n    variants: &[{}],\n    images: &[",
             variants.join(", ")
         );
+        for image in images.iter().filter(|image| image.source == at) {
+            let _ = writeln!(
+                rust,
+                "        Image {{ options: &{:?}, capability: {:?}, code: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{}\")) }},",
+                image.options, image.capability, image.name
+            );
+        }
+        rust += "    ],\n};\n\n";
     }
     let all: Vec<_> = names.iter().map(|name| name.to_uppercase()).collect();
     let _ = writeln!(

@@ -30,6 +30,33 @@ pub struct Source {
     pub headers: &'static [(&'static str, &'static str)],
     /// Sets of compile-time options that tests compile it with; none: without options.
     pub variants: &'static [&'static [&'static str]],
+    /// Machine code that was made when Betz was built, if `BETZ_NVRTC` named the folder of NVRTC then.
+    pub images: &'static [Image],
+}
+
+/// Machine code of a kernel file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// Compile-time options, beside [`FIXED_OPTIONS`].
+    pub options: &'static [&'static str],
+    /// Compute capability that it was made for.
+    pub capability: (u32, u32),
+    /// A cubin.
+    pub code: &'static [u8],
+}
+
+impl Source {
+    /// The image of `options`, in any order, that runs on a device of `capability`.
+    pub fn image(&self, options: &[String], capability: (u32, u32)) -> Option<&'static [u8]> {
+        let fits = |image: &&Image| {
+            let (major, minor) = image.capability;
+            major == capability.0
+                && minor <= capability.1
+                && image.options.len() == options.len()
+                && options.iter().all(|o| image.options.contains(&o.as_str()))
+        };
+        self.images.iter().find(fits).map(|image| image.code)
+    }
 }
 
 include!(concat!(env!("OUT_DIR"), "/sources.rs"));

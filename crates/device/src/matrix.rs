@@ -31,7 +31,7 @@ impl Precision {
     }
 }
 
-/// Type of the operands of `Blas::products`.
+/// Type of the operands of `Context::products`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// bf16: 8 bits of mantissa.

@@ -95,9 +95,34 @@ pub fn estimate_delay<'d>(
         done += columns;
         progress.update("delay", done as u64, steps as u64);
     }
-    let lags = 2 * most + 1;
-    let mut correlation = vec![0.0; lags];
-    for (total, product) in totals.iter().zip(&products) {
+    let means = mean_correlations(&totals, &products, &correlator, &behavior, steps);
+    let lag = |i: usize| i as i64 - most as i64;
+    let best = (0..means.len()).reduce(|a, b| {
+        let (x, y) = (means[a], means[b]);
+        if y > x || (y == x && lag(b).abs() < lag(a).abs()) {
+            b
+        } else {
+            a
+        }
+    });
+    Ok(DelayEstimate {
+        delay_steps: best.map_or(0, lag),
+        first_lag: -(most as i64),
+        correlation: means,
+    })
+}
+
+/// Squared correlation of features and outputs by lag, averaged over all pairs.
+fn mean_correlations(
+    totals: &[Totals],
+    products: &[Vec<Complex64>],
+    correlator: &Correlator,
+    behavior: &CentredBehavior,
+    steps: usize,
+) -> Vec<f64> {
+    let outputs = behavior.outputs;
+    let mut correlation = vec![0.0; 2 * correlator.most + 1];
+    for (total, product) in totals.iter().zip(products) {
         let spread = total.square - total.sum * total.sum / steps as f64;
         if spread <= 1e-12 * total.square {
             continue;
@@ -113,21 +138,8 @@ pub fn estimate_delay<'d>(
     }
     correlation
         .iter_mut()
-        .for_each(|c| *c /= (features * outputs) as f64);
-    let lag = |i: usize| i as i64 - most as i64;
-    let best = (0..lags).reduce(|a, b| {
-        let (x, y) = (correlation[a], correlation[b]);
-        if y > x || (y == x && lag(b).abs() < lag(a).abs()) {
-            b
-        } else {
-            a
-        }
-    });
-    Ok(DelayEstimate {
-        delay_steps: best.map_or(0, lag),
-        first_lag: -(most as i64),
-        correlation,
-    })
+        .for_each(|c| *c /= (totals.len() * outputs) as f64);
+    correlation
 }
 
 /// Behaviour minus its mean, and the sum of squares of each output.

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::align::{AlignReport, StepClock};
+use super::align_report::AlignReport;
+use super::step_clock::StepClock;
 use super::{Behavior, Segment};
 
 /// Default for the longest gap that is interpolated, in sample intervals.

@@ -56,6 +56,7 @@
 //! the last behaviour sample and the last segment.
 
 mod align;
+mod align_report;
 mod behavior;
 mod channels;
 pub(crate) mod check;
@@ -68,12 +69,14 @@ mod npz;
 mod offsets;
 mod segments;
 mod spikes;
+mod step_clock;
 mod view;
 
 #[cfg(feature = "npz")]
 pub use npz::{Stretches, arrays};
 
-pub use align::{AlignOptions, AlignReport};
+pub use align::AlignOptions;
+pub use align_report::AlignReport;
 pub use behavior::{Behavior, OutputInfo};
 pub use channels::invented_channel_names;
 pub use dataset::Dataset;

@@ -8,6 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use super::{Recording, Spikes};
 use betz_base::error::{Error, Result};
 
+/// Group of a channel that is in no group.
+const NOWHERE: u32 = u32::MAX;
+
 impl Recording {
     /// Merges channels: each group becomes one channel, the union of the group's spike trains.
     ///
@@ -19,35 +22,7 @@ impl Recording {
     /// [`ErrorKind::InvalidArgument`](betz_base::error::ErrorKind::InvalidArgument) if there is no group, a group is
     /// empty, or a channel is unknown or listed twice (its spikes would count double).
     pub fn combine(&self, groups: &[Vec<u32>]) -> Result<Self> {
-        const NOWHERE: u32 = u32::MAX;
-        if groups.is_empty() {
-            return Err(Error::argument(
-                "multi-unit groups: expected at least one group, got none",
-            ));
-        }
-        let mut group_of = vec![NOWHERE; self.channels()];
-        for (g, group) in groups.iter().enumerate() {
-            if group.is_empty() {
-                return Err(Error::argument(format!(
-                    "multi-unit group {g}: expected at least one channel, got none"
-                )));
-            }
-            for &c in group {
-                let Some(slot) = group_of.get_mut(c as usize) else {
-                    return Err(Error::argument(format!(
-                        "multi-unit group {g}: expected channels below {}, got {c}",
-                        self.channels()
-                    )));
-                };
-                if *slot != NOWHERE {
-                    return Err(Error::argument(format!(
-                        "multi-unit group {g}: channel {c} (`{}`) is in group {slot} already",
-                        self.channel_names[c as usize]
-                    )));
-                }
-                *slot = g as u32;
-            }
-        }
+        let group_of = self.group_of_channels(groups)?;
         let kept = self
             .spikes
             .ticks
@@ -101,6 +76,39 @@ impl Recording {
         };
         combined.check()?;
         Ok(combined)
+    }
+
+    /// The group of every channel; [`NOWHERE`] for one that is in none.
+    fn group_of_channels(&self, groups: &[Vec<u32>]) -> Result<Vec<u32>> {
+        if groups.is_empty() {
+            return Err(Error::argument(
+                "multi-unit groups: expected at least one group, got none",
+            ));
+        }
+        let mut group_of = vec![NOWHERE; self.channels()];
+        for (g, group) in groups.iter().enumerate() {
+            if group.is_empty() {
+                return Err(Error::argument(format!(
+                    "multi-unit group {g}: expected at least one channel, got none"
+                )));
+            }
+            for &c in group {
+                let Some(slot) = group_of.get_mut(c as usize) else {
+                    return Err(Error::argument(format!(
+                        "multi-unit group {g}: expected channels below {}, got {c}",
+                        self.channels()
+                    )));
+                };
+                if *slot != NOWHERE {
+                    return Err(Error::argument(format!(
+                        "multi-unit group {g}: channel {c} (`{}`) is in group {slot} already",
+                        self.channel_names[c as usize]
+                    )));
+                }
+                *slot = g as u32;
+            }
+        }
+        Ok(group_of)
     }
 }
 

@@ -102,26 +102,7 @@ pub(crate) fn units(map: &Map, samples: Samples<'_>, winners: &[u32], apart: &Ap
     for (s, &b) in basin_of.iter().enumerate() {
         members[b].push(s as u32);
     }
-    let dims = samples.dims();
-    let mean = |members: &[u32]| -> Vec<f64> {
-        let mut mean = vec![0.0; dims];
-        for &s in members {
-            for (m, x) in mean.iter_mut().zip(samples.row(s as usize)) {
-                *m += f64::from(*x);
-            }
-        }
-        mean.iter_mut()
-            .for_each(|m| *m /= members.len().max(1) as f64);
-        mean
-    };
-    let mut means: Vec<Vec<f64>> = members.iter().map(|m| mean(m)).collect();
-    let distance = |a: &[f64], b: &[f64]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(a, b)| (a - b).powi(2))
-            .sum::<f64>()
-            .sqrt()
-    };
+    let mut means: Vec<Vec<f64>> = members.iter().map(|m| mean(samples, m)).collect();
     // Nearest pairs first; a pair that was told apart is looked at again when one of them has grown.
     let mut version = vec![0_u32; count];
     let mut told = std::collections::HashMap::new();
@@ -156,7 +137,7 @@ pub(crate) fn units(map: &Map, samples: Samples<'_>, winners: &[u32], apart: &Ap
                 .iter_mut()
                 .filter(|n| **n == b)
                 .for_each(|n| *n = a);
-            means[a] = mean(&members[a]);
+            means[a] = mean(samples, &members[a]);
             alive[b] = false;
             version[a] += 1;
             merged = true;
@@ -182,6 +163,23 @@ pub(crate) fn units(map: &Map, samples: Samples<'_>, winners: &[u32], apart: &Ap
         samples: basin_of.iter().map(|b| numbers[*b]).collect(),
         count: next,
     }
+}
+
+fn mean(samples: Samples<'_>, members: &[u32]) -> Vec<f64> {
+    let mut mean = vec![0.0; samples.dims()];
+    for &s in members {
+        for (m, x) in mean.iter_mut().zip(samples.row(s as usize)) {
+            *m += f64::from(*x);
+        }
+    }
+    mean.iter_mut()
+        .for_each(|m| *m /= members.len().max(1) as f64);
+    mean
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    let squares = a.iter().zip(b).map(|(a, b)| (a - b).powi(2));
+    squares.sum::<f64>().sqrt()
 }
 
 /// Nodes from low to high: one with no lower neighbour begins a basin, another joins that of its nearest one.
@@ -218,11 +216,53 @@ pub(crate) fn two(
     means: (&[f64], &[f64]),
     apart: &Apart,
 ) -> bool {
-    let dims = samples.dims();
     let every = |members: &[u32]| members.len().div_ceil(LOOKED_AT).max(1);
+    let Some(projected) = on_fisher_axis(samples, [a, b], [means.0, means.1], every) else {
+        return false;
+    };
+    let [pa, pb] = &projected;
+    let moments = |p: &[f64]| {
+        let mean = p.iter().sum::<f64>() / p.len() as f64;
+        let variance = p.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / p.len() as f64;
+        (mean, variance)
+    };
+    let ((ma, va), (mb, vb)) = (moments(pa), moments(pb));
+    let gap = mb - ma;
+    let spread = (0.5 * (va + vb)).sqrt();
+    if gap <= 0.0 || gap < apart.d_prime * spread {
+        return false;
+    }
+    // Counts of both as they are: weights that were evened out would dig a valley at the cut through one heap.
+    let (weight_a, weight_b) = (every(a) as f64, every(b) as f64);
+    let fewer = pa.len().min(pb.len()) as f64;
+    let width = (0.9 * va.min(vb).sqrt() * fewer.powf(-0.2)).max(1e-3 * gap);
+    let density = |at: f64| -> f64 {
+        let sum = |p: &[f64]| -> f64 {
+            p.iter()
+                .map(|x| ((x - at) / width).powi(2))
+                .filter(|z| *z < 25.0)
+                .map(|z| (-0.5 * z).exp())
+                .sum()
+        };
+        weight_a * sum(pa) + weight_b * sum(pb)
+    };
+    let line: Vec<f64> = (0..=STEPS)
+        .map(|i| density(ma + gap * (i as f64 / STEPS as f64 * 1.4 - 0.2)))
+        .collect();
+    deepest_valley(&line) < apart.valley
+}
+
+/// Places of both clusters' members on the axis of Fisher's discriminant; `every` says of which members.
+fn on_fisher_axis(
+    samples: Samples<'_>,
+    clusters: [&[u32]; 2],
+    means: [&[f64]; 2],
+    every: impl Fn(&[u32]) -> usize,
+) -> Option<[Vec<f64>; 2]> {
+    let dims = samples.dims();
     let mut within = Mat::<f64>::zeros(dims, dims);
     let mut counted = 0.0;
-    for (members, mean) in [(a, means.0), (b, means.1)] {
+    for (members, mean) in clusters.into_iter().zip(means) {
         for &s in members.iter().step_by(every(members)) {
             let x = samples.row(s as usize);
             for i in 0..dims {
@@ -241,50 +281,25 @@ pub(crate) fn two(
         // The noise itself has a variance of 1: less is too few spikes to know.
         within[(i, i)] += 1.0;
     }
-    let between = Mat::from_fn(dims, 1, |i, _| means.1[i] - means.0[i]);
-    let Ok(factor) = Cholesky::new(within.as_ref()) else {
-        return false;
-    };
-    let axis = factor.solve(between.as_ref());
+    let between = Mat::from_fn(dims, 1, |i, _| means[1][i] - means[0][i]);
+    let axis = Cholesky::new(within.as_ref())
+        .ok()?
+        .solve(between.as_ref());
     let project = |members: &[u32]| -> Vec<f64> {
         let one = |s: &u32| {
             let x = samples.row(*s as usize);
             (0..dims)
-                .map(|d| axis[(d, 0)] * (f64::from(x[d]) - means.0[d]))
+                .map(|d| axis[(d, 0)] * (f64::from(x[d]) - means[0][d]))
                 .sum()
         };
         members.iter().step_by(every(members)).map(one).collect()
     };
-    let (pa, pb) = (project(a), project(b));
-    let moments = |p: &[f64]| {
-        let mean = p.iter().sum::<f64>() / p.len() as f64;
-        let variance = p.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / p.len() as f64;
-        (mean, variance)
-    };
-    let ((ma, va), (mb, vb)) = (moments(&pa), moments(&pb));
-    let gap = mb - ma;
-    let spread = (0.5 * (va + vb)).sqrt();
-    if gap <= 0.0 || gap < apart.d_prime * spread {
-        return false;
-    }
-    // Counts of both as they are: weights that were evened out would dig a valley at the cut through one heap.
-    let (weight_a, weight_b) = (every(a) as f64, every(b) as f64);
-    let fewer = pa.len().min(pb.len()) as f64;
-    let width = (0.9 * va.min(vb).sqrt() * fewer.powf(-0.2)).max(1e-3 * gap);
-    let density = |at: f64| -> f64 {
-        let sum = |p: &[f64]| -> f64 {
-            p.iter()
-                .map(|x| ((x - at) / width).powi(2))
-                .filter(|z| *z < 25.0)
-                .map(|z| (-0.5 * z).exp())
-                .sum()
-        };
-        weight_a * sum(&pa) + weight_b * sum(&pb)
-    };
-    let line: Vec<f64> = (0..=STEPS)
-        .map(|i| density(ma + gap * (i as f64 / STEPS as f64 * 1.4 - 0.2)))
-        .collect();
-    // The deepest point between the highest of each side, wherever the sides meet.
+    Some(clusters.map(project))
+}
+
+/// The deepest point of `line` between the highest of each side, wherever the sides meet, as a part of the lower of
+/// the two.
+fn deepest_valley(line: &[f64]) -> f64 {
     let (mut deepest, mut left) = (f64::INFINITY, 0.0_f64);
     let mut right = vec![0.0_f64; line.len() + 1];
     for i in (0..line.len()).rev() {
@@ -297,5 +312,5 @@ pub(crate) fn two(
             deepest = deepest.min(here / lower);
         }
     }
-    deepest < apart.valley
+    deepest
 }

@@ -1,12 +1,17 @@
 //! Spikes of a recording, from which units are learned.
 
+use std::collections::VecDeque;
+use std::ops::Range;
+
 use betz_base::{Error, Progress, Result, progress};
 
 use crate::feature::Features;
 use crate::front::{Crossing, FrontEnd};
 use crate::groups;
 use crate::settings::{MARGIN, Span, Window};
-use crate::sorter::Sorter;
+use crate::matching::FoundSpike;
+use crate::sorter::{Sorter, Unit};
+use crate::sorting::Sorting;
 use crate::voltage::{Voltage, for_each_block};
 
 /// Spikes of a group before its axes are known.
@@ -31,7 +36,7 @@ pub(crate) struct Collection {
 /// Collects the spikes of each group; of units that `known` has, each as if it were alone.
 pub(crate) fn collect(
     voltage: &mut dyn Voltage,
-    rows: &std::ops::Range<u64>,
+    rows: &Range<u64>,
     most_spikes: usize,
     known: &Sorter,
     grouped: &groups::ChannelGroups,
@@ -59,77 +64,97 @@ pub(crate) fn collect(
         Ok(())
     };
     // Without units there is nothing to take away.
-    let mut sorting = (!known.units.is_empty())
-        .then(|| crate::Sorting::open(known))
-        .transpose()?;
-    let mut alone = std::collections::VecDeque::new();
-    let (span, window) = (
-        Span::from_settings(&known.settings),
-        Window::from_settings(&known.settings),
-    );
-    let (before, after) = (
-        span.before as i64,
-        (window.after.max(span.after) + MARGIN) as i64,
-    );
-    let spikes_of: Vec<(std::ops::Range<usize>, Vec<f32>)> = (known.units.iter())
-        .map(|unit| {
-            let range = unit.template.from..unit.template.until;
-            let noise = known.layout.noise[range.clone()].iter().cycle();
-            let mean = unit.template.mean();
-            let microvolts = mean.iter().zip(noise).map(|(m, s)| m * s);
-            (range, microvolts.collect())
-        })
-        .collect();
+    let mut units = match known.units.is_empty() {
+        true => None,
+        false => Some(KnownUnits::new(known)?),
+    };
     let (mut done, total) = (0, rows.end - rows.start);
     for_each_block(voltage, rows.clone(), &mut |block| {
         progress::check(progress, "finding spikes")?;
         for row in block.chunks_exact(known.layout.row_channels) {
-            let mut kept = Ok(());
-            match &mut sorting {
-                Some(sorting) => {
-                    sorting.step(row);
-                    while let Some((taken, _)) = sorting.matching().take() {
-                        alone.push_back(taken);
-                    }
-                    let rest = sorting.rest();
-                    while let Some(crossing) = rest.take() {
-                        kept = kept.and_then(|()| keep(rest, &crossing, None));
-                    }
-                    // Each spike of a unit as if it were alone: put back where nothing else is left.
-                    while let Some(&taken) = alone.front()
-                        && taken.sample + after < rest.samples()
-                    {
-                        alone.pop_front();
-                        let (range, spike) = &spikes_of[taken.unit as usize];
-                        let first = taken.sample - before;
-                        rest.with_added(
-                            taken.sample,
-                            first,
-                            range.clone(),
-                            spike,
-                            &mut |front, crossing| {
-                                if kept.is_ok() {
-                                    kept = keep(front, crossing, Some(taken.unit));
-                                }
-                            },
-                        );
-                    }
-                }
-                None => {
-                    front.step(row);
-                    while let Some(crossing) = front.take() {
-                        kept = kept.and_then(|()| keep(&front, &crossing, None));
-                    }
+            if let Some(units) = &mut units {
+                units.step(row, &mut keep)?;
+            } else {
+                front.step(row);
+                while let Some(crossing) = front.take() {
+                    keep(&front, &crossing, None)?;
                 }
             }
-            kept?;
             done += 1;
         }
         progress.update("finding spikes", done, total);
         Ok(true)
     })?;
     Ok(Collection {
-        artefacts: sorting.map_or(front.blanked(), |s| s.blanked()).artefacts,
+        artefacts: units
+            .map_or(front.blanked(), |units| units.sorting.blanked())
+            .artefacts,
         groups,
     })
+}
+
+/// Units that are known already: their spikes are taken away, and each is looked at as if it were alone.
+struct KnownUnits {
+    sorting: Sorting,
+    /// Channels and microvolts of the mean spike of every unit.
+    mean_spikes: Vec<(Range<usize>, Vec<f32>)>,
+    /// Spikes behind which not all samples have come.
+    waiting: VecDeque<FoundSpike>,
+    /// Samples of a spike before its place, and those that have to come after it.
+    before: i64,
+    after: i64,
+}
+
+impl KnownUnits {
+    fn new(sorter: &Sorter) -> Result<Self> {
+        let span = Span::from_settings(&sorter.settings);
+        let window = Window::from_settings(&sorter.settings);
+        let mean_spike = |unit: &Unit| {
+            let range = unit.template.from..unit.template.until;
+            let noise = sorter.layout.noise[range.clone()].iter().cycle();
+            let mean = unit.template.mean();
+            let microvolts = mean.iter().zip(noise).map(|(m, s)| m * s);
+            (range, microvolts.collect())
+        };
+        Ok(Self {
+            sorting: Sorting::open(sorter)?,
+            mean_spikes: sorter.units.iter().map(mean_spike).collect(),
+            waiting: VecDeque::new(),
+            before: span.before as i64,
+            after: (window.after.max(span.after) + MARGIN) as i64,
+        })
+    }
+
+    /// Takes a row; hands `keep` the crossings that no unit explains, then the spikes of units.
+    fn step(
+        &mut self,
+        row: &[i16],
+        keep: &mut impl FnMut(&FrontEnd, &Crossing, Option<u32>) -> Result<()>,
+    ) -> Result<()> {
+        self.sorting.step(row);
+        while let Some((taken, _)) = self.sorting.matching().take() {
+            self.waiting.push_back(taken);
+        }
+        let rest = self.sorting.rest();
+        while let Some(crossing) = rest.take() {
+            keep(rest, &crossing, None)?;
+        }
+        // Put back where nothing else is left.
+        while let Some(&taken) = self.waiting.front()
+            && taken.sample + self.after < rest.samples()
+        {
+            self.waiting.pop_front();
+            let (range, spike) = &self.mean_spikes[taken.unit as usize];
+            let mut kept = Ok(());
+            let first = taken.sample - self.before;
+            let keep = &mut |front: &FrontEnd, crossing: &Crossing| {
+                if kept.is_ok() {
+                    kept = keep(front, crossing, Some(taken.unit));
+                }
+            };
+            rest.with_added(taken.sample, first, range.clone(), spike, keep);
+            kept?;
+        }
+        Ok(())
+    }
 }

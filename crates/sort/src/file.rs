@@ -27,30 +27,7 @@ impl Sorter {
     /// The file's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut w = Writer::framed();
-        let s = &self.settings;
-        for number in [
-            s.rate_hz,
-            s.microvolts,
-            s.low_hz,
-            s.high_hz,
-            s.focus_um,
-            s.threshold,
-            s.exclusive_ms,
-            s.exclusive_um,
-            s.artefact_microvolts,
-            s.blank_ms,
-            s.tracking_seconds,
-            self.forget_seconds,
-        ] {
-            w.f64(number);
-        }
-        w.u32(s.order as u32);
-        w.u32(match s.reference {
-            Reference::None => 0,
-            Reference::Average => 1,
-            Reference::Median => 2,
-            Reference::Regression => 3,
-        });
+        put_settings(&mut w, &self.settings, self.forget_seconds);
         w.u32(self.layout.row_channels as u32);
         put_words(&mut w, &self.layout.used);
         put_floats(&mut w, self.layout.places.as_flattened());
@@ -59,58 +36,9 @@ impl Sorter {
         put_floats(&mut w, &self.layout.regression);
         put_floats(&mut w, self.waves.waves());
         put_words(&mut w, &self.group_of);
-        w.u32(self.groups.len() as u32);
-        for group in &self.groups {
-            let axes = &group.axes;
-            for number in [axes.from, axes.until, axes.dims, group.rows, group.columns] {
-                w.u32(number as u32);
-            }
-            put_floats(&mut w, &axes.mean);
-            put_floats(&mut w, &axes.axes);
-            put_floats(&mut w, &group.weights);
-            put_words(&mut w, &group.labels);
-            put_words(&mut w, &group.hits);
-        }
-        w.u32(self.units.len() as u32);
-        for unit in &self.units {
-            for number in [unit.id, unit.group, unit.channel] {
-                w.u32(number);
-            }
-            w.u64(unit.spikes);
-            w.f64(unit.rate_hz);
-            put_floats(&mut w, &[unit.microvolts, unit.gate]);
-            put_floats(&mut w, &unit.centre);
-            put_floats(&mut w, &unit.waveform);
-            w.u32(unit.more.len() as u32);
-            for template in std::iter::once(&unit.template).chain(&unit.more) {
-                w.u32(template.from as u32);
-                w.u32(template.until as u32);
-                put_floats(&mut w, &template.shapes);
-                put_floats(&mut w, &template.weights);
-                put_floats(&mut w, &[template.floor]);
-            }
-            w.u32(unit.beyond.len() as u32);
-            for beyond in &unit.beyond {
-                w.u32(beyond.group);
-                w.f64(beyond.rate_hz);
-                put_floats(&mut w, &[beyond.gate]);
-                put_floats(&mut w, &beyond.centre);
-            }
-        }
-        w.u32(self.edits.len() as u32);
-        for edit in &self.edits {
-            match edit {
-                Edit::Merge { units } => {
-                    w.u32(0);
-                    put_words(&mut w, units);
-                }
-                Edit::Split { unit, nodes } => {
-                    w.u32(1);
-                    w.u32(*unit);
-                    put_words(&mut w, nodes);
-                }
-            }
-        }
+        put_list(&mut w, &self.groups, put_group);
+        put_list(&mut w, &self.units, put_unit);
+        put_list(&mut w, &self.edits, put_edit);
         w.seal(CONTENT, VERSION)
     }
 
@@ -168,6 +96,89 @@ fn put_floats(to: &mut Writer, floats: &[f32]) {
     floats.iter().for_each(|f| to.f32(*f));
 }
 
+/// Parts behind their number of 4 bytes.
+fn put_list<T>(to: &mut Writer, parts: &[T], put: impl Fn(&mut Writer, &T)) {
+    to.u32(parts.len() as u32);
+    parts.iter().for_each(|part| put(to, part));
+}
+
+fn put_settings(w: &mut Writer, s: &Settings, forget_seconds: f64) {
+    for number in [
+        s.rate_hz,
+        s.microvolts,
+        s.low_hz,
+        s.high_hz,
+        s.focus_um,
+        s.threshold,
+        s.exclusive_ms,
+        s.exclusive_um,
+        s.artefact_microvolts,
+        s.blank_ms,
+        s.tracking_seconds,
+        forget_seconds,
+    ] {
+        w.f64(number);
+    }
+    w.u32(s.order as u32);
+    w.u32(match s.reference {
+        Reference::None => 0,
+        Reference::Average => 1,
+        Reference::Median => 2,
+        Reference::Regression => 3,
+    });
+}
+
+fn put_group(w: &mut Writer, group: &Group) {
+    let axes = &group.axes;
+    for number in [axes.from, axes.until, axes.dims, group.rows, group.columns] {
+        w.u32(number as u32);
+    }
+    put_floats(w, &axes.mean);
+    put_floats(w, &axes.axes);
+    put_floats(w, &group.weights);
+    put_words(w, &group.labels);
+    put_words(w, &group.hits);
+}
+
+fn put_unit(w: &mut Writer, unit: &Unit) {
+    for number in [unit.id, unit.group, unit.channel] {
+        w.u32(number);
+    }
+    w.u64(unit.spikes);
+    w.f64(unit.rate_hz);
+    put_floats(w, &[unit.microvolts, unit.gate]);
+    put_floats(w, &unit.centre);
+    put_floats(w, &unit.waveform);
+    w.u32(unit.more.len() as u32);
+    for template in std::iter::once(&unit.template).chain(&unit.more) {
+        w.u32(template.from as u32);
+        w.u32(template.until as u32);
+        put_floats(w, &template.shapes);
+        put_floats(w, &template.weights);
+        put_floats(w, &[template.floor]);
+    }
+    put_list(w, &unit.beyond, |w, beyond| {
+        w.u32(beyond.group);
+        w.f64(beyond.rate_hz);
+        put_floats(w, &[beyond.gate]);
+        put_floats(w, &beyond.centre);
+    });
+}
+
+fn put_edit(w: &mut Writer, edit: &Edit) {
+    match edit {
+        Edit::Merge { units } => {
+            w.u32(0);
+            put_words(w, units);
+        }
+        Edit::Split { unit, nodes } => {
+            w.u32(1);
+            w.u32(*unit);
+            put_words(w, nodes);
+        }
+    }
+}
+
 /// Takes a sorter's parts in the order in which they were written.
 struct Parts<'a>(Reader<'a>);
 
@@ -205,7 +216,18 @@ impl Parts<'_> {
         })
     }
 
-    fn sorter(&mut self) -> Result<Sorter> {
+    /// Parts behind their number.
+    fn list<T>(&mut self, part: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        // Not collected: room would be made for a number that is not yet believed.
+        let mut parts = Vec::new();
+        for _ in 0..self.0.u32()? {
+            parts.push(part(self)?);
+        }
+        Ok(parts)
+    }
+
+    /// The settings, and the seconds after which a unit is forgotten.
+    fn settings(&mut self) -> Result<(Settings, f64)> {
         let mut settings = Settings::new(self.0.f64()?, self.0.f64()?);
         for number in [
             &mut settings.low_hz,
@@ -232,9 +254,12 @@ impl Parts<'_> {
             3 => Reference::Regression,
             _ => return Err(self.damaged()),
         };
-        settings
-            .check()
-            .map_err(|e| e.of_kind(ErrorKind::InvalidModel))?;
+        let sound = settings.check();
+        sound.map_err(|e| e.of_kind(ErrorKind::InvalidModel))?;
+        Ok((settings, forget_seconds))
+    }
+
+    fn layout(&mut self) -> Result<Layout> {
         let row_channels = self.size()?;
         let used = self.words()?;
         let places = self.floats()?;
@@ -242,96 +267,98 @@ impl Parts<'_> {
         if !rest.is_empty() {
             return Err(self.damaged());
         }
-        let layout = Layout {
+        Ok(Layout {
             row_channels,
             used,
             places: places.to_vec(),
             noise: self.floats()?,
             focused: self.floats()?,
             regression: self.floats()?,
+        })
+    }
+
+    fn group(&mut self) -> Result<Group> {
+        let (from, until, dims) = (self.size()?, self.size()?, self.size()?);
+        let (rows, columns) = (self.size()?, self.size()?);
+        Ok(Group {
+            axes: Axes {
+                from,
+                until,
+                dims,
+                mean: self.floats()?,
+                axes: self.floats()?,
+            },
+            rows,
+            columns,
+            weights: self.floats()?,
+            labels: self.words()?,
+            hits: self.words()?,
+        })
+    }
+
+    fn unit(&mut self) -> Result<Unit> {
+        let (id, group, channel) = (self.0.u32()?, self.0.u32()?, self.0.u32()?);
+        let (spikes, rate_hz) = (self.0.u64()?, self.0.f64()?);
+        let [microvolts, gate] = self.floats()?[..] else {
+            return Err(self.damaged());
         };
-        let waves = Waves::new(Window::from_settings(&settings), self.floats()?)
-            .map_err(|e| e.of_kind(ErrorKind::InvalidModel))?;
-        let group_of = self.words()?;
-        let mut groups = Vec::new();
-        for _ in 0..self.0.u32()? {
-            let (from, until, dims) = (self.size()?, self.size()?, self.size()?);
-            let (rows, columns) = (self.size()?, self.size()?);
-            groups.push(Group {
-                axes: Axes {
-                    from,
-                    until,
-                    dims,
-                    mean: self.floats()?,
-                    axes: self.floats()?,
-                },
-                rows,
-                columns,
-                weights: self.floats()?,
-                labels: self.words()?,
-                hits: self.words()?,
-            });
+        let (centre, waveform) = (self.floats()?, self.floats()?);
+        let more = self.0.u32()?;
+        let template = self.template()?;
+        Ok(Unit {
+            id,
+            group,
+            channel,
+            spikes,
+            rate_hz,
+            microvolts,
+            centre,
+            gate,
+            waveform,
+            template,
+            more: (0..more).map(|_| self.template()).collect::<Result<_>>()?,
+            beyond: self.list(Self::beyond)?,
+        })
+    }
+
+    fn beyond(&mut self) -> Result<Beyond> {
+        let (group, rate_hz) = (self.0.u32()?, self.0.f64()?);
+        let [gate] = self.floats()?[..] else {
+            return Err(self.damaged());
+        };
+        Ok(Beyond {
+            group,
+            rate_hz,
+            centre: self.floats()?,
+            gate,
+        })
+    }
+
+    fn edit(&mut self) -> Result<Edit> {
+        match self.0.u32()? {
+            0 => Ok(Edit::Merge {
+                units: self.words()?,
+            }),
+            1 => Ok(Edit::Split {
+                unit: self.0.u32()?,
+                nodes: self.words()?,
+            }),
+            _ => Err(self.damaged()),
         }
-        let mut units = Vec::new();
-        for _ in 0..self.0.u32()? {
-            let (id, group, channel) = (self.0.u32()?, self.0.u32()?, self.0.u32()?);
-            let (spikes, rate_hz) = (self.0.u64()?, self.0.f64()?);
-            let [microvolts, gate] = self.floats()?[..] else {
-                return Err(self.damaged());
-            };
-            let (centre, waveform) = (self.floats()?, self.floats()?);
-            let more = self.0.u32()?;
-            let template = self.template()?;
-            let more = (0..more).map(|_| self.template()).collect::<Result<_>>()?;
-            let mut beyond = Vec::new();
-            for _ in 0..self.0.u32()? {
-                let (group, rate_hz) = (self.0.u32()?, self.0.f64()?);
-                let [gate] = self.floats()?[..] else {
-                    return Err(self.damaged());
-                };
-                beyond.push(Beyond {
-                    group,
-                    rate_hz,
-                    centre: self.floats()?,
-                    gate,
-                });
-            }
-            units.push(Unit {
-                id,
-                group,
-                channel,
-                spikes,
-                rate_hz,
-                microvolts,
-                centre,
-                gate,
-                waveform,
-                template,
-                more,
-                beyond,
-            });
-        }
-        let mut edits = Vec::new();
-        for _ in 0..self.0.u32()? {
-            edits.push(match self.0.u32()? {
-                0 => Edit::Merge {
-                    units: self.words()?,
-                },
-                1 => Edit::Split {
-                    unit: self.0.u32()?,
-                    nodes: self.words()?,
-                },
-                _ => return Err(self.damaged()),
-            });
-        }
+    }
+
+    fn sorter(&mut self) -> Result<Sorter> {
+        let (settings, forget_seconds) = self.settings()?;
+        let layout = self.layout()?;
+        let waves = Waves::new(Window::from_settings(&settings), self.floats()?);
         Ok(Sorter {
-            settings,
+            waves: waves.map_err(|e| e.of_kind(ErrorKind::InvalidModel))?,
             layout,
-            waves,
-            group_of,
-            groups,
-            units,
-            edits,
+            group_of: self.words()?,
+            groups: self.list(Self::group)?,
+            units: self.list(Self::unit)?,
+            edits: self.list(Self::edit)?,
+            settings,
             forget_seconds,
         })
     }

@@ -116,6 +116,44 @@ struct Overlap {
 }
 
 impl Unit {
+    /// A template, padded to whole lanes; its unit and its rate are not known.
+    fn of_template(template: &Template, span: Span) -> Result<Self> {
+        let length = span.len().next_multiple_of(LANES);
+        let (from, until) = (
+            template.from / LANES * LANES,
+            template.until.next_multiple_of(LANES),
+        );
+        let width = until - from;
+        let mut shapes = memory::filled("templates", 0.0, RANK * length)?;
+        for (to, shape) in
+            (shapes.chunks_exact_mut(length)).zip(template.shapes.chunks_exact(span.len()))
+        {
+            to[length - span.len()..].copy_from_slice(shape);
+        }
+        let mut weights = memory::filled("templates", 0.0, RANK * width)?;
+        let own = template.until - template.from;
+        for (to, own) in
+            (weights.chunks_exact_mut(width)).zip(template.weights.chunks_exact(own.max(1)))
+        {
+            to[template.from - from..][..own.len()].copy_from_slice(own);
+        }
+        Ok(Self {
+            from,
+            until,
+            unit: 0,
+            shapes,
+            trained: weights.clone(),
+            per_microvolt: weights.clone(),
+            weights,
+            energy: 0.0,
+            floor: template.floor,
+            last: i64::MIN / 2,
+            touching: Vec::new(),
+            mass: 0.0,
+            trained_hz: 0.0,
+        })
+    }
+
     fn least(&self) -> f32 {
         (LEAST_PART * self.energy).max(STANDS_OUT * self.floor)
     }
@@ -153,38 +191,11 @@ impl Matching {
             let all = std::iter::once(&unit.template).chain(&unit.more);
             all.map(move |template| (u, unit, template))
         }) {
-            let (from, until) = (
-                template.from / LANES * LANES,
-                template.until.next_multiple_of(LANES),
-            );
-            let width = until - from;
-            let mut shapes = memory::filled("templates", 0.0, RANK * length)?;
-            for (to, shape) in
-                (shapes.chunks_exact_mut(length)).zip(template.shapes.chunks_exact(span.len()))
-            {
-                to[length - span.len()..].copy_from_slice(shape);
-            }
-            let mut weights = memory::filled("templates", 0.0, RANK * width)?;
-            let own = template.until - template.from;
-            for (to, own) in
-                (weights.chunks_exact_mut(width)).zip(template.weights.chunks_exact(own.max(1)))
-            {
-                to[template.from - from..][..own.len()].copy_from_slice(own);
-            }
             let mut one = Unit {
-                from,
-                until,
                 unit: u as u32,
-                shapes,
-                trained: weights.clone(),
-                per_microvolt: weights.clone(),
-                weights,
-                energy: 0.0,
-                floor: template.floor,
-                last: i64::MIN / 2,
-                touching: Vec::new(),
                 mass: unit.rate_hz * sorter.forget_seconds,
                 trained_hz: unit.rate_hz,
+                ..Unit::of_template(template, span)?
             };
             one.weigh(&per_noise);
             units.push(one);

@@ -120,6 +120,43 @@ pub struct Sorter {
     pub(crate) forget_seconds: f64,
 }
 
+impl Unit {
+    /// Takes `other` into this unit: means are weighed by spikes, and its templates are kept beside this one's.
+    fn merge(&mut self, other: Self) {
+        let (own, others) = (self.spikes as f32, other.spikes as f32);
+        let share = |x: f32, y: f32| (x * own + y * others) / (own + others).max(1.0);
+        let mix = |a: &[f32], b: &[f32]| -> Vec<f32> {
+            a.iter().zip(b).map(|(a, b)| share(*a, *b)).collect()
+        };
+        self.centre = mix(&self.centre, &other.centre);
+        self.more.push(other.template);
+        self.more.extend(other.more);
+        if self.channel == other.channel {
+            self.waveform = mix(&self.waveform, &other.waveform);
+            self.microvolts = share(self.microvolts, other.microvolts);
+        } else if other.spikes > self.spikes {
+            self.channel = other.channel;
+            self.waveform = other.waveform;
+            self.microvolts = other.microvolts;
+        }
+        self.gate = self.gate.max(other.gate);
+        self.spikes += other.spikes;
+        self.rate_hz += other.rate_hz;
+        for other in other.beyond {
+            let Some(own) = self.beyond.iter_mut().find(|own| own.group == other.group) else {
+                self.beyond.push(other);
+                continue;
+            };
+            let part = (other.rate_hz / (own.rate_hz + other.rate_hz).max(1e-9)) as f32;
+            for (x, y) in own.centre.iter_mut().zip(&other.centre) {
+                *x += part * (y - *x);
+            }
+            own.gate = own.gate.max(other.gate);
+            own.rate_hz += other.rate_hz;
+        }
+    }
+}
+
 impl Sorter {
     /// How voltage becomes crossings.
     pub fn settings(&self) -> &Settings {
@@ -222,40 +259,8 @@ impl Sorter {
             )));
         }
         for &other in others {
-            let (a, b) = (self.units[kept].clone(), self.units[other].clone());
-            let (wa, wb) = (a.spikes as f32, b.spikes as f32);
-            let share = |x: f32, y: f32| (x * wa + y * wb) / (wa + wb).max(1.0);
-            let unit = &mut self.units[kept];
-            let mix = |a: &[f32], b: &[f32]| -> Vec<f32> {
-                a.iter().zip(b).map(|(a, b)| share(*a, *b)).collect()
-            };
-            unit.centre = mix(&a.centre, &b.centre);
-            unit.more.push(b.template);
-            unit.more.extend(b.more);
-            if a.channel == b.channel {
-                unit.waveform = mix(&a.waveform, &b.waveform);
-                unit.microvolts = share(a.microvolts, b.microvolts);
-            } else if b.spikes > a.spikes {
-                unit.channel = b.channel;
-                unit.waveform = b.waveform;
-                unit.microvolts = b.microvolts;
-            }
-            unit.gate = a.gate.max(b.gate);
-            unit.spikes += b.spikes;
-            unit.rate_hz += b.rate_hz;
-            for other in b.beyond {
-                match unit.beyond.iter_mut().find(|own| own.group == other.group) {
-                    None => unit.beyond.push(other),
-                    Some(own) => {
-                        let part = (other.rate_hz / (own.rate_hz + other.rate_hz).max(1e-9)) as f32;
-                        for (x, y) in own.centre.iter_mut().zip(&other.centre) {
-                            *x += part * (y - *x);
-                        }
-                        own.gate = own.gate.max(other.gate);
-                        own.rate_hz += other.rate_hz;
-                    }
-                }
-            }
+            let other = self.units[other].clone();
+            self.units[kept].merge(other);
         }
         // Labels are places: first the merged, then what follows those that go.
         let mut moved: Vec<u32> = (0..self.units.len() as u32).collect();

@@ -151,9 +151,23 @@ fn of_rates(of: &Synthetic, part: Option<&dyn Fn(usize, f64) -> f64>) -> Result<
             "synthetic: expected channels, rates, a gain and 1 to {MOST_SAMPLES:e} samples, got {channels} channels of {rows} rows"
         )));
     }
-    let rows = rows as usize;
     let mut random = Random::new(of.seed);
     let sources = sources(of, &mut random);
+    let spikes = spikes(of, &sources, part, &mut random);
+    Ok(Made {
+        samples: samples(of, &sources, &spikes, rows as usize, &mut random),
+        spikes: spikes.iter().map(|s| s.0.round() as i64).collect(),
+        units: spikes.iter().map(|s| s.1).collect(),
+    })
+}
+
+/// Time in samples, unit, and size of every spike, in the order of times.
+fn spikes(
+    of: &Synthetic,
+    sources: &[Source],
+    part: Option<&dyn Fn(usize, f64) -> f64>,
+    random: &mut Random,
+) -> Vec<(f64, u32, f64)> {
     let mut spikes = Vec::new();
     for (u, source) in sources.iter().enumerate() {
         let refractory = REFRACTORY_MS * 1e-3;
@@ -170,6 +184,18 @@ fn of_rates(of: &Synthetic, part: Option<&dyn Fn(usize, f64) -> f64>) -> Result<
         }
     }
     spikes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    spikes
+}
+
+/// Voltage of `spikes` with noise, hum and artefacts, as counts.
+fn samples(
+    of: &Synthetic,
+    sources: &[Source],
+    spikes: &[(f64, u32, f64)],
+    rows: usize,
+    random: &mut Random,
+) -> Vec<i16> {
+    let channels = of.places.len();
     // Block by block, so that a long recording takes its samples' memory and no more.
     let mut samples = vec![0_i16; rows * channels];
     let block = (of.rate_hz as usize).max(1);
@@ -215,11 +241,7 @@ fn of_rates(of: &Synthetic, part: Option<&dyn Fn(usize, f64) -> f64>) -> Result<
             }
         }
     }
-    Ok(Made {
-        samples,
-        spikes: spikes.iter().map(|s| s.0.round() as i64).collect(),
-        units: spikes.iter().map(|s| s.1).collect(),
-    })
+    samples
 }
 
 fn sources(of: &Synthetic, random: &mut Random) -> Vec<Source> {

@@ -377,16 +377,7 @@ fn one_group(
     let winners = map.winners(samples)?;
     let found = cluster::units(&map, samples, &winners, &options.apart);
     let found = cluster::keep_apart(found, &spikes.known, &winners);
-    let mut hits = vec![0_u32; grid.nodes()];
-    let mut distances = Vec::with_capacity(count);
-    for (x, &winner) in samples.rows().zip(&winners) {
-        hits[winner as usize] += 1;
-        let apart = x
-            .iter()
-            .zip(map.node(winner as usize))
-            .map(|(x, w)| (x - w).powi(2));
-        distances.push(apart.sum::<f32>().sqrt());
-    }
+    let (hits, distances) = hits(&map, samples, &winners);
     let total: f64 = distances.iter().map(|d| f64::from(*d)).sum();
     trained.quantisation_error.push(total / count as f64);
     let first = trained.sorter.units.len();
@@ -416,6 +407,19 @@ fn one_group(
         hits,
     });
     Ok(winners)
+}
+
+/// Samples for which each node is the nearest, and the distance of each sample from its node.
+fn hits(map: &Map, samples: Samples<'_>, winners: &[u32]) -> (Vec<u32>, Vec<f32>) {
+    let mut hits = vec![0_u32; map.grid().nodes()];
+    let mut distances = Vec::with_capacity(winners.len());
+    for (x, &winner) in samples.rows().zip(winners) {
+        hits[winner as usize] += 1;
+        let node = map.node(winner as usize);
+        let squares = x.iter().zip(node).map(|(x, w)| (x - w).powi(2));
+        distances.push(squares.sum::<f32>().sqrt());
+    }
+    (hits, distances)
 }
 
 /// Spikes of a group that make one unit.

@@ -137,7 +137,8 @@ impl CleanData {
     /// [`ErrorKind::InvalidRecording`](betz_base::ErrorKind::InvalidRecording) for segments or spikes that
     /// do not fit the recording.
     pub(crate) fn new(data: &DatasetView<'_>, options: &TrainOptions) -> Result<Self> {
-        Self::unless(data, options.keep_artefacts)
+        Self::check(data)?;
+        Ok(Self::search(data, options.keep_artefacts))
     }
 
     /// The data that `decoder`, which was trained on it, was trained on.
@@ -145,26 +146,32 @@ impl CleanData {
     /// # Errors
     /// The same as for [`new`](Self::new).
     pub(crate) fn for_decoder(data: &DatasetView<'_>, decoder: &Decoder) -> Result<Self> {
-        Self::unless(data, decoder.limits().blanking.is_none())
+        Self::check(data)?;
+        Ok(Self::search(data, decoder.limits().blanking.is_none()))
     }
 
-    fn unless(data: &DatasetView<'_>, keep_artefacts: bool) -> Result<Self> {
+    /// What [`new`](Self::new) refuses.
+    pub(crate) fn check(data: &DatasetView<'_>) -> Result<()> {
         check_segments(data.segments, data.steps as i64)?;
-        check_spikes(data)?;
+        check_spikes(data)
+    }
+
+    /// [`new`](Self::new) for data that were checked, which keep their artefacts on request.
+    pub(crate) fn search(data: &DatasetView<'_>, keep_artefacts: bool) -> Self {
         if is_signal(data) {
-            return Ok(Self::nothing());
+            return Self::nothing();
         }
         if keep_artefacts {
             let mut kept = Self::nothing();
             kept.artefacts.all_spikes = data.spikes_in_segments().round() as u64;
-            return Ok(kept);
+            return kept;
         }
         let histogram = histogram(data, &vec![true; data.channels()]);
         let most = limit_of(&histogram).filter(|&most| has_more(&histogram, most));
         let found = most.and_then(|most| without_artefacts(data, most, 0..data.steps as i64));
         let mut found = found.unwrap_or_else(Self::nothing);
         found.artefacts = Artefacts::new(&histogram);
-        Ok(found)
+        found
     }
 
     /// Of data whose usual steps hold at most `most` spikes; artefacts are counted inside the steps `own`.
@@ -172,8 +179,7 @@ impl CleanData {
     /// # Errors
     /// The same as for [`new`](Self::new).
     pub(crate) fn beyond(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Result<Self> {
-        check_segments(data.segments, data.steps as i64)?;
-        check_spikes(data)?;
+        Self::check(data)?;
         Ok(without_artefacts(data, most, own).unwrap_or_else(Self::nothing))
     }
 
@@ -182,6 +188,11 @@ impl CleanData {
             spikes: None,
             artefacts: Artefacts::default(),
         }
+    }
+
+    /// Whether the data hold no artefact, and are trained on as they are.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.spikes.is_none()
     }
 
     /// The spikes without artefacts, where there were any.

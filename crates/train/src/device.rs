@@ -1,5 +1,7 @@
 //! Training on a device: where is decided when it begins, and carried along.
 
+use std::panic::resume_unwind;
+
 use super::blank::{Artefacts, CleanData};
 use super::choice::{Choice, Paths, choose};
 use super::fit;
@@ -10,6 +12,7 @@ use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Precision;
 use betz_device::{Device, Placement, Ran};
+use betz_gram::gram::cuda::DeviceSums;
 use betz_gram::gram::{self, GramPath, NormalEquations, SampledError};
 use betz_gram::solve;
 use betz_recording::DatasetView;
@@ -45,16 +48,43 @@ pub fn train_on<'d>(
 ) -> Result<Trained> {
     let data = &data.into();
     fit::check(data, std::slice::from_ref(&options.bank))?;
-    let cleaned = CleanData::new(data, options)?;
-    let data = &cleaned.view(data);
-    let Choice {
-        placement, paths, ..
-    } = choose(device, data, options, None);
-    let trained = train_at(&placement, paths[0], data, options, progress)?;
+    CleanData::check(data)?;
+    let choice = choose(device, data, options, None);
+    // A device begins with the data as they are while the host looks for artefacts, which most recordings have none of.
+    let (cleaned, begun) = std::thread::scope(|scope| {
+        let search = || CleanData::search(data, options.keep_artefacts);
+        if choice.placement.is_cpu() || keeps_sums(options) {
+            return (search(), None);
+        }
+        let search = scope.spawn(search);
+        let contexts = choice.placement.contexts();
+        let sums = cuda::sums(contexts, choice.paths[0], data, options, progress);
+        let cleaned = search.join();
+        (cleaned.unwrap_or_else(|e| resume_unwind(e)), Some(sums))
+    });
+    let trained = if cleaned.is_unchanged() {
+        let (placement, paths) = (&choice.placement, choice.paths[0]);
+        train_after(begun, placement, paths, data, options, progress)?
+    } else {
+        drop(begun);
+        let data = &cleaned.view(data);
+        let Choice {
+            placement, paths, ..
+        } = choose(device, data, options, None);
+        train_at(&placement, paths[0], data, options, progress)?
+    };
     Ok(Trained {
         artefacts: cleaned.artefacts,
         ..trained
     })
+}
+
+/// Sums on a device, and the path by which they were computed; `None` for what only the CPU does, or without a device.
+type PathOnDevice = Option<(DeviceSums, GramPath)>;
+
+/// Whether training needs the sums in host memory: they stay, or the ridge follows from them.
+fn keeps_sums(options: &TrainOptions) -> bool {
+    options.retain.is_some() || options.ridge == RidgeChoice::Generalised
 }
 
 /// [`train_on`] where that was decided already; `data` is checked, and holds no artefacts.
@@ -65,8 +95,20 @@ pub(super) fn train_at(
     options: &TrainOptions,
     progress: &dyn Progress,
 ) -> Result<Trained> {
-    if options.retain.is_some() || options.ridge == RidgeChoice::Generalised {
-        // The sums stay, or the ridge follows from them, so they come down from wherever they are computed.
+    train_after(None, placement, paths, data, options, progress)
+}
+
+/// [`train_at`], with the sums that the device has computed already, if it has.
+fn train_after(
+    begun: Option<Result<PathOnDevice>>,
+    placement: &Placement,
+    paths: Paths,
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    progress: &dyn Progress,
+) -> Result<Trained> {
+    if keeps_sums(options) {
+        // They come down from wherever they are computed.
         let features = data.channels() * options.bank.len();
         StoredStatistics::check_size(features, data.outputs.len(), options.retain)?;
         let bank = &options.bank;
@@ -80,7 +122,9 @@ pub(super) fn train_at(
         });
     }
     {
-        let trained = cuda::train(placement.contexts(), paths, data, options, progress);
+        let contexts = placement.contexts();
+        let sums = begun.unwrap_or_else(|| cuda::sums(contexts, paths, data, options, progress));
+        let trained = sums.and_then(|sums| cuda::train(contexts, sums, data, options, progress));
         if let Some(Some(trained)) = placement.or_cpu(trained)? {
             return Ok(Trained {
                 ran: placement.ran(trained.path.name()),
@@ -200,7 +244,7 @@ pub(super) mod cuda {
 
     use super::*;
     use betz_device::cuda::Context;
-    use betz_gram::gram::cuda::{DeviceSums, Request, device_sums};
+    use betz_gram::gram::cuda::{Request, device_sums};
     use betz_gram::solve::{self, FeatureNames};
 
     /// A decoder that was trained on devices.
@@ -226,25 +270,35 @@ pub(super) mod cuda {
         }
     }
 
-    /// The whole of training on devices; `None` for what only the CPU does, or without a device.
-    pub(super) fn train(
+    /// Sums on the first of `contexts`.
+    pub(super) fn sums(
         contexts: &[Arc<Context>],
         paths: Paths,
         data: &DatasetView<'_>,
         options: &TrainOptions,
         progress: &dyn Progress,
-    ) -> Result<Option<DeviceTraining>> {
+    ) -> Result<PathOnDevice> {
         let Some(context) = contexts.first() else {
             return Ok(None);
         };
         let request = request(paths, options, &options.bank);
-        let sums = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             if !context.has_solver() {
                 scope.spawn(|| solve::cuda::prepare(context));
             }
             device_sums(contexts, data, &request, progress)
-        });
-        let Some((sums, path)) = sums? else {
+        })
+    }
+
+    /// The training that `sums` on the first of `contexts` lead to; `None` without them.
+    pub(super) fn train(
+        contexts: &[Arc<Context>],
+        sums: PathOnDevice,
+        data: &DatasetView<'_>,
+        options: &TrainOptions,
+        progress: &dyn Progress,
+    ) -> Result<Option<DeviceTraining>> {
+        let (Some(context), Some((sums, path))) = (contexts.first(), sums) else {
             return Ok(None);
         };
         Ok(Some(DeviceTraining {

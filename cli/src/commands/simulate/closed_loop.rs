@@ -67,40 +67,15 @@ struct LoopReport {
 
 pub(super) fn run(args: &Simulate) -> Result<()> {
     let asked = &args.closed_loop;
-    let mut files = Files::new(&args.common)
-        .may_read("--setup", asked.setup.as_deref())
-        .may_read("--events", asked.events.as_deref());
-    if asked.adapt.is_some() && asked.calibration.is_some() {
-        return Err(Error::argument(
-            "--adapt: expected decoders to be tried, but --calibration only writes a recording",
-        ));
-    }
-    if let Some(out) = &args.out {
-        return Err(Error::argument(format!(
-            "--out {}: a closed loop writes none; --calibration FILE writes what decoders are trained on",
-            out.display()
-        )));
-    }
+    check_options(args)?;
     let candidates = candidates(asked)?;
-    for candidate in &candidates {
-        if let Candidate::Model { path, .. } = candidate {
-            files = files.reads("--decoder", path);
-        }
-    }
-    files.may_write(
-        "--calibration",
-        asked.calibration.as_deref(),
-        Kind::Simulated,
-    )?;
-    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    let known = (candidates.iter()).any(|c| matches!(c, Candidate::Model { .. }));
+    check_files(args, &candidates)?;
     let world = World::new(args)?;
     if let Some(path) = &asked.calibration {
         let written = world.calibration(asked.reaches, path)?;
         return report::tell(&written, args.common.json);
     }
-    let known = candidates
-        .iter()
-        .any(|c| matches!(c, Candidate::Model { .. }));
     if asked.adapt.is_some() && !known {
         return Err(Error::argument(
             "--adapt: expected a model file among the decoders, which alone can learn, got none",
@@ -148,6 +123,39 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
         total_seconds: report::total_seconds(),
     };
     report::tell(&compared, args.common.json)
+}
+
+/// Refuses options that do not fit together.
+fn check_options(args: &Simulate) -> Result<()> {
+    let asked = &args.closed_loop;
+    if asked.adapt.is_some() && asked.calibration.is_some() {
+        return Err(Error::argument(
+            "--adapt: expected decoders to be tried, but --calibration only writes a recording",
+        ));
+    }
+    match &args.out {
+        Some(out) => Err(Error::argument(format!(
+            "--out {}: a closed loop writes none; --calibration FILE writes what decoders are trained on",
+            out.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses files that cannot be read or written, before any work.
+fn check_files(args: &Simulate, candidates: &[Candidate]) -> Result<()> {
+    let asked = &args.closed_loop;
+    let mut files = Files::new(&args.common)
+        .may_read("--setup", asked.setup.as_deref())
+        .may_read("--events", asked.events.as_deref());
+    for candidate in candidates {
+        if let Candidate::Model { path, .. } = candidate {
+            files = files.reads("--decoder", path);
+        }
+    }
+    let calibration = asked.calibration.as_deref();
+    files.may_write("--calibration", calibration, Kind::Simulated)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)
 }
 
 /// The decoders that are listed; model files are read.

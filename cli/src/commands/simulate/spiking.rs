@@ -101,56 +101,8 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     let asked = &args.spiking;
     let network = network(args)?;
     let (steps, settle) = lengths(args, &network)?;
-    let mut files = Files::new(&args.common)
-        .may_read("--spec", asked.spec.as_deref())
-        .may_read("--connections", asked.connections.as_deref());
-    files.may_write("--out", args.out.as_deref(), Kind::Simulated)?;
-    files.may_write("--counts", asked.counts.as_deref(), Kind::SpikeCounts)?;
-    files.may_write("--traces", asked.traces.as_deref(), TRACES)?;
-    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
-    if asked.trace.is_some() && asked.traces.is_none() && args.picture.is_none() {
-        return Err(Error::argument(
-            "--trace: expected --traces FILE or --picture FILE to write them to, got neither",
-        ));
-    }
-    files.may_write(
-        "--write-spec",
-        asked.write_spec.as_deref(),
-        Kind::SpikingSpec,
-    )?;
-    files.may_write(
-        "--write-connections",
-        asked.write_connections.as_deref(),
-        Kind::Connections,
-    )?;
-    let threads = match asked.threads {
-        Some(threads) => threads,
-        None if asked.live || network.neurons() < SHARED_FROM => 1,
-        None => rayon::current_num_threads(),
-    };
-    let device = device::open(&args.common.device)
-        .map_err(|e| e.at("--device"))?
-        .with_memory_cap(asked.memory);
-    if asked.live && threads != 1 {
-        return Err(Error::argument(format!(
-            "--live: expected one thread, got --threads {threads}"
-        )));
-    }
-    let traced = match &asked.trace {
-        Some(list) => parse::ranges("--trace", list, network.neurons() as usize)?,
-        None => Vec::new(),
-    };
-    let options = Options {
-        device,
-        threads,
-        memory_limit: asked.memory,
-        record_spikes: match &args.out {
-            Some(_) => usize::try_from(asked.max_spikes).unwrap_or(usize::MAX),
-            None => 0,
-        },
-        record_potentials: traced.iter().map(|&neuron| neuron as u32).collect(),
-        time_phases: asked.phases,
-    };
+    check_files(args)?;
+    let options = options(args, &network)?;
     if asked.dry_run {
         return report::tell(&plan(&network, &options, steps)?, args.common.json);
     }
@@ -199,27 +151,10 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     }
     device::note_fallback(engine.ran(), "the simulation");
     let simulated = SpikingReport {
-        device: report.device,
-        path: engine.ran().path,
-        neurons: report.neurons,
-        synapses: report.synapses,
-        synapse_hash: format!("{:016x}", engine.synapse_hash()),
-        steps: engine.steps(),
-        spikes: report.spikes,
-        hash: format!("{:016x}", report.hash),
-        seconds: ran.seconds,
-        rtf: ran.seconds / (engine.steps() as f64 * network.step_ms * 1e-3).max(f64::MIN_POSITIVE),
-        build_seconds: report.build_seconds,
-        us_per_step: ran.seconds * 1e6 / (engine.steps() as f64).max(1.0),
-        synaptic_events: engine.synaptic_events(),
-        threads: report.threads,
-        bytes: engine.plan().bytes(),
-        fixed_point_use: engine.fixed_point_use(),
         rates_hz: rates(&engine, &before, settle.min(engine.steps())),
         phases: asked.phases.then_some(ran.phases),
         recording,
-        spikes_left_out: report.spikes_left_out,
-        interrupted: ran.interrupted,
+        ..SpikingReport::new(&engine, report, &ran, network.step_ms)
     };
     if drawn {
         activity.print()?;
@@ -228,6 +163,93 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
     match simulated.interrupted {
         true => Err(report::interrupted("the simulation")),
         false => Ok(()),
+    }
+}
+
+/// Refuses files that cannot be read or written, before any work.
+fn check_files(args: &Simulate) -> Result<()> {
+    let asked = &args.spiking;
+    let mut files = Files::new(&args.common)
+        .may_read("--spec", asked.spec.as_deref())
+        .may_read("--connections", asked.connections.as_deref());
+    files.may_write("--out", args.out.as_deref(), Kind::Simulated)?;
+    files.may_write("--counts", asked.counts.as_deref(), Kind::SpikeCounts)?;
+    files.may_write("--traces", asked.traces.as_deref(), TRACES)?;
+    files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
+    if asked.trace.is_some() && asked.traces.is_none() && args.picture.is_none() {
+        return Err(Error::argument(
+            "--trace: expected --traces FILE or --picture FILE to write them to, got neither",
+        ));
+    }
+    let (spec, connections) = (&asked.write_spec, &asked.write_connections);
+    files.may_write("--write-spec", spec.as_deref(), Kind::SpikingSpec)?;
+    files.may_write(
+        "--write-connections",
+        connections.as_deref(),
+        Kind::Connections,
+    )
+}
+
+/// How the engine is to simulate `network`.
+fn options(args: &Simulate, network: &Network) -> Result<Options> {
+    let asked = &args.spiking;
+    let threads = match asked.threads {
+        Some(threads) => threads,
+        None if asked.live || network.neurons() < SHARED_FROM => 1,
+        None => rayon::current_num_threads(),
+    };
+    let device = device::open(&args.common.device)
+        .map_err(|e| e.at("--device"))?
+        .with_memory_cap(asked.memory);
+    if asked.live && threads != 1 {
+        return Err(Error::argument(format!(
+            "--live: expected one thread, got --threads {threads}"
+        )));
+    }
+    let traced = match &asked.trace {
+        Some(list) => parse::ranges("--trace", list, network.neurons() as usize)?,
+        None => Vec::new(),
+    };
+    Ok(Options {
+        device,
+        threads,
+        memory_limit: asked.memory,
+        record_spikes: match &args.out {
+            Some(_) => usize::try_from(asked.max_spikes).unwrap_or(usize::MAX),
+            None => 0,
+        },
+        record_potentials: traced.iter().map(|&neuron| neuron as u32).collect(),
+        time_phases: asked.phases,
+    })
+}
+
+impl SpikingReport {
+    /// Of a network that has run, without rates, phases and recording.
+    fn new(engine: &Engine, report: Report, ran: &RunTotals, step_ms: f64) -> Self {
+        let steps = engine.steps() as f64;
+        Self {
+            device: report.device,
+            path: engine.ran().path,
+            neurons: report.neurons,
+            synapses: report.synapses,
+            synapse_hash: format!("{:016x}", engine.synapse_hash()),
+            steps: engine.steps(),
+            spikes: report.spikes,
+            hash: format!("{:016x}", report.hash),
+            seconds: ran.seconds,
+            rtf: ran.seconds / (steps * step_ms * 1e-3).max(f64::MIN_POSITIVE),
+            build_seconds: report.build_seconds,
+            us_per_step: ran.seconds * 1e6 / steps.max(1.0),
+            synaptic_events: engine.synaptic_events(),
+            threads: report.threads,
+            bytes: engine.plan().bytes(),
+            fixed_point_use: engine.fixed_point_use(),
+            rates_hz: Vec::new(),
+            phases: None,
+            recording: None,
+            spikes_left_out: report.spikes_left_out,
+            interrupted: ran.interrupted,
+        }
     }
 }
 

@@ -113,33 +113,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
         quality.quantisation_error,
         quality.topographic_error,
     );
-    let hits = map.hits(samples)?;
-    let shape = [rows, columns, data.dims];
-    let meta = format!(
-        "{{\"map_of\": {}, \"lattice\": \"{}\", \"torus\": {}}}",
-        serde_json::Value::from(args.data.display().to_string()),
-        if args.hex { "hexagonal" } else { "rectangular" },
-        args.torus
-    );
-    let errors = &live.errors;
-    write(
-        &args.out,
-        &[
-            ("weights", Array::F32(&shape, map.weights())),
-            ("heights", Array::F32(&shape[..2], &map.heights())),
-            ("hits", Array::U32(&shape[..2], &hits)),
-            ("epochs", Array::F64(&[errors.epochs.len()], &errors.epochs)),
-            (
-                "quantisation_error",
-                Array::F64(&[errors.epochs.len()], &errors.quantisation),
-            ),
-            (
-                "topographic_error",
-                Array::F64(&[errors.epochs.len()], &errors.topographic),
-            ),
-            ("meta", Array::Text(&[], &[meta])),
-        ],
-    )?;
+    save(args, &map, samples, &live)?;
     let mut drawn: Vec<String> = (pictures.files[..pictures.drawn].iter())
         .map(|p| p.display().to_string())
         .collect();
@@ -166,6 +140,38 @@ pub(crate) fn run(args: &Som) -> Result<()> {
     report::tell(&trained, args.common.json)?;
     live.stay();
     Ok(())
+}
+
+/// Writes the map with its heights, hits, and errors by epoch.
+fn save(args: &Som, map: &Map, samples: Samples<'_>, live: &Live) -> Result<()> {
+    let hits = map.hits(samples)?;
+    let grid = map.grid();
+    let shape = [grid.rows(), grid.columns(), samples.dims()];
+    let meta = format!(
+        "{{\"map_of\": {}, \"lattice\": \"{}\", \"torus\": {}}}",
+        serde_json::Value::from(args.data.display().to_string()),
+        if args.hex { "hexagonal" } else { "rectangular" },
+        args.torus
+    );
+    let errors = &live.errors;
+    write(
+        &args.out,
+        &[
+            ("weights", Array::F32(&shape, map.weights())),
+            ("heights", Array::F32(&shape[..2], &map.heights())),
+            ("hits", Array::U32(&shape[..2], &hits)),
+            ("epochs", Array::F64(&[errors.epochs.len()], &errors.epochs)),
+            (
+                "quantisation_error",
+                Array::F64(&[errors.epochs.len()], &errors.quantisation),
+            ),
+            (
+                "topographic_error",
+                Array::F64(&[errors.epochs.len()], &errors.topographic),
+            ),
+            ("meta", Array::Text(&[], &[meta])),
+        ],
+    )
 }
 
 impl Outcome for MapReport {

@@ -128,9 +128,9 @@ impl Context {
         fn take_peak_memory((&)) -> Result<u64>;
         fn trim((&)) -> Result<()>;
         fn put_slot<T: Any>((&), Box<T>);
-        fn blas((&)) -> Result<&Blas>;
+        fn start_blas((&)) -> Result<()>;
+        fn start_solver((&)) -> Result<()>;
         fn has_solver((&)) -> bool;
-        fn solver((&)) -> Result<&Solver>;
         fn load<A: Arguments>((&), &[String], usize) -> Result<Kernel>;
         fn exclusive_sums((&), &mut Buffer<u32>, usize) -> Result<()>;
         fn sorted_by_bits(
@@ -163,6 +163,25 @@ impl Context {
         fn product(
             (&), ProductShape, &[f32], &[f32], Precision,
         ) -> Result<Vec<f32>>;
+        fn products(
+            (&),
+            Batch,
+            Matrices<&Buffer<u16>>,
+            Matrices<&Buffer<u16>>,
+            Matrices<&mut Buffer<f32>>,
+        ) -> Result<()>;
+        fn product_f32(
+            (&),
+            Precision,
+            ProductShape,
+            &Buffer<f32>,
+            &Buffer<f32>,
+            f32,
+            &mut Buffer<f32>,
+        ) -> Result<()>;
+        fn symmetric_times(
+            (&), usize, usize, &Buffer<f64>, &Buffer<f64>, &mut Buffer<f64>,
+        ) -> Result<()>;
     }
 
     /// `take_slot`, of which there is none here.
@@ -262,50 +281,6 @@ impl<T: Plain> Feed<T> {
         fn send((&mut), usize, impl FnOnce(&mut [T]) -> Result<()>) -> Result<()>;
         fn piece((&)) -> &Buffer<T>;
         fn release((&mut)) -> Result<()>;
-    }
-}
-
-/// cuBLAS: none.
-#[derive(Debug)]
-pub struct Blas(Never);
-
-impl Blas {
-    const fn never(&self) -> ! {
-        match self.0 {}
-    }
-
-    methods! {
-        fn products(
-            (&),
-            Batch,
-            Matrices<&Buffer<u16>>,
-            Matrices<&Buffer<u16>>,
-            Matrices<&mut Buffer<f32>>,
-        ) -> Result<()>;
-        fn product_f32(
-            (&),
-            Precision,
-            ProductShape,
-            &Buffer<f32>,
-            &Buffer<f32>,
-            f32,
-            &mut Buffer<f32>,
-        ) -> Result<()>;
-        fn symmetric_times(
-            (&), usize, usize, &Buffer<f64>, &Buffer<f64>, &mut Buffer<f64>,
-        ) -> Result<()>;
-    }
-}
-
-/// cuSOLVER: none.
-#[derive(Debug)]
-pub struct Solver(Never);
-
-impl Solver {
-    /// `never`, of which there is none here.
-    #[doc(hidden)]
-    pub const fn never(&self) -> ! {
-        match self.0 {}
     }
 }
 

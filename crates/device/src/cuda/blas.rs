@@ -1,26 +1,12 @@
 //! cuBLAS: products of matrices, row-major at this interface.
 
-use std::sync::Arc;
+use cudarc::cublas::sys;
 
-use cudarc::cublas::{CudaBlas, result::CublasError, sys};
-use cudarc::driver::CudaStream;
-
+use super::context::Context;
+use super::error::blas_error;
 use super::memory::Buffer;
 use crate::matrix::{Batch, Element, Matrices, Precision, ProductShape, StridedMatrices};
 use betz_base::error::{Error, ErrorKind, Result};
-
-/// A cuBLAS handle on its context's stream.
-pub struct Blas {
-    handle: CudaBlas,
-}
-
-pub(super) fn blas_error(what: &str, error: CublasError) -> Error {
-    let kind = match error.0 {
-        sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => ErrorKind::DeviceMemory,
-        _ => ErrorKind::DeviceFailure,
-    };
-    Error::new(kind, format!("{what}: {error}"))
-}
 
 /// Refuses an operand of `got` values that is to have `expected`.
 fn check_len(what: &str, expected: usize, got: usize) -> Result<()> {
@@ -43,13 +29,7 @@ impl StridedMatrices {
     }
 }
 
-impl Blas {
-    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
-        let handle =
-            CudaBlas::new(Arc::clone(stream)).map_err(|e| blas_error("starting cuBLAS", e))?;
-        Ok(Self { handle })
-    }
-
+impl Context {
     /// C ← alpha·A·Bᵀ + beta·C for every product of `batch`, with f32 sums; A is m × k, B is n × k, C is
     /// m × n. `a` and `b` hold their elements' bits.
     #[allow(unsafe_code)]
@@ -94,7 +74,7 @@ impl Blas {
         // SAFETY: the operands lie inside their buffers, checked above; scalars are read in the call.
         unsafe {
             sys::cublasGemmStridedBatchedEx(
-                *self.handle.handle(),
+                *self.blas()?.handle(),
                 sys::cublasOperation_t::CUBLAS_OP_T,
                 sys::cublasOperation_t::CUBLAS_OP_N,
                 n as i32,
@@ -150,7 +130,7 @@ impl Blas {
         // SAFETY: the buffers hold the matrices, checked above; scalars are read in the call.
         unsafe {
             sys::cublasGemmEx(
-                *self.handle.handle(),
+                *self.blas()?.handle(),
                 sys::cublasOperation_t::CUBLAS_OP_N,
                 sys::cublasOperation_t::CUBLAS_OP_N,
                 n as i32,
@@ -196,7 +176,7 @@ impl Blas {
         // row-major and column-major forms are one.
         unsafe {
             sys::cublasDgemm_v2(
-                *self.handle.handle(),
+                *self.blas()?.handle(),
                 sys::cublasOperation_t::CUBLAS_OP_N,
                 sys::cublasOperation_t::CUBLAS_OP_N,
                 n as i32,

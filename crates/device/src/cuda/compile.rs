@@ -4,11 +4,10 @@ use std::ffi::{CStr, CString};
 
 use cudarc::nvrtc::sys;
 
+use betz_kernels::FIXED_OPTIONS;
+
 use super::library::Library;
 use betz_base::error::{Error, ErrorKind, Result};
-
-/// Options that every kernel is compiled with.
-pub(super) const FIXED_OPTIONS: &[&str] = &["--std=c++17"];
 
 /// The version of NVRTC, such as (13, 0).
 ///

@@ -2,15 +2,15 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
+use cudarc::cublas::CudaBlas;
+use cudarc::cusolver::DnHandle;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemPool_attribute};
 use cudarc::driver::{CudaContext, CudaModule, CudaStream, result};
 
-use super::blas::Blas;
-use super::error::driver_error;
+use super::error::{blas_error, driver_error, solver_error};
 use super::library::Library;
-use super::solver::Solver;
 use crate::probe::{CudaDevice, Probe};
 use betz_base::error::{Error, ErrorKind, Result};
 
@@ -32,8 +32,9 @@ pub struct Context {
     /// Carries copies from the host beside the work of `stream`.
     pub(super) copies: Arc<CudaStream>,
     pub(super) modules: Mutex<HashMap<String, ModuleSlot>>,
-    blas: OnceLock<Blas>,
-    solver: OnceLock<Solver>,
+    blas: OnceLock<CudaBlas>,
+    /// Used by one thread at a time.
+    solver: OnceLock<Mutex<DnHandle>>,
     shared_bytes: usize,
     fast_double: bool,
     memory_cap: Mutex<Option<u64>>,
@@ -307,21 +308,49 @@ impl Context {
             .insert(TypeId::of::<T>(), slot);
     }
 
-    /// cuBLAS on this context's stream, started on the first call.
-    pub fn blas(&self) -> Result<&Blas> {
-        get_or_start(&self.blas, Library::Blas, || Blas::new(&self.stream))
+    /// Starts cuBLAS, which its first product does otherwise.
+    ///
+    /// # Errors
+    /// Those of the library, also where it is absent.
+    pub fn start_blas(&self) -> Result<()> {
+        self.blas().map(|_| ())
     }
 
-    /// True once [`Context::solver`] has been started.
+    /// Starts cuSOLVER, which its first factor does otherwise.
+    ///
+    /// # Errors
+    /// Those of the library, also where it is absent.
+    pub fn start_solver(&self) -> Result<()> {
+        self.solver().map(|_| ())
+    }
+
+    /// True once cuSOLVER has been started.
     pub fn has_solver(&self) -> bool {
         self.solver.get().is_some()
     }
 
+    /// cuBLAS on this context's stream, started on the first call.
+    pub(super) fn blas(&self) -> Result<&CudaBlas> {
+        get_or_start(&self.blas, Library::Blas, || {
+            CudaBlas::new(Arc::clone(&self.stream)).map_err(|e| blas_error("starting cuBLAS", e))
+        })
+    }
+
     /// cuSOLVER on this context's stream, started on the first call.
-    pub fn solver(&self) -> Result<&Solver> {
+    pub(super) fn solver(&self) -> Result<MutexGuard<'_, DnHandle>> {
         // cuSOLVER stands on cuBLAS.
         Library::Blas.load()?;
-        get_or_start(&self.solver, Library::Solver, || Solver::new(&self.stream))
+        let what = "starting cuSOLVER";
+        let solver = get_or_start(&self.solver, Library::Solver, || {
+            // The handle belongs to whatever context is current.
+            self.cuda
+                .bind_to_thread()
+                .map_err(|e| driver_error(what, e))?;
+            let handle =
+                DnHandle::new(Arc::clone(&self.stream)).map_err(|e| solver_error(what, e))?;
+            Ok(Mutex::new(handle))
+        })?;
+        Ok(solver.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -1,5 +1,9 @@
-//! Errors of the driver.
+//! Errors of the driver and of the libraries.
 
+use cudarc::cublas::result::CublasError;
+use cudarc::cublas::sys::cublasStatus_t;
+use cudarc::cusolver::result::CusolverError;
+use cudarc::cusolver::sys::cusolverStatus_t;
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
 
@@ -14,6 +18,24 @@ pub(super) fn driver_error(what: &str, error: DriverError) -> Error {
         | CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE
         | CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
         | CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => ErrorKind::DeviceUnavailable,
+        _ => ErrorKind::DeviceFailure,
+    };
+    Error::new(kind, format!("{what}: {error}"))
+}
+
+/// A cuBLAS error while doing `what`.
+pub(super) fn blas_error(what: &str, error: CublasError) -> Error {
+    let kind = match error.0 {
+        cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => ErrorKind::DeviceMemory,
+        _ => ErrorKind::DeviceFailure,
+    };
+    Error::new(kind, format!("{what}: {error}"))
+}
+
+/// A cuSOLVER error while doing `what`.
+pub(super) fn solver_error(what: &str, error: CusolverError) -> Error {
+    let kind = match error.0 {
+        cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED => ErrorKind::DeviceMemory,
         _ => ErrorKind::DeviceFailure,
     };
     Error::new(kind, format!("{what}: {error}"))

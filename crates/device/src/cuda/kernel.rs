@@ -1,4 +1,4 @@
-//! Kernels: compiled when first needed (`compile`), kept on disk, loaded once a context.
+//! Kernels: built in, or compiled when first needed (`compile`) and kept on disk; loaded once a context.
 //!
 //! A cached entry carries the whole key it was made from (source, options, architecture, NVRTC
 //! version) and a checksum, so a changed kernel, another toolkit, a damaged file or two programs
@@ -15,9 +15,9 @@ use cudarc::nvrtc::Ptx;
 
 use betz_base::hash::Fnv1a;
 
-use betz_kernels::{Arguments, Blocks, Source, TooShort};
+use betz_kernels::{Arguments, Blocks, FIXED_OPTIONS, Source, TooShort};
 
-use super::compile::{FIXED_OPTIONS, compile, nvrtc_version};
+use super::compile::{compile, nvrtc_version};
 use super::context::Context;
 use super::error::driver_error;
 use crate::cache;
@@ -128,11 +128,15 @@ impl Context {
             return Ok(Arc::clone(module));
         }
         let capability = self.info().compute_capability;
+        let load = |image: &[u8]| self.cuda.load_module(Ptx::from_binary(image.to_vec()));
+        let built = source.image(options, capability);
+        if let Some(module) = built.and_then(|image| load(image).ok()) {
+            *slot = Some(Arc::clone(&module));
+            return Ok(module);
+        }
         let key = Key::new(source, options, capability, nvrtc_version()?);
         // An entry that reads well but does not load is as damaged as one that does not read.
-        let cached = key
-            .read()
-            .and_then(|image| self.cuda.load_module(Ptx::from_binary(image)).ok());
+        let cached = key.read().and_then(|image| load(&image).ok());
         let module = match cached {
             Some(module) => module,
             None => {
@@ -144,9 +148,7 @@ impl Context {
                     capability,
                 )?;
                 key.write(&image);
-                self.cuda
-                    .load_module(Ptx::from_binary(image))
-                    .map_err(|e| driver_error(&format!("loading {}.cu", source.name), e))?
+                load(&image).map_err(|e| driver_error(&format!("loading {}.cu", source.name), e))?
             }
         };
         *slot = Some(Arc::clone(&module));
@@ -408,6 +410,7 @@ mod tests {
             text: "the text",
             headers: &[("part.cuh", "the header")],
             variants: &[],
+            images: &[],
         };
         let key = Key::new(source, &["-DORDER=3".to_owned()], (9, 0), (13, 1));
         let parts = [

@@ -8,7 +8,6 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DriverError, result, sys}
 
 use super::context::Context;
 use super::error::driver_error;
-use super::pinned::PinnedBuffer;
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A value that may be copied to a device and back.
@@ -182,28 +181,6 @@ impl Context {
         Ok(buffer)
     }
 
-    /// Copies the first `len` of `values` into new device memory without waiting.
-    pub fn upload_pinned<T: Plain>(
-        &self,
-        values: &PinnedBuffer<T>,
-        len: usize,
-    ) -> Result<Buffer<T>> {
-        let mut buffer = self.alloc(len)?;
-        self.copy_pinned(values, 0..len, &mut buffer, 0)?;
-        Ok(buffer)
-    }
-
-    /// Copies part of `values` to `offset` of `buffer` without waiting.
-    pub fn copy_pinned<T: Plain>(
-        &self,
-        values: &PinnedBuffer<T>,
-        range: Range<usize>,
-        buffer: &mut Buffer<T>,
-        offset: usize,
-    ) -> Result<()> {
-        values.send(&self.stream, range, buffer, offset)
-    }
-
     /// Copies the first `len` values of `buffer` to the host and waits for them.
     pub fn download<T: Plain + Default>(&self, buffer: &Buffer<T>, len: usize) -> Result<Vec<T>> {
         self.download_range(buffer, 0..len)
@@ -282,32 +259,6 @@ impl Context {
         waited
     }
 
-    /// Copies the first `len` values of `buffer` to the host through pinned memory, a piece while the
-    /// one before is taken out of it: `take` gets each piece and where it begins. Waits for them.
-    pub fn download_pieces<T: Plain>(
-        &self,
-        buffer: &Buffer<T>,
-        len: usize,
-        mut take: impl FnMut(usize, &[T]) -> Result<()>,
-    ) -> Result<()> {
-        const PIECE_BYTES: usize = 16 << 20;
-        let piece = (PIECE_BYTES / size_of::<T>()).min(len.max(1));
-        let mut pinned = [self.pinned::<T>(piece)?, self.pinned::<T>(piece)?];
-        let pieces = len.div_ceil(piece);
-        for i in 0..=pieces {
-            if i < pieces {
-                let range = i * piece..len.min((i + 1) * piece);
-                pinned[i % 2].receive(&self.stream, buffer, range)?;
-            }
-            if i > 0 {
-                let from = (i - 1) * piece;
-                let source = pinned[(i - 1) % 2].as_slice()?;
-                take(from, &source[..piece.min(len - from)])?;
-            }
-        }
-        Ok(())
-    }
-
     /// Copies values in `range` of another device's `buffer` to the start of `to`, here. Waits.
     ///
     /// # Errors
@@ -354,17 +305,6 @@ impl Context {
     /// Those of the devices.
     pub fn address_for<T: Element>(&self, peer: &Self, buffer: &Buffer<T>) -> Result<Option<u64>> {
         Ok(self.open_to(peer)?.then(|| buffer.address()))
-    }
-
-    /// Copies the first `len` values of `buffer` over those of `values` without waiting:
-    /// [`PinnedBuffer::as_slice`] waits.
-    pub fn download_pinned<T: Plain>(
-        &self,
-        buffer: &Buffer<T>,
-        len: usize,
-        values: &mut PinnedBuffer<T>,
-    ) -> Result<()> {
-        values.receive(&self.stream, buffer, 0..len)
     }
 
     fn out_of_memory<T>(&self, len: usize, error: DriverError) -> Error {

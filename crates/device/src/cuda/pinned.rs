@@ -61,6 +61,65 @@ impl Context {
             })
             .ok_or_else(|| Error::new(ErrorKind::Internal, "pinned memory at address zero"))
     }
+
+    /// Copies the first `len` of `values` into new device memory without waiting.
+    pub fn upload_pinned<T: Plain>(
+        &self,
+        values: &PinnedBuffer<T>,
+        len: usize,
+    ) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(len)?;
+        self.copy_pinned(values, 0..len, &mut buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// Copies part of `values` to `offset` of `buffer` without waiting.
+    pub fn copy_pinned<T: Plain>(
+        &self,
+        values: &PinnedBuffer<T>,
+        range: Range<usize>,
+        buffer: &mut Buffer<T>,
+        offset: usize,
+    ) -> Result<()> {
+        values.send(&self.stream, range, buffer, offset)
+    }
+
+    /// Copies the first `len` values of `buffer` to the host through pinned memory, a piece while the
+    /// one before is taken out of it: `take` gets each piece and where it begins. Waits for them.
+    pub fn download_pieces<T: Plain>(
+        &self,
+        buffer: &Buffer<T>,
+        len: usize,
+        mut take: impl FnMut(usize, &[T]) -> Result<()>,
+    ) -> Result<()> {
+        const PIECE_BYTES: usize = 16 << 20;
+        let piece = (PIECE_BYTES / size_of::<T>()).min(len.max(1));
+        let mut pinned = [self.pinned::<T>(piece)?, self.pinned::<T>(piece)?];
+        let pieces = len.div_ceil(piece);
+        for i in 0..=pieces {
+            if i < pieces {
+                let range = i * piece..len.min((i + 1) * piece);
+                pinned[i % 2].receive(&self.stream, buffer, range)?;
+            }
+            if i > 0 {
+                let from = (i - 1) * piece;
+                let source = pinned[(i - 1) % 2].as_slice()?;
+                take(from, &source[..piece.min(len - from)])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the first `len` values of `buffer` over those of `values` without waiting:
+    /// [`PinnedBuffer::as_slice`] waits.
+    pub fn download_pinned<T: Plain>(
+        &self,
+        buffer: &Buffer<T>,
+        len: usize,
+        values: &mut PinnedBuffer<T>,
+    ) -> Result<()> {
+        values.receive(&self.stream, buffer, 0..len)
+    }
 }
 
 /// Page-locked host memory: copies to and from the device run at full speed and need no waiting.

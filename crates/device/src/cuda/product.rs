@@ -49,7 +49,6 @@ impl Context {
                 b.len()
             )));
         }
-        let blas = self.blas()?;
         let plan = plan(m, n, k, self.available_memory()?)?;
         let (rows, columns) = (plan.m_max as usize, plan.n_max as usize);
         let length = plan.k_max as usize;
@@ -72,7 +71,7 @@ impl Context {
                         pack(b, n, terms.start, columns.clone(), target);
                         Ok(())
                     })?;
-                    blas.product_f32(
+                    self.product_f32(
                         precision,
                         ProductShape {
                             m: rows.len(),

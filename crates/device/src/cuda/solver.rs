@@ -1,46 +1,11 @@
 //! cuSOLVER: Cholesky factors of symmetric positive definite matrices, in f32 or f64.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use cudarc::cusolver::{DnHandle, result::CusolverError, sys};
-use cudarc::driver::CudaStream;
+use cudarc::cusolver::sys;
 
 use super::context::Context;
-use super::error::driver_error;
+use super::error::solver_error;
 use super::memory::{Buffer, Value};
 use betz_base::error::{Error, ErrorKind, Result};
-
-/// A cuSOLVER handle on its context's stream, used by one thread at a time.
-pub struct Solver {
-    handle: Mutex<DnHandle>,
-}
-
-fn solver_error(what: &str, error: CusolverError) -> Error {
-    let kind = match error.0 {
-        sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED => ErrorKind::DeviceMemory,
-        _ => ErrorKind::DeviceFailure,
-    };
-    Error::new(kind, format!("{what}: {error}"))
-}
-
-impl Solver {
-    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
-        // The handle belongs to whatever context is current.
-        stream
-            .context()
-            .bind_to_thread()
-            .map_err(|e| driver_error("starting cuSOLVER", e))?;
-        let handle =
-            DnHandle::new(Arc::clone(stream)).map_err(|e| solver_error("starting cuSOLVER", e))?;
-        Ok(Self {
-            handle: Mutex::new(handle),
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, DnHandle> {
-        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Which triangle of a column-major matrix is read and written.
 const TRIANGLE: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
@@ -117,7 +82,7 @@ unsafe fn in_workspace<T: Value>(
     status: &mut Buffer<i32>,
 ) -> Result<()> {
     let InWorkspace { what, size, work } = call;
-    let solver = context.solver()?.lock();
+    let solver = context.solver()?;
     let (handle, order, mut len) = (solver.cu(), n as i32, 0);
     let ap = a.address();
     let ap = ap as *mut T;
@@ -173,7 +138,7 @@ macro_rules! factor {
                         format!("cuSOLVER: expected {n} × {m} values, got {}", b.len()),
                     ));
                 }
-                let solver = context.solver()?.lock();
+                let solver = context.solver()?;
                 let order = n as i32;
                 let ap = a.address();
                 let bp = b.address();

@@ -44,7 +44,7 @@ impl DeviceSolution {
 /// Starts the library and the kernels that [`solve`] needs, which a process's first solution would
 /// wait for. A failure is left for [`solve`] to report.
 pub fn prepare(context: &Context) {
-    let _ = context.solver();
+    let _ = context.start_solver();
     let _ = context.load::<CentreGram>(&[], 0);
 }
 
@@ -223,7 +223,6 @@ impl<'a> System<'a> {
         for round in 0..MOST_CORRECTIONS {
             if round > 0 {
                 context
-                    .blas()?
                     .symmetric_times(n, m, &self.matrix, &weights, &mut product)?;
                 let arguments = Residual {
                     b: self.right.read(),
@@ -310,7 +309,6 @@ impl<'a> System<'a> {
                 arguments,
             )?;
             context
-                .blas()?
                 .symmetric_times(n, m, &factor, &self.right, &mut weights)?;
         } else {
             context.copy(&self.right, &mut weights)?;

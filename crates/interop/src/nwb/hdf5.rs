@@ -1,5 +1,5 @@
-//! Reading HDF5 for NWB, with sizes checked before anything is read. With `hdf5_write.rs` and `links.rs` the only files
-//! that know the HDF5 crate.
+//! Reading HDF5 for NWB, with sizes checked before anything is read. With `hdf5_write.rs`, `hdf5_error.rs` and
+//! `links.rs` the only files that know the HDF5 crate.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,8 +9,9 @@ use std::path::Path;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::memory;
 use rust_hdf5::format::messages::datatype::DatatypeMessage;
-use rust_hdf5::{H5Dataset, H5File, Hdf5Error, StorageLayout};
+use rust_hdf5::{H5Dataset, H5File, StorageLayout};
 
+use super::hdf5_error::guarded;
 use super::links::{self, LinkTarget};
 
 /// Most times that deflate makes data smaller.
@@ -23,9 +24,6 @@ const ADDRESS: u64 = 8;
 const FEW: u128 = 1 << 20;
 /// Bytes that the crate remembers of a chunk, at most.
 const OF_CHUNK: u128 = 64;
-
-/// Words of the standard library for a read beyond a file's end; the crate hands them on inside a type of its own.
-const PAST_END: &str = "failed to fill whole buffer";
 
 /// An open file.
 pub(super) struct File {
@@ -53,38 +51,6 @@ pub(super) struct DatasetLayout {
     pub(super) chunk: Option<Vec<usize>>,
     /// NumPy's name of the element type, without byte order.
     pub(super) element: String,
-}
-
-/// Returns the crate's error, or its panic, as an error of the library: a damaged file must not end the program.
-pub(super) fn guarded<T>(
-    what: &str,
-    work: impl FnOnce() -> std::result::Result<T, Hdf5Error>,
-) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(in_words(what, &error)),
-        Err(_) => Err(Error::recording(format!(
-            "{what}: damaged: it could not be read"
-        ))),
-    }
-}
-
-/// Converts the crate's error to a message for users.
-fn in_words(what: &str, error: &Hdf5Error) -> Error {
-    let text = match error {
-        Hdf5Error::Io(e) if e.raw_os_error().is_some() => {
-            return Error::new(ErrorKind::Io, format!("{what}: {e}"));
-        }
-        Hdf5Error::IoLayer(e) => e.to_string(),
-        Hdf5Error::Format(e) => e.to_string(),
-        other => other.to_string(),
-    };
-    if text.contains(PAST_END) {
-        return Error::recording(format!(
-            "{what}: damaged: the file ends before these data do"
-        ));
-    }
-    Error::recording(format!("{what}: damaged, or not supported: {text}"))
 }
 
 impl File {

@@ -7,7 +7,7 @@ use betz_base::error::{Error, Result};
 use rust_hdf5::format::superblock::{SuperblockV0V1, SuperblockV2V3};
 use rust_hdf5::{H5File, H5Group, LinkClass};
 
-use super::hdf5::guarded;
+use super::hdf5_error::guarded;
 
 /// Bytes of the largest superblock, and more.
 const SUPERBLOCK: usize = 256;

@@ -18,6 +18,7 @@
 //! A file that [`write()`] made is read back as the original recording.
 
 mod hdf5;
+mod hdf5_error;
 mod hdf5_write;
 mod intervals;
 mod links;

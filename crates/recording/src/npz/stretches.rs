@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use super::archive::Archive;
 use super::column::Column;
 use super::read::{self, last_tick};
-use crate::align::{Part, StepClock};
+use crate::align::Part;
+use crate::step_clock::StepClock;
 use crate::check::MAX_TICKS;
 use crate::gaps::{Coverage, GapLimits, SampleClock};
 use crate::{
@@ -101,51 +102,12 @@ impl Stretches {
         let segments = read::read_segments(archive)?;
         let names = archive.read_strings("channel_names", 1)?;
         let electrode_um = read::read_electrodes(archive)?;
-        let behavior = match Column::open(path, "behavior", 2)? {
-            Some(values) => {
-                let times = Column::open(path, "behavior_times", 1)?;
-                let count = values.shape()[0];
-                let samples = Samples {
-                    times,
-                    count,
-                    values,
-                };
-                samples.check()?;
-                Some(samples)
-            }
-            None => None,
-        };
+        let mut behavior = open_behavior(path)?;
         let outputs = match &behavior {
             Some(b) => Some(read::outputs(archive, [b.count, b.values.shape()[1]])?),
             None => None,
         };
-        let missing = |array: &str| Error::recording(format!("expected an array `{array}`"));
-        let column = |array, dims| Column::open(path, array, dims)?.ok_or_else(|| missing(array));
-        let (mut spikes, width) = match form {
-            SpikeForm::Events => {
-                let ticks = column("spike_ticks", 1)?;
-                let channels = column("spike_channels", 1)?;
-                if ticks.shape() != channels.shape() {
-                    return Err(Error::recording(format!(
-                        "arrays `spike_ticks` and `spike_channels`: expected one length, got {} and {}",
-                        ticks.shape()[0],
-                        channels.shape()[0]
-                    )));
-                }
-                (Columns::Events { ticks, channels }, None)
-            }
-            SpikeForm::Counts | SpikeForm::Signal => {
-                let array = if form == SpikeForm::Counts {
-                    "counts"
-                } else {
-                    "signal"
-                };
-                let matrix = column(array, 2)?;
-                let width = matrix.shape()[1] as usize;
-                (Columns::Matrix(matrix), Some(width))
-            }
-        };
-        let mut behavior = behavior;
+        let (mut spikes, width) = open_columns(path, form)?;
         let ticks = match &mut spikes {
             Columns::Matrix(matrix) => matrix.shape()[0].min(MAX_TICKS as u64) as i64,
             Columns::Events { ticks, .. } => match archive.read_scalar::<i64>("duration_ticks")? {
@@ -155,10 +117,7 @@ impl Stretches {
                         0 => None,
                         n => Some(ticks.element::<i64>(n - 1)?),
                     };
-                    let samples = match &mut behavior {
-                        Some(b) => Some(b.last()?),
-                        None => None,
-                    };
+                    let samples = behavior.as_mut().map(Samples::last).transpose()?;
                     last_tick(last, samples, segments.as_deref(), tick_seconds)?
                 }
             },
@@ -168,18 +127,17 @@ impl Stretches {
             _ => None,
         };
         let channel_names = read::names(names, width, electrode_um.as_deref(), most)?;
+        let whole = Segment {
+            start: 0,
+            stop: ticks,
+        };
         let outline = Recording {
             tick_seconds,
             ticks,
             spikes: Spikes::default(),
             channel_names,
             behavior: None,
-            segments: segments.unwrap_or_else(|| {
-                vec![Segment {
-                    start: 0,
-                    stop: ticks,
-                }]
-            }),
+            segments: segments.unwrap_or_else(|| vec![whole]),
             electrode_um,
             form,
             meta: archive.read_strings("meta", 0)?.and_then(|mut m| m.pop()),
@@ -202,13 +160,10 @@ impl Stretches {
             }),
             ..outline
         };
-        let interval = match &mut behavior {
-            Some(samples) => samples.interval()?,
-            None => None,
-        };
+        let interval = behavior.as_mut().map(Samples::interval).transpose()?;
         Ok(Self {
             path: path.to_owned(),
-            interval,
+            interval: interval.flatten(),
             names: outline.channel_names.clone(),
             outline,
             spikes,
@@ -548,6 +503,47 @@ impl Stretches {
         report.segments_dropped = clock.dropped(segments, &kept);
         Ok(report)
     }
+}
+
+/// The samples of behaviour of the file at `path`, if it has any.
+fn open_behavior(path: &Path) -> Result<Option<Samples>> {
+    let Some(values) = Column::open(path, "behavior", 2)? else {
+        return Ok(None);
+    };
+    let times = Column::open(path, "behavior_times", 1)?;
+    let count = values.shape()[0];
+    let samples = Samples {
+        times,
+        count,
+        values,
+    };
+    samples.check()?;
+    Ok(Some(samples))
+}
+
+/// The spikes of the file at `path`, and the number of channels where they are a matrix.
+fn open_columns(path: &Path, form: SpikeForm) -> Result<(Columns, Option<usize>)> {
+    let missing = |array: &str| Error::recording(format!("expected an array `{array}`"));
+    let column = |array, dims| Column::open(path, array, dims)?.ok_or_else(|| missing(array));
+    let array = match form {
+        SpikeForm::Events => {
+            let ticks = column("spike_ticks", 1)?;
+            let channels = column("spike_channels", 1)?;
+            if ticks.shape() != channels.shape() {
+                return Err(Error::recording(format!(
+                    "arrays `spike_ticks` and `spike_channels`: expected one length, got {} and {}",
+                    ticks.shape()[0],
+                    channels.shape()[0]
+                )));
+            }
+            return Ok((Columns::Events { ticks, channels }, None));
+        }
+        SpikeForm::Counts => "counts",
+        SpikeForm::Signal => "signal",
+    };
+    let matrix = column(array, 2)?;
+    let width = matrix.shape()[1] as usize;
+    Ok((Columns::Matrix(matrix), Some(width)))
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl OnCuda {
             return Err(Error::device_memory("training a map", needed, room));
         }
         // Asked for here, so that a library that is not there is told before the first epoch.
-        context.blas()?;
+        context.start_blas()?;
         let launches = Launches {
             prepare: context.load::<MapPrepare<'_>>(&[], 0)?,
             nearest: context.load::<MapNearest<'_>>(&[], 0)?,
@@ -156,7 +156,7 @@ impl OnCuda {
         self.context.clear(&mut self.rechecked)?;
         let mut first = 0;
         for (samples, count) in &self.parts {
-            self.context.blas()?.product_f32(
+            self.context.product_f32(
                 Precision::F32,
                 ProductShape {
                     m: *count,

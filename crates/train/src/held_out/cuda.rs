@@ -59,8 +59,7 @@ impl<'a> OnDevice<'a> {
         }
         let weights = context.upload(&transposed(weights, columns))?;
         let mut product = context.alloc(n * columns)?;
-        let blas = context.blas()?;
-        blas.symmetric_times(n, columns, &self.gram, &weights, &mut product)?;
+        context.symmetric_times(n, columns, &self.gram, &weights, &mut product)?;
         Ok(transposed(&context.download(&product, n * columns)?, n))
     }
 }

@@ -142,7 +142,7 @@ impl<'a> Accumulator<'a> {
                     at: part(self.rows, self.columns, row),
                 };
                 let (a, b) = (a.high(row, first, length), b.high(0, first, length));
-                self.context.blas()?.products(batch, a, b, target)?;
+                self.context.products(batch, a, b, target)?;
             }
             used = used.max(count);
         }
@@ -168,7 +168,7 @@ impl<'a> Accumulator<'a> {
     /// Adds the products with l. On the diagonal this is l hᵀ; its transpose is added at the end, together with the two
     /// halves of l lᵀ (of which one triangle is computed). Without l lᵀ, a copied channel would not equal its original.
     fn add_crossed(&mut self, a: &OperandBuffer, b: &OperandBuffer, chunks: usize) -> Result<()> {
-        let blas = self.context.blas()?;
+        let context = self.context;
         let (rows, columns) = (self.rows, self.columns);
         let length = chunks.div_ceil(self.plan.cross_parts);
         for (first, count, length) in pieces(chunks, length, self.plan.cross_parts) {
@@ -191,7 +191,7 @@ impl<'a> Accumulator<'a> {
                     buffer: &mut self.cross,
                     at: part(rows, columns, 0),
                 };
-                blas.products(batch, a, b, target)
+                context.products(batch, a, b, target)
             };
             add(al, bh, 1.0)?;
             if self.diagonal {

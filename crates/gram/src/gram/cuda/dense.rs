@@ -78,7 +78,7 @@ pub(super) fn sums<'a>(
     let (m, delay) = (task.outputs, task.delay_steps);
     let work = |i: usize, context: &'a Context| {
         // Start the library before planning memory, because it takes some itself.
-        context.blas()?;
+        context.start_blas()?;
         let share = Share {
             chunks: i * chunks / devices..(i + 1) * chunks / devices,
             memory: context.available_memory()?,

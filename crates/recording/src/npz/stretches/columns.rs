@@ -6,7 +6,7 @@ use super::super::column::Column;
 use super::super::header::Header;
 use super::super::number::Element;
 use super::super::read::entries_of;
-use crate::align::StepClock;
+use crate::step_clock::StepClock;
 use crate::check::check_times;
 use crate::gaps::{median_interval, sampled_intervals};
 use crate::{Behavior, SpikeForm, Spikes};
