@@ -1,6 +1,6 @@
 // Around the dense path's products: states handed from chunk to chunk, and sums over rounds in f64.
 //
-//: variants -DORDER=1 -DBLOCKS=8 | -DORDER=4 -DBLOCKS=8 -DBRIEF
+//: variants -DORDER=1 -DBLOCKS=8 | -DORDER=1 -DBLOCKS=8 -DBRIEF | -DORDER=4 -DBLOCKS=8 -DBRIEF
 
 #include "spike_states.cuh"
 

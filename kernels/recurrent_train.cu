@@ -5,7 +5,7 @@
 // sequence is one block's: sequences do not know each other, so no block waits for another. All work numbers of a batch
 // lie in one array, at offsets that the host lays out. Random numbers are those of the CPU's generator, splitmix64, at
 // their place in its sequence: number k after state s is a function of s + (k + 1)·GOLDEN.
-//: variants -DUNITS=16 | -DUNITS=80 | -DUNITS=256
+//: variants -DUNITS=16 | -DUNITS=64 | -DUNITS=80 | -DUNITS=256
 
 typedef unsigned int u32;
 typedef unsigned long long u64;

@@ -8,7 +8,8 @@
 // COUNT is the type of a count: u8, u16, or float for counts of any size and signals.
 //
 //: variants -DORDER=1 -DBLOCKS=8 -DCOUNT=u8 | -DORDER=4 -DBLOCKS=8 -DCOUNT=u16 -DBRIEF
-//: variants -DORDER=2 -DBLOCKS=8 -DCOUNT=float
+//: variants -DORDER=2 -DBLOCKS=8 -DCOUNT=float | -DORDER=1 -DBLOCKS=8 -DCOUNT=float -DBRIEF
+//: variants -DORDER=4 -DBLOCKS=8 -DCOUNT=float -DBRIEF
 //: module gram
 
 #include "spike_states.cuh"

@@ -13,7 +13,7 @@ const MAX_VALUES: usize = 1 << 31;
 /// Converts ticks to steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StepClock {
-    step_seconds: f64,
+    pub(crate) step_seconds: f64,
     pub(crate) tick_seconds: f64,
     /// Ticks per step if that is a whole number; all arithmetic is then in integers.
     pub(crate) whole: Option<i64>,

@@ -282,9 +282,7 @@ fn on_fisher_axis(
         within[(i, i)] += 1.0;
     }
     let between = Mat::from_fn(dims, 1, |i, _| means[1][i] - means[0][i]);
-    let axis = Cholesky::new(within.as_ref())
-        .ok()?
-        .solve(between.as_ref());
+    let axis = Cholesky::new(within.as_ref()).ok()?.solve(between.as_ref());
     let project = |members: &[u32]| -> Vec<f64> {
         let one = |s: &u32| {
             let x = samples.row(*s as usize);

@@ -12,6 +12,7 @@ use crate::front::{FrontEnd, LANES};
 use crate::settings::{AHEAD_MS, Span};
 use crate::sorter::{Moved, Sorter};
 use crate::template::RANK;
+use crate::template::Template;
 
 /// Standard deviations of its score in noise that a spike stands out by at least.
 const STANDS_OUT: f32 = 5.0;

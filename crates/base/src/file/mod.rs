@@ -15,8 +15,8 @@ mod target;
 mod temporary;
 
 pub use plan::FilePlan;
-pub use temporary::wait_for_disk;
 use target::{Stream, Target};
+pub use temporary::wait_for_disk;
 use temporary::{BY_NAME, SUFFIX, beside, in_place, temporary};
 
 use crate::error::{Error, Result};

@@ -222,8 +222,7 @@ impl<'a> System<'a> {
         let mut previous = f64::INFINITY;
         for round in 0..MOST_CORRECTIONS {
             if round > 0 {
-                context
-                    .symmetric_times(n, m, &self.matrix, &weights, &mut product)?;
+                context.symmetric_times(n, m, &self.matrix, &weights, &mut product)?;
                 let arguments = Residual {
                     b: self.right.read(),
                     product: product.read(),
@@ -308,8 +307,7 @@ impl<'a> System<'a> {
                 256,
                 arguments,
             )?;
-            context
-                .symmetric_times(n, m, &factor, &self.right, &mut weights)?;
+            context.symmetric_times(n, m, &factor, &self.right, &mut weights)?;
         } else {
             context.copy(&self.right, &mut weights)?;
             f64::cholesky_solve(context, n, m, &factor, &mut weights, &mut solve_status)?;

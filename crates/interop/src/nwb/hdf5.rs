@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::{Error, Result};
 use betz_base::memory;
 use rust_hdf5::format::messages::datatype::DatatypeMessage;
 use rust_hdf5::{H5Dataset, H5File, StorageLayout};

@@ -11,9 +11,9 @@ use super::archive::Archive;
 use super::column::Column;
 use super::read::{self, last_tick};
 use crate::align::Part;
-use crate::step_clock::StepClock;
 use crate::check::MAX_TICKS;
 use crate::gaps::{Coverage, GapLimits, SampleClock};
+use crate::step_clock::StepClock;
 use crate::{
     AlignOptions, AlignReport, Behavior, Dataset, Recording, Segment, SpikeForm, Spikes,
     check_segments,

@@ -6,9 +6,9 @@ use super::super::column::Column;
 use super::super::header::Header;
 use super::super::number::Element;
 use super::super::read::entries_of;
-use crate::step_clock::StepClock;
 use crate::check::check_times;
 use crate::gaps::{median_interval, sampled_intervals};
+use crate::step_clock::StepClock;
 use crate::{Behavior, SpikeForm, Spikes};
 use betz_base::error::{Error, Result};
 
