@@ -10,7 +10,8 @@
 // leaves out are in K: nothing is subtracted afterwards. Υ and Σa are the same with y replaced by the
 // behaviour (or 1) correlated with the filter.
 //
-//: variants -DORDER=0 -DBLOCKS=8 | -DORDER=1 -DBLOCKS=20 | -DORDER=2 -DBLOCKS=16 | -DORDER=4 -DBLOCKS=32 | -DORDER=2 -DBLOCKS=8 -DBRIEF
+//: variants -DORDER=0 -DBLOCKS=8 | -DORDER=1 -DBLOCKS=20 | -DORDER=1 -DBLOCKS=32
+//: variants -DORDER=2 -DBLOCKS=16 | -DORDER=4 -DBLOCKS=32 | -DORDER=2 -DBLOCKS=8 -DBRIEF
 
 #include "spike_states.cuh"
 
