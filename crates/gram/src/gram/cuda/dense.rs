@@ -225,6 +225,16 @@ struct ResponseRows {
     carry: Buffer<f64>,
 }
 
+/// Memory of a block of Γ, round by round.
+struct BlockWork {
+    operands: Vec<ResponseRows>,
+    behavior: Feed<f32>,
+    /// Υ and Σa of each chunk of the round.
+    chunk_upsilon: Buffer<f64>,
+    /// The centre has been measured, or was known.
+    is_centred: bool,
+}
+
 impl Pass<'_> {
     /// Γ in host memory, from blocks of one triangle.
     fn blocks(&mut self, n: usize, upsilon: &mut Buffer<f64>) -> Result<Gram> {
@@ -298,24 +308,26 @@ impl Pass<'_> {
         let options = self.options();
         self.source
             .begin(self.timeline, &features, round_chunks, &mut staging)?;
-        let mut operands = features
-            .into_iter()
-            .map(|features| {
-                let n = features.len();
-                Ok(ResponseRows {
-                    features,
-                    responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
-                    states: context.alloc(round_chunks * states * n)?,
-                    carry: context.zeros(states * n)?,
-                })
+        let operand = |features: Range<usize>| {
+            let n = features.len();
+            Ok(ResponseRows {
+                features,
+                responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
+                states: context.alloc(round_chunks * states * n)?,
+                carry: context.zeros(states * n)?,
             })
-            .collect::<Result<Vec<_>>>()?;
+        };
+        let operands = features.into_iter().map(operand);
         let m = self.task.outputs;
         let block_count = round_chunks * CHUNK_BLOCKS + 1;
         let mut blocks = Feed::new(context, block_count, &mut staging.blocks)?;
         let behavior_values = round_chunks * CHUNK_STEPS * m;
-        let mut behavior = Feed::new(context, behavior_values, &mut staging.f32s)?;
-        let mut chunk_upsilon: Buffer<f64> = context.alloc(round_chunks * (m + 1) * rows.len())?;
+        let mut work = BlockWork {
+            operands: operands.collect::<Result<_>>()?,
+            behavior: Feed::new(context, behavior_values, &mut staging.f32s)?,
+            chunk_upsilon: context.alloc(round_chunks * (m + 1) * rows.len())?,
+            is_centred: !matches!(sums, Sums::Add(_)),
+        };
         let mut sum = Accumulator::new(
             context,
             options.clone(),
@@ -324,8 +336,6 @@ impl Pass<'_> {
             rows.len(),
             columns.as_ref().map(Range::len),
         )?;
-        let wanted = matches!(sums, Sums::Add(_));
-        let mut centred = !wanted;
         for (chunks, summed) in self.rounds() {
             progress::check(self.progress, "gram")?;
             let values = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS + 1;
@@ -341,41 +351,18 @@ impl Pass<'_> {
                 blocks: blocks.piece(),
             };
             self.source.load(&round)?;
-            for (i, operand) in operands.iter_mut().enumerate() {
+            for (i, operand) in work.operands.iter_mut().enumerate() {
                 if let Some(filters) = self.source.filters() {
                     self.source.chunk_states(&round, i, &mut operand.states)?;
                     carry(&round, filters, &options, operand)?;
                 }
             }
             if summed {
-                if wanted {
-                    let padded = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
-                    behavior.send(chunks.len() * CHUNK_STEPS * m, |target| {
-                        let (x, delay) = (self.task.behavior, self.task.delay_steps);
-                        self.timeline.pack_behavior(x, m, delay, padded, target);
-                        Ok(())
-                    })?;
-                }
-                for (i, operand) in operands.iter_mut().enumerate() {
-                    let own = i == 0 && wanted;
-                    let upsilon = own.then_some(&mut chunk_upsilon);
-                    self.fill(&round, i, operand, behavior.piece(), upsilon)?;
-                    if !centred && steps_in(self.timeline, &chunks) > 0 {
-                        (self.centre).measure(&round, &options, rows, &chunk_upsilon)?;
-                        centred = true;
-                        // Once more, now centred; Υ and Σa come out as they were.
-                        let upsilon = own.then_some(&mut chunk_upsilon);
-                        self.fill(&round, i, operand, behavior.piece(), upsilon)?;
-                    }
-                }
-                if let Sums::Add(upsilon) = &mut sums {
-                    behavior.release()?;
-                    add_upsilon(&round, &options, rows, m, &chunk_upsilon, upsilon)?;
-                }
+                self.sum_round(&round, &options, rows, &mut work, &mut sums)?;
             }
             self.source.release()?;
             blocks.release()?;
-            if summed && let [a, .., b] | [a @ b] = operands.as_slice() {
+            if summed && let [a, .., b] | [a @ b] = work.operands.as_slice() {
                 sum.add(&a.responses, &b.responses, chunks.len())?;
             }
             let done = chunks.end.saturating_sub(self.chunks.start);
@@ -383,7 +370,7 @@ impl Pass<'_> {
                 .update("gram", done as u64, self.chunks.len() as u64);
         }
         blocks.keep(&mut staging.blocks);
-        behavior.keep(&mut staging.f32s);
+        work.behavior.keep(&mut staging.f32s);
         self.source.end(&mut staging)?;
         context.put_slot(staging);
         let mut block = sum.finish()?;
@@ -400,6 +387,46 @@ impl Pass<'_> {
             &mut block,
         )?;
         Ok(block)
+    }
+
+    /// Responses of a round whose products are summed, and its part of Υ and Σa where they are wanted.
+    fn sum_round(
+        &mut self,
+        round: &Round<'_>,
+        options: &[String],
+        rows: &Range<usize>,
+        work: &mut BlockWork,
+        sums: &mut Sums<'_>,
+    ) -> Result<()> {
+        let (m, chunks) = (self.task.outputs, &round.chunks);
+        let wanted = matches!(sums, Sums::Add(_));
+        if wanted {
+            let padded = chunks.start * CHUNK_BLOCKS..chunks.end * CHUNK_BLOCKS;
+            work.behavior
+                .send(chunks.len() * CHUNK_STEPS * m, |target| {
+                    let (x, delay) = (self.task.behavior, self.task.delay_steps);
+                    self.timeline.pack_behavior(x, m, delay, padded, target);
+                    Ok(())
+                })?;
+        }
+        let behavior = work.behavior.piece();
+        for (i, operand) in work.operands.iter_mut().enumerate() {
+            let own = i == 0 && wanted;
+            let upsilon = own.then_some(&mut work.chunk_upsilon);
+            self.fill(round, i, operand, behavior, upsilon)?;
+            if !work.is_centred && steps_in(self.timeline, chunks) > 0 {
+                (self.centre).measure(round, options, rows, &work.chunk_upsilon)?;
+                work.is_centred = true;
+                // Once more, now centred; Υ and Σa come out as they were.
+                let upsilon = own.then_some(&mut work.chunk_upsilon);
+                self.fill(round, i, operand, behavior, upsilon)?;
+            }
+        }
+        if let Sums::Add(upsilon) = sums {
+            work.behavior.release()?;
+            add_upsilon(round, options, rows, m, &work.chunk_upsilon, upsilon)?;
+        }
+        Ok(())
     }
 
     /// Computes the responses of operand `i` over `round` and, if `upsilon` is given, Υ and Σa of its chunks.
