@@ -16,6 +16,8 @@ pub(super) const SECTIONS: usize = 4;
 const POWER_SECTIONS: usize = 2;
 /// Steps of a microvolt in which the median is taken.
 const STEPS: f32 = 16.0;
+/// The largest of them; more than 1 mV at once on half of the channels is an artefact.
+const LARGEST: i16 = 16_383;
 /// 1.5 · 2²³: the low 16 bits of a sum with it are the other summand, rounded.
 const ROUND: f32 = 12_582_912.0;
 
@@ -223,20 +225,25 @@ impl WithSimd for Median<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let mut guess = 0;
-        self.words[self.live..].fill(i16::MAX);
+        let most = f32::from(LARGEST);
+        self.words[self.live..].fill(LARGEST);
         let rows = self.rows.chunks_exact(self.stride);
         for (row, median) in rows.zip(self.medians.iter_mut()) {
             for (word, &y) in self.words[..self.live].iter_mut().zip(row) {
-                let steps = (y * STEPS).clamp(f32::from(i16::MIN), f32::from(i16::MAX));
+                let steps = (y * STEPS).clamp(-most, most);
                 *word = (steps + ROUND).to_bits() as i16;
             }
-            let (words, _) = self.words.as_chunks::<WORDS>();
-            let lower = lower_median(words, self.live, guess);
+            let (words, _) = S::as_simd_i16s(self.words);
+            let lower = lower_median(simd, words, self.live, guess);
             guess = lower;
-            let upper = if self.live.is_multiple_of(2) && at_most(words, lower) == self.live / 2 {
-                least_above(words, lower)
+            let padding = self.words.len() - self.live;
+            let upper = if self.live.is_multiple_of(2)
+                && lower < LARGEST
+                && above(simd, words, lower) - padding == self.live / 2
+            {
+                least_above(self.words, lower)
             } else {
                 lower
             };
@@ -245,58 +252,58 @@ impl WithSimd for Median<'_> {
     }
 }
 
-/// Number of words that are at most `value`, which is below `i16::MAX`, that the padding has.
+/// Number of words above `value`. None differs from it by more than 2¹⁵ − 1, so that differences do not wrap.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // by index over arrays of known length: these become vectors
-fn at_most(words: &[[i16; WORDS]], value: i16) -> usize {
-    let mut counts = [0_i16; WORDS];
-    for chunk in words {
-        for l in 0..WORDS {
-            counts[l] += i16::from(chunk[l] <= value);
-        }
+fn above<S: Simd>(simd: S, words: &[S::i16s], value: i16) -> usize {
+    let (value, none, one) = (
+        simd.splat_i16s(value),
+        simd.splat_i16s(0),
+        simd.splat_i16s(1),
+    );
+    let mut counts = none;
+    for &word in words {
+        let more = simd.max_i16s(simd.sub_i16s(word, value), none);
+        counts = simd.add_i16s(counts, simd.min_i16s(more, one));
     }
-    counts.iter().map(|&c| c as usize).sum()
+    let counts: &[i16] = bytemuck::cast_slice(std::slice::from_ref(&counts));
+    // At most 2¹⁴ channels fit.
+    counts.iter().fold(0_i16, |sum, &n| sum.wrapping_add(n)) as u16 as usize
 }
 
+/// The least word above `value`.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)]
-fn least_above(words: &[[i16; WORDS]], value: i16) -> i16 {
-    let mut least = [i16::MAX; WORDS];
-    for chunk in words {
-        for l in 0..WORDS {
-            let word = if chunk[l] > value { chunk[l] } else { i16::MAX };
-            least[l] = if word < least[l] { word } else { least[l] };
-        }
-    }
-    least.into_iter().fold(i16::MAX, i16::min)
+fn least_above(words: &[i16], value: i16) -> i16 {
+    let above = |word: &i16| if *word > value { *word } else { LARGEST };
+    words.iter().map(above).fold(LARGEST, i16::min)
 }
 
-/// The lower median, by bisection on the value, around a guess first: exact for every guess.
+/// The lower median of `live` words, beside which there is only padding of [`LARGEST`], by bisection on the value,
+/// around a guess first: exact for every guess.
 #[inline(always)]
-fn lower_median(words: &[[i16; WORDS]], live: usize, guess: i16) -> i16 {
+fn lower_median<S: Simd>(simd: S, words: &[S::i16s], live: usize, guess: i16) -> i16 {
+    let all = words.len() * S::I16_LANES;
     let rank = live.div_ceil(2);
-    let holds = |value: i32| {
-        value >= i32::from(i16::MAX) || at_most(words, value.max(-32_768) as i16) >= rank
-    };
+    let is_at_most = |value: i32| all - above(simd, words, value as i16) >= rank;
+    let (least, largest) = (-i32::from(LARGEST), i32::from(LARGEST));
     // The median is above `low` and at most `high`.
     let (mut low, mut high) = (i32::from(guess) - 16, i32::from(guess) + 16);
     let mut reach = 32;
-    while high < 32_767 && !holds(high) {
+    while high < largest && !is_at_most(high) {
         low = high;
         high += reach;
         reach *= 4;
     }
     reach = 32;
-    while low >= -32_768 && holds(low) {
+    while low >= least && is_at_most(low) {
         high = low;
         low -= reach;
         reach *= 4;
     }
-    low = low.max(-32_769);
-    high = high.min(32_767);
+    low = low.max(least - 1);
+    high = high.min(largest);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if holds(middle) {
+        if is_at_most(middle) {
             high = middle;
         } else {
             low = middle;

@@ -241,7 +241,7 @@ fn a_median_is_exact_for_every_guess() {
             });
             let steps = |y: &f32| {
                 (f64::from(*y) * 16.0)
-                    .clamp(-32768.0, 32767.0)
+                    .clamp(-16383.0, 16383.0)
                     .round_ties_even()
             };
             let mut sorted: Vec<f64> = rows.iter().map(steps).collect();
