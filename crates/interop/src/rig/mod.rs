@@ -1,12 +1,48 @@
-//! What a rig sends: blocks of voltage, spikes or features, each with the device's own time.
+//! Rigs: blocks of voltage, spikes or features, each with the device's own time.
 //!
 //! A [`Rig`] gives [`Block`]s as they come. It never interpolates and never drops anything silently: what is known to be
 //! missing before a block is in [`Block::lost_before`], exact or as a lower bound. `bus::Source` gives a model's steps
-//! instead, which are already made.
+//! instead, which are already made. [`open_rig`] opens a rig by its address.
+//!
+//! Every source of a device is emulated from public sources, not tried on hardware.
+
+#[cfg(feature = "udp")]
+mod cerebus;
+#[cfg(feature = "bus")]
+mod clock;
+#[cfg(any(feature = "emulate", all(test, feature = "udp")))]
+pub mod emulate;
+#[cfg(feature = "udp")]
+mod frames;
+#[cfg(feature = "udp")]
+pub mod notes;
+#[cfg(feature = "udp")]
+mod open;
+#[cfg(feature = "udp")]
+mod order;
+#[cfg(feature = "udp")]
+mod pipe;
+#[cfg(feature = "udp")]
+mod shared;
+#[cfg(all(test, feature = "udp"))]
+mod tests;
 
 use std::time::Duration;
 
 use betz_base::Result;
+
+#[cfg(feature = "udp")]
+pub use cerebus::{CerebusRig, Group};
+#[cfg(feature = "bus")]
+pub use clock::host_ns;
+#[cfg(feature = "udp")]
+pub use frames::FrameRig;
+#[cfg(feature = "udp")]
+pub use open::{RigOptions, open_rig};
+#[cfg(feature = "udp")]
+pub use pipe::PipeRig;
+#[cfg(feature = "udp")]
+pub use shared::SharedRig;
 
 /// A spike of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +55,7 @@ pub struct RigSpike {
     pub unit: u8,
 }
 
-/// What a block holds.
+/// Contents of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Samples {
     /// Voltage in the device's bits, sample by sample: `rows` × channels.
@@ -39,7 +75,7 @@ pub struct Loss {
     pub at_least: bool,
 }
 
-/// What came from a rig at once. Reused: a rig clears and fills it.
+/// Contents of one arrival from a rig. Reused: a rig clears and fills it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Number of the rig's restarts of its clock, from 0: a block of another epoch has another time axis.
@@ -50,10 +86,42 @@ pub struct Block {
     pub rows: usize,
     /// Arrival in nanoseconds of the host's `CLOCK_MONOTONIC_RAW`.
     pub host_ns: i64,
-    /// What is missing before this block.
+    /// Rows that are missing before this block.
     pub lost_before: Loss,
     /// Contents.
     pub samples: Samples,
+}
+
+impl Block {
+    /// An empty block.
+    pub fn new() -> Self {
+        Self {
+            epoch: 0,
+            first: 0,
+            rows: 0,
+            host_ns: 0,
+            lost_before: Loss::default(),
+            samples: Samples::Voltage(Vec::new()),
+        }
+    }
+
+    /// The list of its voltage, emptied, with the room that it has; to be put back.
+    #[cfg(feature = "udp")]
+    fn take_voltage(&mut self) -> Vec<i16> {
+        match std::mem::replace(&mut self.samples, Samples::Voltage(Vec::new())) {
+            Samples::Voltage(mut voltage) => {
+                voltage.clear();
+                voltage
+            }
+            Samples::Spikes(_) | Samples::Features(_) => Vec::new(),
+        }
+    }
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Answer of a rig.
@@ -98,7 +166,7 @@ pub struct RigCounts {
     pub blocks: u64,
     /// Rows, or spikes, given.
     pub rows: u64,
-    /// What is missing, as in [`Block::lost_before`].
+    /// Rows that are missing, as in [`Block::lost_before`].
     pub lost: u64,
     /// Blocks before which more may be missing than was counted.
     pub bounds: u64,
@@ -118,7 +186,7 @@ pub struct RigCounts {
 
 /// A source of blocks.
 pub trait Rig: Send {
-    /// What comes; `None` until the rig has said so.
+    /// Facts about the signal; `None` until the rig has said so.
     fn signal(&self) -> Option<Signal>;
 
     /// Waits at most `patience` for the next block.

@@ -53,7 +53,7 @@ impl Protocol {
         }
     }
 
-    fn header(self) -> usize {
+    pub(crate) fn header(self) -> usize {
         if self == Self::V311 { 8 } else { 16 }
     }
 
@@ -104,7 +104,7 @@ pub struct CerebusSource {
 }
 
 /// Ticks per second of a device whose clock does not count nanoseconds.
-const TICKS: u64 = 30_000;
+pub(crate) const TICKS: u64 = 30_000;
 
 impl CerebusSource {
     /// Listens at `address`, `HOST:PORT`, for steps of `step_seconds`.
@@ -184,7 +184,7 @@ impl CerebusSource {
 }
 
 /// Ticks per second of the device's clock, if `packet` tells, alone or with the one of its kind before.
-fn pace(paces: &mut [Option<u64>; 3], packet: &Packet, payload: &[u8]) -> Option<u64> {
+pub(crate) fn pace(paces: &mut [Option<u64>; 3], packet: &Packet, payload: &[u8]) -> Option<u64> {
     const NANOSECONDS: u64 = Protocol::V41.rate();
     let kind = match (packet.chid, packet.kind) {
         (0x8000, 0x21) => {

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 0–3 | `BETZ` |
 //! | 4 | version, 1 |
-//! | 5 | content: 1 counts (u16), 2 features (f32), 3 channels that fired (u32, an entry a spike), 16 outputs (f32) |
+//! | 5 | content: 1 counts (u16), 2 features (f32), 3 channels that fired (u32, an entry a spike), 16 outputs (f32); 4 to 7 in [`rig`](crate::rig) |
 //! | 6–7 | entries, u16 |
 //! | 8–15 | number of the step, u64 |
 //! | 16–23 | the sender's time, i64 in ns; comes back with the outputs |
@@ -15,7 +15,7 @@
 //! | 32– | the entries |
 
 pub mod cerebus;
-mod losses;
+pub(crate) mod losses;
 
 use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};
@@ -59,6 +59,32 @@ impl Receiver {
     pub(crate) fn spinning(mut self, spin: Duration) -> Self {
         self.spin = spin;
         self
+    }
+
+    /// Asks the system for a buffer of so many bytes; returns the size that it gives, if it tells.
+    pub(crate) fn buffering(&self, bytes: usize) -> Option<usize> {
+        #[cfg(target_os = "linux")]
+        {
+            // Linux doubles the number for its own needs, and tells the doubled one.
+            let half = bytes / 2;
+            rustix::net::sockopt::set_socket_recv_buffer_size(&self.socket, half).ok()?;
+            rustix::net::sockopt::socket_recv_buffer_size(&self.socket).ok()
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = bytes;
+            None
+        }
+    }
+
+    /// Number of datagrams that the system dropped because the buffer was full, where it tells.
+    pub(crate) fn dropped(&self) -> u64 {
+        let Ok(address) = self.socket.local_addr() else {
+            return 0;
+        };
+        let table = if address.is_ipv4() { "udp" } else { "udp6" };
+        let table = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        dropped_at(&table, address.port())
     }
 
     /// Receives a datagram into the buffer and returns its length; `None` if none arrives in time.
@@ -114,6 +140,18 @@ impl Receiver {
     }
 }
 
+/// Drops of the sockets at `port` in Linux' table of sockets: its last column.
+fn dropped_at(table: &str, port: u16) -> u64 {
+    let port = format!("{port:04X}");
+    let lines = table.lines().skip(1).filter(|line| {
+        let local = line.split_whitespace().nth(1);
+        local.and_then(|l| l.split_once(':')).is_some_and(|l| l.1 == port)
+    });
+    lines
+        .filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok())
+        .sum()
+}
+
 fn waiting(e: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("waiting for datagrams: {e}"))
 }
@@ -157,7 +195,7 @@ impl UdpSource {
 }
 
 /// The bytes of `of` from `at` on; `of` is that long.
-fn word<const N: usize>(of: &[u8], at: usize) -> [u8; N] {
+pub(crate) fn word<const N: usize>(of: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&of[at..at + N]);
     bytes

@@ -1,0 +1,156 @@
+//! Rows of int16 in plain datagrams: content 4.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 0–3, 4, 5 | `BETZ`; version, 1; 4 |
+//! | 6–7 | channels, u16 |
+//! | 8–15 | number of the first row, u64 |
+//! | 16–23 | the sender's time, i64 in ns |
+//! | 24–27 | 0 |
+//! | 28–31 | rows per 1,000 seconds, u32 |
+//! | 32– | the rows, int16, each with all channels |
+//!
+//! Losses are exact, by the numbers.
+
+use std::time::Duration;
+
+use betz_base::Result;
+
+use super::order::RowOrder;
+use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, host_ns};
+use crate::bus::plain::{HEADER, MAGIC, VERSION};
+use crate::udp::{Receiver, word};
+
+/// Content of rows of int16.
+pub(super) const ROWS: u8 = 4;
+/// Longest gap that is a loss, in seconds.
+pub(super) const LONGEST_SECONDS: f64 = 10.0;
+
+/// Source of rows of int16 in datagrams.
+pub struct FrameRig {
+    receiver: Receiver,
+    channels: Option<usize>,
+    rate: Option<f64>,
+    microvolts: Option<f64>,
+    signal: Option<Signal>,
+    order: RowOrder,
+    counts: RigCounts,
+}
+
+impl FrameRig {
+    /// Listens at `address`, `HOST:PORT`, for rows of `channels` or, if none are given, of those of the first datagram.
+    /// `rate` stands in for a sender that sends 0.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `address` cannot be parsed, `Io` if it cannot be bound.
+    pub fn bind(address: &str, channels: Option<usize>, rate: Option<f64>) -> Result<Self> {
+        Ok(Self {
+            receiver: Receiver::bind(address)?,
+            channels,
+            rate,
+            microvolts: None,
+            signal: None,
+            order: RowOrder::new(u64::MAX),
+            counts: RigCounts::default(),
+        })
+    }
+
+    /// Sets the microvolts per bit.
+    pub fn with_microvolts(mut self, microvolts: Option<f64>) -> Self {
+        self.microvolts = microvolts;
+        self
+    }
+
+    /// Sets the time for which a wait polls before the thread sleeps.
+    pub fn spinning(mut self, spin: Duration) -> Self {
+        self.receiver = self.receiver.spinning(spin);
+        self
+    }
+
+    /// Asks the system for a socket's buffer of so many bytes; returns the size that it gives, if it tells.
+    pub fn buffering(&self, bytes: usize) -> Option<usize> {
+        self.receiver.buffering(bytes)
+    }
+
+    /// Address on which it listens.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn address(&self) -> Result<std::net::SocketAddr> {
+        self.receiver.address()
+    }
+
+    /// Channels, first row and rows per second of a datagram; `None` if it is none of these.
+    fn head(&self, datagram: &[u8]) -> Option<(usize, u64, f64)> {
+        if datagram.len() < HEADER || datagram[..4] != MAGIC || datagram[4..6] != [VERSION, ROWS] {
+            return None;
+        }
+        let channels = usize::from(u16::from_le_bytes(word(datagram, 6)));
+        let body = datagram.len() - HEADER;
+        let rate = match u32::from_le_bytes(word(datagram, 28)) {
+            0 => self.rate?,
+            rate => f64::from(rate) / 1000.0,
+        };
+        let fits = channels > 0
+            && body > 0
+            && body.is_multiple_of(2 * channels)
+            && self.channels.is_none_or(|expected| expected == channels)
+            && (self.signal.as_ref()).is_none_or(|s| s.channels == channels && s.rate == rate);
+        fits.then(|| (channels, u64::from_le_bytes(word(datagram, 8)), rate))
+    }
+}
+
+impl Rig for FrameRig {
+    fn signal(&self) -> Option<Signal> {
+        self.signal.clone()
+    }
+
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival> {
+        let Some(length) = self.receiver.receive(patience)? else {
+            return Ok(Arrival::Nothing);
+        };
+        let now = host_ns();
+        let datagram = &self.receiver.buffer[..length];
+        let Some((channels, first, rate)) = self.head(datagram) else {
+            self.counts.malformed += 1;
+            return Ok(Arrival::Nothing);
+        };
+        if self.signal.is_none() {
+            self.order = RowOrder::new((LONGEST_SECONDS * rate) as u64);
+            self.signal = Some(Signal {
+                channels,
+                rate,
+                microvolts: self.microvolts,
+                clock_bits: 64,
+            });
+        }
+        let rows = (length - HEADER) / (2 * channels);
+        let Some(lost) = self.order.judge(first, rows as u64, &mut self.counts) else {
+            return Ok(Arrival::Nothing);
+        };
+        let mut voltage = block.take_voltage();
+        let words = datagram[HEADER..].chunks_exact(2);
+        voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
+        *block = Block {
+            epoch: self.order.epoch,
+            first,
+            rows,
+            host_ns: now,
+            lost_before: Loss {
+                count: lost,
+                at_least: false,
+            },
+            samples: Samples::Voltage(voltage),
+        };
+        self.counts.blocks += 1;
+        self.counts.rows += rows as u64;
+        Ok(Arrival::Block)
+    }
+
+    fn counts(&self) -> RigCounts {
+        RigCounts {
+            dropped_by_host: self.receiver.dropped(),
+            ..self.counts
+        }
+    }
+}
