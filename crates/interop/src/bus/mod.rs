@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 pub(crate) use address::Address;
 #[cfg(any(feature = "udp", feature = "zmq"))]
 pub(crate) use address::resolve;

@@ -29,6 +29,7 @@ pub(super) const LONGEST_SECONDS: f64 = 10.0;
 /// Source of rows of int16 in datagrams.
 pub struct FrameRig {
     receiver: Receiver,
+    buffer: Option<usize>,
     channels: Option<usize>,
     rate: Option<f64>,
     microvolts: Option<f64>,
@@ -46,6 +47,7 @@ impl FrameRig {
     pub fn bind(address: &str, channels: Option<usize>, rate: Option<f64>) -> Result<Self> {
         Ok(Self {
             receiver: Receiver::bind(address)?,
+            buffer: None,
             channels,
             rate,
             microvolts: None,
@@ -67,9 +69,10 @@ impl FrameRig {
         self
     }
 
-    /// Asks the system for a socket's buffer of so many bytes; returns the size that it gives, if it tells.
-    pub fn buffering(&self, bytes: usize) -> Option<usize> {
-        self.receiver.buffering(bytes)
+    /// Asks the system for a socket's buffer of so many bytes, see [`Rig::socket_buffer`].
+    pub fn with_buffer(mut self, bytes: usize) -> Self {
+        self.buffer = self.receiver.buffering(bytes);
+        self
     }
 
     /// Address on which it listens.
@@ -145,6 +148,10 @@ impl Rig for FrameRig {
         self.counts.blocks += 1;
         self.counts.rows += rows as u64;
         Ok(Arrival::Block)
+    }
+
+    fn socket_buffer(&self) -> Option<usize> {
+        self.buffer
     }
 
     fn counts(&self) -> RigCounts {

@@ -6,42 +6,42 @@
 //!
 //! Every source of a device is emulated from public sources, not tried on hardware.
 
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 mod cerebus;
-#[cfg(feature = "bus")]
+#[cfg(feature = "rig")]
 mod clock;
-#[cfg(any(feature = "emulate", all(test, feature = "udp")))]
+#[cfg(any(feature = "emulate", all(test, feature = "rig")))]
 pub mod emulate;
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 mod frames;
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 pub mod notes;
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 mod open;
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 mod order;
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 mod pipe;
-#[cfg(feature = "udp")]
+#[cfg(all(feature = "rig", target_os = "linux"))]
 mod shared;
-#[cfg(all(test, feature = "udp"))]
+#[cfg(all(test, feature = "rig"))]
 mod tests;
 
 use std::time::Duration;
 
 use betz_base::Result;
 
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 pub use cerebus::{CerebusRig, Group};
-#[cfg(feature = "bus")]
+#[cfg(feature = "rig")]
 pub use clock::host_ns;
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 pub use frames::FrameRig;
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 pub use open::{RigOptions, open_rig};
-#[cfg(feature = "udp")]
+#[cfg(feature = "rig")]
 pub use pipe::PipeRig;
-#[cfg(feature = "udp")]
+#[cfg(all(feature = "rig", target_os = "linux"))]
 pub use shared::SharedRig;
 
 /// A spike of one channel.
@@ -104,9 +104,11 @@ impl Block {
             samples: Samples::Voltage(Vec::new()),
         }
     }
+}
 
+#[cfg(feature = "rig")]
+impl Block {
     /// The list of its voltage, emptied, with the room that it has; to be put back.
-    #[cfg(feature = "udp")]
     fn take_voltage(&mut self) -> Vec<i16> {
         match std::mem::replace(&mut self.samples, Samples::Voltage(Vec::new())) {
             Samples::Voltage(mut voltage) => {
@@ -114,6 +116,17 @@ impl Block {
                 voltage
             }
             Samples::Spikes(_) | Samples::Features(_) => Vec::new(),
+        }
+    }
+
+    /// The list of its spikes, likewise.
+    fn take_spikes(&mut self) -> Vec<RigSpike> {
+        match std::mem::replace(&mut self.samples, Samples::Voltage(Vec::new())) {
+            Samples::Spikes(mut spikes) => {
+                spikes.clear();
+                spikes
+            }
+            Samples::Voltage(_) | Samples::Features(_) => Vec::new(),
         }
     }
 }
@@ -159,6 +172,17 @@ pub struct Probe {
     pub answered_ns: i64,
 }
 
+/// How exactly a rig knows its losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossReport {
+    /// To the row.
+    Exact,
+    /// In packets of any kind, of which each may hold a spike.
+    Packets,
+    /// Not at all: the source numbers nothing.
+    Unknown,
+}
+
 /// Counts since a rig was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RigCounts {
@@ -197,6 +221,16 @@ pub trait Rig: Send {
 
     /// The newest answer about the device's time since the last call, where the rig can be asked.
     fn probe(&mut self) -> Option<Probe> {
+        None
+    }
+
+    /// How exactly [`Block::lost_before`] is known.
+    fn loss_report(&self) -> LossReport {
+        LossReport::Exact
+    }
+
+    /// Bytes of the socket's buffer that the system gave, if there is one and the system tells.
+    fn socket_buffer(&self) -> Option<usize> {
         None
     }
 

@@ -156,6 +156,7 @@ impl NoteReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rig::emulate::Sender;
 
     #[test]
     fn notes_come_back_as_they_went_and_cut_ones_do_not() {
@@ -166,7 +167,10 @@ mod tests {
             NoteContent::TrialEnd,
             NoteContent::TrialReject,
         ];
-        for (content, step) in contents.into_iter().zip([Some(7), None, None, Some(0), Some(9)]) {
+        for (content, step) in contents
+            .into_iter()
+            .zip([Some(7), None, None, Some(0), Some(9)])
+        {
             let note = Note {
                 step,
                 sent: -3,
@@ -193,8 +197,7 @@ mod tests {
     #[test]
     fn a_receiver_counts_what_is_no_note() -> Result<()> {
         let mut notes = NoteReceiver::bind("127.0.0.1:0")?;
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(betz_base::Error::from);
-        let (socket, to) = (socket?, notes.address()?);
+        let sender = Sender::new(&notes.address()?.to_string())?;
         let begin = Note {
             step: Some(1),
             sent: 2,
@@ -202,7 +205,7 @@ mod tests {
             content: NoteContent::TrialBegin,
         };
         for bytes in [b"BETZ".to_vec(), begin.to_bytes()] {
-            socket.send_to(&bytes, to).map_err(betz_base::Error::from)?;
+            sender.send(&bytes)?;
         }
         assert_eq!(notes.take(Duration::from_secs(5))?, None);
         let note = notes.take(Duration::from_secs(5))?;

@@ -45,7 +45,8 @@ impl RowOrder {
             self.old = None;
             let gap = first - next;
             if gap > self.farthest {
-                self.restart(end, counts);
+                self.restart(counts);
+                self.next = Some(end);
                 return Some(0);
             }
             if gap > 0 {
@@ -64,7 +65,8 @@ impl RowOrder {
         };
         self.old = Some((end, run));
         if run >= ANEW {
-            self.restart(end, counts);
+            self.restart(counts);
+            self.next = Some(end);
             return Some(0);
         }
         if self.gaps.iter().any(|gap| gap.0 <= first && end <= gap.1) {
@@ -75,16 +77,9 @@ impl RowOrder {
         None
     }
 
-    /// The device is known to count anew.
-    pub(super) fn forget(&mut self, counts: &mut RigCounts) {
-        if self.next.is_some() {
-            self.restart(0, counts);
-            self.next = None;
-        }
-    }
-
-    fn restart(&mut self, next: u64, counts: &mut RigCounts) {
-        self.next = Some(next);
+    /// Begins another epoch, whose first number is that of the next block.
+    pub(super) fn restart(&mut self, counts: &mut RigCounts) {
+        self.next = None;
         self.gaps.clear();
         self.old = None;
         self.epoch += 1;
@@ -101,12 +96,21 @@ mod tests {
         let (mut order, mut counts) = (RowOrder::new(1000), RigCounts::default());
         let mut judge = |first, rows| order.judge(first, rows, &mut counts);
         assert_eq!([judge(50, 10), judge(60, 5)], [Some(0), Some(0)]);
-        assert_eq!([judge(75, 5), judge(65, 5), judge(70, 5), judge(50, 10)], [Some(10), None, None, None]);
+        assert_eq!(
+            [judge(75, 5), judge(65, 5), judge(70, 5), judge(50, 10)],
+            [Some(10), None, None, None]
+        );
         assert_eq!(judge(80, 1), Some(0));
         assert_eq!(judge(5000, 10), Some(0), "another epoch");
         let old: Vec<_> = (0..9).map(|k| judge(10 * k, 10)).collect();
-        assert_eq!(old, [None, None, None, None, None, None, None, Some(0), Some(0)]);
-        assert_eq!((counts.lost, counts.late, counts.duplicates, counts.restarts), (10, 2, 8, 2));
+        assert_eq!(
+            old,
+            [None, None, None, None, None, None, None, Some(0), Some(0)]
+        );
+        assert_eq!(
+            (counts.lost, counts.late, counts.duplicates, counts.restarts),
+            (10, 2, 8, 2)
+        );
         assert_eq!(order.epoch, 2);
         assert_eq!(order.judge(u64::MAX, 5, &mut counts), Some(0));
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, host_ns};
+use super::{Arrival, Block, Loss, LossReport, Rig, RigCounts, Samples, Signal, host_ns};
 
-/// Reads that wait to be taken; then the pipe waits.
+/// Number of reads that wait to be taken; with more the pipe waits.
 const WAITING: usize = 256;
 
-/// Rows read at once, their arrival, and whether the pipe ended within a row.
+/// Result of a read: rows and their arrival, an end within a row, or a failure.
 enum Piece {
     Rows(Vec<u8>, i64),
     Torn,
@@ -118,7 +118,11 @@ impl Rig for PipeRig {
         };
         let rows = bytes.len() / (2 * self.signal.channels);
         let mut voltage = block.take_voltage();
-        voltage.extend(bytes.chunks_exact(2).map(|b| i16::from_le_bytes([b[0], b[1]])));
+        voltage.extend(
+            bytes
+                .chunks_exact(2)
+                .map(|b| i16::from_le_bytes([b[0], b[1]])),
+        );
         *block = Block {
             epoch: 0,
             first: self.next,
@@ -131,6 +135,10 @@ impl Rig for PipeRig {
         self.counts.blocks += 1;
         self.counts.rows += rows as u64;
         Ok(Arrival::Block)
+    }
+
+    fn loss_report(&self) -> LossReport {
+        LossReport::Unknown
     }
 
     fn counts(&self) -> RigCounts {
@@ -161,7 +169,7 @@ mod tests {
         let mut bytes: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
         bytes.pop();
         let mut rig = PipeRig::new(Box::new(Drops(bytes)), 3, 30_000.0, None)?;
-        let (mut block, mut found) = (Block::new(), Vec::new());
+        let (mut block, mut found) = (Block::new(), Vec::<i16>::new());
         while rig.take(&mut block, Duration::from_secs(10))? == Arrival::Block {
             assert_eq!(block.first as usize, found.len() / 3);
             if let Samples::Voltage(voltage) = &block.samples {

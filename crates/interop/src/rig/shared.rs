@@ -73,7 +73,9 @@ impl SharedRig {
         let microvolts = f64::from_le_bytes(word(&head, 24));
         let room = u64::from_le_bytes(word(&head, 32));
         let length = file.metadata().map_err(io)?.len();
-        let size = room.checked_mul(2 * channels as u64).and_then(|n| n.checked_add(DATA));
+        let size = room
+            .checked_mul(2 * channels as u64)
+            .and_then(|n| n.checked_add(DATA));
         let sound = head[..8] == MAGIC
             && (1..=1 << 14).contains(&channels)
             && (rate.is_finite() && rate > 0.0)
@@ -106,6 +108,12 @@ impl SharedRig {
         Ok(rig)
     }
 
+    /// Sets the microvolts per bit, if the memory states none.
+    pub fn with_microvolts(mut self, microvolts: Option<f64>) -> Self {
+        self.signal.microvolts = self.signal.microvolts.or(microvolts);
+        self
+    }
+
     fn read(&self, into: &mut [u8], at: u64) -> Result<()> {
         (self.file.read_exact_at(into, at)).map_err(|e| {
             Error::new(
@@ -119,7 +127,8 @@ impl SharedRig {
     fn head(&self) -> Result<u64> {
         let look = || {
             let mut head = [0; 8];
-            self.read(&mut head, HEAD).map(|()| u64::from_le_bytes(head))
+            self.read(&mut head, HEAD)
+                .map(|()| u64::from_le_bytes(head))
         };
         let mut before = look()?;
         for _ in 0..16 {
@@ -176,7 +185,9 @@ impl Rig for SharedRig {
         self.read(&mut time, TIME)?;
         // Rows that were overwritten while they were copied.
         let after = self.head()?;
-        let torn = (after.max(head) - self.next).saturating_sub(self.reach).min(rows);
+        let torn = (after.max(head) - self.next)
+            .saturating_sub(self.reach)
+            .min(rows);
         lost += torn;
         self.counts.lost += lost;
         let mut voltage = block.take_voltage();

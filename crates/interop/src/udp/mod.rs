@@ -62,6 +62,7 @@ impl Receiver {
     }
 
     /// Asks the system for a buffer of so many bytes; returns the size that it gives, if it tells.
+    #[cfg(feature = "rig")]
     pub(crate) fn buffering(&self, bytes: usize) -> Option<usize> {
         #[cfg(target_os = "linux")]
         {
@@ -78,6 +79,7 @@ impl Receiver {
     }
 
     /// Number of datagrams that the system dropped because the buffer was full, where it tells.
+    #[cfg(feature = "rig")]
     pub(crate) fn dropped(&self) -> u64 {
         let Ok(address) = self.socket.local_addr() else {
             return 0;
@@ -141,11 +143,14 @@ impl Receiver {
 }
 
 /// Drops of the sockets at `port` in Linux' table of sockets: its last column.
+#[cfg(feature = "rig")]
 fn dropped_at(table: &str, port: u16) -> u64 {
     let port = format!("{port:04X}");
     let lines = table.lines().skip(1).filter(|line| {
         let local = line.split_whitespace().nth(1);
-        local.and_then(|l| l.split_once(':')).is_some_and(|l| l.1 == port)
+        local
+            .and_then(|l| l.split_once(':'))
+            .is_some_and(|l| l.1 == port)
     });
     lines
         .filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok())

@@ -1,0 +1,163 @@
+//! Rigs by their addresses.
+
+use betz_base::{Error, ErrorKind, Result};
+
+use super::{CerebusRig, FrameRig, Group, PipeRig, Rig};
+use crate::bus::Address;
+use crate::udp::cerebus::Protocol;
+
+/// Rigs and the keys of their addresses.
+const RIGS: &[(&str, &[&str])] = &[
+    ("udp", &["channels", "rate", "microvolts", "buffer", "spin"]),
+    (
+        "cerebus",
+        &[
+            "group",
+            "version",
+            "channels",
+            "microvolts",
+            "buffer",
+            "spin",
+        ],
+    ),
+    ("shm", &["microvolts"]),
+    ("pipe", &["channels", "rate", "microvolts"]),
+];
+
+/// Bytes of a socket's buffer, unless another number is given: 0.13 s of 1,024 channels at 30 kHz.
+const BUFFER: usize = 8 << 20;
+
+/// Facts for a rig that does not state them itself. The same key of an address has precedence.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RigOptions {
+    /// Channels of each row.
+    pub channels: Option<usize>,
+    /// Rows per second.
+    pub rate: Option<f64>,
+    /// Microvolts per bit.
+    pub microvolts: Option<f64>,
+    /// Bytes of the socket's buffer; 8 MiB if none are given.
+    pub buffer: Option<usize>,
+}
+
+/// Opens the rig at `address`:
+/// `udp://HOST:PORT` (rows of int16 in plain datagrams, bound here),
+/// `cerebus://HOST:PORT?group=raw|spikes|1…6` (bound here; `version=3.11|4.0|4.1`),
+/// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`.
+/// Further keys: `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
+///
+/// # Errors
+/// `InvalidArgument` for another address, and those of the rig.
+pub fn open_rig(address: &str) -> Result<Box<dyn Rig>> {
+    RigOptions::default().open(address)
+}
+
+impl RigOptions {
+    /// Opens a rig as [`open_rig`] does, with these facts where its address states none.
+    ///
+    /// # Errors
+    /// Those of [`open_rig`].
+    pub fn open(&self, address: &str) -> Result<Box<dyn Rig>> {
+        // A pipe has no host: `pipe:-` is the usual way to write it.
+        let written = match address.strip_prefix("pipe:") {
+            Some(rest) if !rest.starts_with("//") => format!("pipe://{rest}"),
+            _ => address.to_string(),
+        };
+        let at = Address::parse(&written, RIGS)?;
+        let facts = self.with(&at)?;
+        match at.scheme {
+            "udp" => {
+                let rig = FrameRig::bind(at.place, facts.channels, facts.rate)?
+                    .with_microvolts(facts.microvolts)
+                    .with_buffer(facts.buffer.unwrap_or(BUFFER));
+                Ok(Box::new(rig.spinning(at.spin()?)))
+            }
+            "cerebus" => {
+                let group = Group::named(at.get("group").unwrap_or("raw"))?;
+                let protocol = at.get("version").map(Protocol::named).transpose()?;
+                if group == Group::Spikes && facts.channels.is_none() {
+                    return Err(Error::argument(format!(
+                        "\"{address}\": expected channels=N with group=spikes, because packets of spikes do not \
+                         state the number of channels, got none"
+                    )));
+                }
+                let rig = CerebusRig::bind(at.place, protocol, group, facts.channels)?
+                    .with_microvolts(facts.microvolts)
+                    .with_buffer(facts.buffer.unwrap_or(BUFFER));
+                Ok(Box::new(rig.spinning(at.spin()?)))
+            }
+            "pipe" => {
+                let (Some(channels), Some(rate)) = (facts.channels, facts.rate) else {
+                    return Err(Error::argument(format!(
+                        "\"{address}\": expected ?channels=N&rate=HZ, because a pipe holds rows alone, got {}",
+                        if facts.channels.is_none() {
+                            "no channels"
+                        } else {
+                            "no rate"
+                        }
+                    )));
+                };
+                let pipe: Box<dyn std::io::Read + Send> = match at.place {
+                    "-" => Box::new(std::io::stdin()),
+                    path => Box::new(std::fs::File::open(path).map_err(|e| {
+                        Error::new(ErrorKind::Io, format!("\"{address}\": opening {path}: {e}"))
+                    })?),
+                };
+                let rig = PipeRig::new(pipe, channels, rate, facts.microvolts)?;
+                Ok(Box::new(rig))
+            }
+            "shm" => open_shared(&at, &facts),
+            other => Err(Error::argument(format!(
+                "\"{address}\": no rig {other}:// in this build"
+            ))),
+        }
+    }
+
+    /// The facts of an address, completed by these.
+    fn with(&self, at: &Address<'_>) -> Result<Self> {
+        let whole = |key: &str| match at.get(key) {
+            Some(_) => match at.number(key, 0)? {
+                0 => Err(refused(at, key, "a number above 0", "0")),
+                number => usize::try_from(number)
+                    .map(Some)
+                    .map_err(|_| refused(at, key, "a smaller number", &number.to_string())),
+            },
+            None => Ok(None),
+        };
+        let real = |key: &str| match at.get(key) {
+            Some(text) => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() && number > 0.0 => Ok(Some(number)),
+                _ => Err(refused(at, key, "a number above 0", text)),
+            },
+            None => Ok(None),
+        };
+        Ok(Self {
+            channels: whole("channels")?.or(self.channels),
+            rate: real("rate")?.or(self.rate),
+            microvolts: real("microvolts")?.or(self.microvolts),
+            buffer: whole("buffer")?.or(self.buffer),
+        })
+    }
+}
+
+fn refused(at: &Address<'_>, key: &str, expected: &str, got: &str) -> Error {
+    Error::argument(format!(
+        "\"{}\": {key}: expected {expected}, got {got}",
+        at.whole
+    ))
+}
+
+#[cfg(target_os = "linux")]
+fn open_shared(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let name = at.place.strip_prefix('/').unwrap_or(at.place);
+    let rig = super::SharedRig::open(name)?.with_microvolts(facts.microvolts);
+    Ok(Box::new(rig))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_shared(at: &Address<'_>, _: &RigOptions) -> Result<Box<dyn Rig>> {
+    Err(Error::argument(format!(
+        "\"{}\": expected Linux, whose shared memory is a file of /dev/shm, got another system",
+        at.whole
+    )))
+}

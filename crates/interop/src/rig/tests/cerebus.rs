@@ -1,0 +1,212 @@
+//! Sample groups and spikes of an emulated Cerebus device.
+
+use betz_base::Result;
+
+use super::*;
+use crate::rig::emulate::{CerebusDevice, Emulator, Sender};
+use crate::rig::{CerebusRig, Group, RigSpike};
+use crate::udp::cerebus::Protocol;
+
+/// Every layout of packets and unit of times.
+const DEVICES: [(Protocol, bool); 4] = [
+    (Protocol::V311, false),
+    (Protocol::V40, false),
+    (Protocol::V41, false),
+    (Protocol::V41, true),
+];
+
+/// Sends rows one by one until the rig has recognised the device and given some.
+fn warm_up(rig: &mut CerebusRig, device: &mut CerebusDevice, channels: usize) -> Result<()> {
+    let mut block = Block::new();
+    for _ in 0..200 {
+        device.send(&voltage(device.next_row(), 1, channels))?;
+        drain(rig, &mut block)?;
+        if rig.counts().rows > 0 {
+            return Ok(());
+        }
+    }
+    panic!("the device was not recognised: {:?}", rig.protocol());
+}
+
+/// Takes all that has come; on the loopback that is all that was sent.
+fn drain(rig: &mut CerebusRig, block: &mut Block) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    loop {
+        let before = rig.datagrams();
+        match rig.take(block, Duration::from_millis(1))? {
+            Arrival::Block => blocks.push(block.clone()),
+            _ if rig.datagrams() == before => return Ok(blocks),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn groups_come_as_sent_and_losses_are_exact_in_every_version() -> Result<()> {
+    for (protocol, gemini) in DEVICES {
+        for (group, channels) in [(5, 32), (6, 3), (1, 8)] {
+            let mut rig =
+                CerebusRig::bind("127.0.0.1:0", None, Group::Samples(group), Some(channels))?;
+            let to = rig.address()?.to_string();
+            let mut device = CerebusDevice::new(&to, protocol, gemini, group, channels)?;
+            warm_up(&mut rig, &mut device, channels)?;
+            assert_eq!(rig.protocol(), Some(protocol));
+            let (mut scramble, mut expected) = (Scramble(u64::from(group)), (0, 0));
+            for k in 0..60 {
+                let rows = 1 + scramble.next(70);
+                let first = device.next_row();
+                if k % 6 == 2 {
+                    device.lose(rows as u64)?;
+                    expected.1 += rows as u64;
+                    continue;
+                }
+                device.send(&voltage(first, rows, channels))?;
+                expected.0 += rows as u64;
+                take_rows(&mut rig, first + rows as u64)?;
+            }
+            let counts = rig.counts();
+            let before = device.next_row() - expected.0 - expected.1;
+            assert!(counts.rows - expected.0 <= before);
+            assert_eq!(counts.lost, expected.1, "{protocol:?} {gemini} {group}");
+            assert_eq!(
+                (
+                    counts.malformed,
+                    counts.restarts,
+                    counts.late,
+                    counts.duplicates
+                ),
+                (0, 0, 0, 0)
+            );
+            device.describe()?;
+            drain(&mut rig, &mut Block::new())?;
+            assert_eq!(rig.group_channels().len(), channels);
+        }
+    }
+    Ok(())
+}
+
+/// A pair for spikes of 40 channels beside group 5, warmed up; the group's rows are cut off where the device has no group.
+fn spike_pair(protocol: Protocol) -> Result<(CerebusRig, CerebusDevice)> {
+    let rig = CerebusRig::bind("127.0.0.1:0", Some(protocol), Group::Spikes, Some(40))?;
+    let to = rig.address()?.to_string();
+    let mut device = CerebusDevice::new(&to, protocol, true, 5, 4)?;
+    device.describe()?;
+    Ok((rig, device))
+}
+
+fn spike(tick: u64, channel: u32) -> RigSpike {
+    RigSpike {
+        tick,
+        channel,
+        unit: (tick % 3) as u8,
+    }
+}
+
+/// Ticks of the device's clock at a row of group 5.
+fn ticks(protocol: Protocol, row: u64) -> u64 {
+    match protocol {
+        Protocol::V41 => row * 100_000 / 3,
+        _ => row,
+    }
+}
+
+#[test]
+fn spikes_come_as_sent_and_packets_lost_beside_a_group_are_flagged() -> Result<()> {
+    for protocol in [Protocol::V311, Protocol::V40, Protocol::V41] {
+        let (mut rig, mut device) = spike_pair(protocol)?;
+        let (mut sent, mut found, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut block = Block::new();
+        for k in 0..200_u64 {
+            match k {
+                50..55 => device.lose(100)?,
+                _ => device.send(&voltage(device.next_row(), 100, 4))?,
+            }
+            let row = device.next_row();
+            device.spike(spike(row, (k % 40) as u32))?;
+            // A digital input has a channel of its own, which is no electrode.
+            device.spike(spike(row, 150))?;
+            let expected = spike(row, (k % 40) as u32);
+            sent.push(RigSpike {
+                tick: ticks(protocol, row),
+                ..expected
+            });
+            for block in drain(&mut rig, &mut block)? {
+                let Samples::Spikes(spikes) = block.samples else {
+                    panic!("expected spikes");
+                };
+                assert_eq!(block.first, spikes[0].tick);
+                found.extend(spikes);
+                losses.push(block.lost_before);
+            }
+        }
+        assert_eq!(found, sent);
+        let told: u64 = losses.iter().map(|l| l.count).sum();
+        assert_eq!((told, rig.counts().lost), (500, 500));
+        assert!(losses.iter().all(|l| l.at_least == (l.count > 0)));
+        assert_eq!(rig.counts().bounds, 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn clocks_that_begin_anew_are_another_epoch_and_one_odd_time_is_not() -> Result<()> {
+    let (mut rig, mut device) = spike_pair(Protocol::V40)?;
+    let mut block = Block::new();
+    let mut epochs = Vec::new();
+    for part in 0..3 {
+        for k in 0..20 {
+            device.send(&voltage(device.next_row(), 30, 4))?;
+            // One time that is hours away, of a damaged packet.
+            let odd = if part == 0 && k == 10 { 1 << 40 } else { 0 };
+            device.spike(spike(device.next_row() + odd, 3))?;
+        }
+        epochs.extend(drain(&mut rig, &mut block)?.iter().map(|b| b.epoch));
+        match part {
+            0 => device.lose(30_000 * 3)?,
+            _ => device.restart()?,
+        }
+    }
+    assert_eq!(epochs[..39], [vec![0; 19], vec![0; 20]].concat());
+    assert!(epochs[39..].iter().all(|e| *e == 1) && epochs.len() == 59);
+    assert_eq!((rig.counts().restarts, rig.counts().malformed), (1, 2));
+    Ok(())
+}
+
+#[test]
+fn damaged_packets_neither_panic_nor_go_uncounted() -> Result<()> {
+    for (protocol, gemini) in DEVICES {
+        let given = Some(protocol);
+        let mut rig = CerebusRig::bind("127.0.0.1:0", given, Group::Samples(5), Some(8))?;
+        let to = rig.address()?.to_string();
+        let mut device = CerebusDevice::new(&to, protocol, gemini, 5, 8)?;
+        warm_up(&mut rig, &mut device, 8)?;
+        let raw = Sender::new(&to)?;
+        let (mut scramble, mut block) = (Scramble(9), Block::new());
+        let whole = device.packet(&voltage(0, 1, 8));
+        for cut in 1..whole.len() {
+            raw.send(&whole[..cut])?;
+        }
+        drain(&mut rig, &mut block)?;
+        assert_eq!(rig.counts().malformed, whole.len() as u64 - 1);
+        // A row of another number of channels.
+        raw.send(&device.packet(&voltage(0, 1, 6)))?;
+        drain(&mut rig, &mut block)?;
+        assert_eq!(rig.counts().malformed, whole.len() as u64);
+        for k in 0..3000 {
+            raw.send(&scramble.bytes(k % 300))?;
+            rig.take(&mut block, Duration::from_millis(1))?;
+        }
+        // Random bytes may be whole packets, with random times; the device is found again among them.
+        let first = device.next_row();
+        for _ in 0..10 {
+            device.send(&voltage(device.next_row(), 20, 8))?;
+        }
+        let blocks = drain(&mut rig, &mut block)?;
+        let rows: usize = blocks.iter().map(|b| b.rows).sum();
+        assert!(
+            rows >= 180,
+            "{protocol:?}: {rows} rows of 200 from {first} on"
+        );
+    }
+    Ok(())
+}
