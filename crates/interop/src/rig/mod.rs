@@ -24,6 +24,10 @@ mod order;
 mod pipe;
 #[cfg(all(feature = "rig", target_os = "linux"))]
 mod shared;
+#[cfg(feature = "rig")]
+mod spikeglx;
+#[cfg(feature = "rig")]
+mod tcp;
 #[cfg(all(test, feature = "rig"))]
 mod tests;
 
@@ -43,6 +47,8 @@ pub use open::{RigOptions, open_rig};
 pub use pipe::PipeRig;
 #[cfg(all(feature = "rig", target_os = "linux"))]
 pub use shared::SharedRig;
+#[cfg(feature = "rig")]
+pub use spikeglx::{SpikeGlxRig, SpikeGlxStream};
 
 /// A spike of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,14 +178,14 @@ pub struct Probe {
     pub answered_ns: i64,
 }
 
-/// How exactly a rig knows its losses.
+/// Precision of a rig's losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossReport {
-    /// To the row.
+    /// Losses are known to the row.
     Exact,
-    /// In packets of any kind, of which each may hold a spike.
+    /// Losses are known in packets of any kind, of which each may hold a spike.
     Packets,
-    /// Not at all: the source numbers nothing.
+    /// Losses are unknown, because the source numbers nothing.
     Unknown,
 }
 
@@ -224,7 +230,7 @@ pub trait Rig: Send {
         None
     }
 
-    /// How exactly [`Block::lost_before`] is known.
+    /// Precision of [`Block::lost_before`].
     fn loss_report(&self) -> LossReport {
         LossReport::Exact
     }

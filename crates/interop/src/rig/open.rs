@@ -2,7 +2,7 @@
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{CerebusRig, FrameRig, Group, PipeRig, Rig};
+use super::{CerebusRig, FrameRig, Group, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream};
 use crate::bus::Address;
 use crate::udp::cerebus::Protocol;
 
@@ -20,6 +20,7 @@ const RIGS: &[(&str, &[&str])] = &[
             "spin",
         ],
     ),
+    ("spikeglx", &["js", "ip", "channels", "microvolts"]),
     ("shm", &["microvolts"]),
     ("pipe", &["channels", "rate", "microvolts"]),
 ];
@@ -43,6 +44,7 @@ pub struct RigOptions {
 /// Opens the rig at `address`:
 /// `udp://HOST:PORT` (rows of int16 in plain datagrams, bound here),
 /// `cerebus://HOST:PORT?group=raw|spikes|1…6` (bound here; `version=3.11|4.0|4.1`),
+/// `spikeglx://HOST:4142?js=2&ip=0` (`js`: 0 NI, 1 OneBox, 2 imec),
 /// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`.
 /// Further keys: `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
 ///
@@ -56,7 +58,7 @@ impl RigOptions {
     /// Opens a rig as [`open_rig`] does, with these facts where its address states none.
     ///
     /// # Errors
-    /// Those of [`open_rig`].
+    /// The errors of [`open_rig`].
     pub fn open(&self, address: &str) -> Result<Box<dyn Rig>> {
         // A pipe has no host: `pipe:-` is the usual way to write it.
         let written = match address.strip_prefix("pipe:") {
@@ -85,6 +87,29 @@ impl RigOptions {
                     .with_microvolts(facts.microvolts)
                     .with_buffer(facts.buffer.unwrap_or(BUFFER));
                 Ok(Box::new(rig.spinning(at.spin()?)))
+            }
+            "spikeglx" => {
+                let kind = match at.get("js").unwrap_or("2") {
+                    "0" => 0,
+                    "1" => 1,
+                    "2" => 2,
+                    "-2" => -2,
+                    got => {
+                        return Err(refused(
+                            &at,
+                            "js",
+                            "0 (NI), 1 (OneBox), 2 or -2 (imec)",
+                            got,
+                        ));
+                    }
+                };
+                let index = at.number("ip", 0)?;
+                let index = u32::try_from(index).map_err(|_| {
+                    refused(&at, "ip", "the number of a device", &index.to_string())
+                })?;
+                let stream = SpikeGlxStream { kind, index };
+                let rig = SpikeGlxRig::new(at.place, stream, facts.channels)?;
+                Ok(Box::new(rig.with_microvolts(facts.microvolts)))
             }
             "pipe" => {
                 let (Some(channels), Some(rate)) = (facts.channels, facts.rate) else {

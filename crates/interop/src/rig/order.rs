@@ -34,6 +34,11 @@ impl RowOrder {
         }
     }
 
+    /// Sets the largest gap that counts as a loss.
+    pub(super) fn set_farthest(&mut self, farthest: u64) {
+        self.farthest = farthest;
+    }
+
     /// Returns the number of rows that are missing before the block, or `None` if the block is to be left out; updates the counts.
     pub(super) fn judge(&mut self, first: u64, rows: u64, counts: &mut RigCounts) -> Option<u64> {
         let end = first.saturating_add(rows);

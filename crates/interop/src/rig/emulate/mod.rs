@@ -7,6 +7,7 @@ mod cerebus;
 mod frames;
 #[cfg(target_os = "linux")]
 mod shared;
+mod spikeglx;
 
 use betz_base::{Error, ErrorKind, Result};
 
@@ -14,6 +15,7 @@ pub use cerebus::CerebusDevice;
 pub use frames::FrameSender;
 #[cfg(target_os = "linux")]
 pub use shared::SharedWriter;
+pub use spikeglx::SpikeGlxServer;
 
 use super::RigSpike;
 
