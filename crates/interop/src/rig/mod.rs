@@ -22,6 +22,8 @@ mod open;
 mod order;
 #[cfg(feature = "rig")]
 mod pipe;
+#[cfg(feature = "rig")]
+mod rhx;
 #[cfg(all(feature = "rig", target_os = "linux"))]
 mod shared;
 #[cfg(feature = "rig")]
@@ -45,6 +47,8 @@ pub use frames::FrameRig;
 pub use open::{RigOptions, open_rig};
 #[cfg(feature = "rig")]
 pub use pipe::PipeRig;
+#[cfg(feature = "rig")]
+pub use rhx::{RhxBand, RhxOptions, RhxRig};
 #[cfg(all(feature = "rig", target_os = "linux"))]
 pub use shared::SharedRig;
 #[cfg(feature = "rig")]

@@ -2,6 +2,7 @@
 
 use betz_base::{Error, ErrorKind, Result};
 
+use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
 use super::{CerebusRig, FrameRig, Group, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream};
 use crate::bus::Address;
 use crate::udp::cerebus::Protocol;
@@ -21,6 +22,17 @@ const RIGS: &[(&str, &[&str])] = &[
         ],
     ),
     ("spikeglx", &["js", "ip", "channels", "microvolts"]),
+    (
+        "rhx",
+        &[
+            "band",
+            "enable",
+            "blocks",
+            "channels",
+            "waveforms",
+            "spikes",
+        ],
+    ),
     ("shm", &["microvolts"]),
     ("pipe", &["channels", "rate", "microvolts"]),
 ];
@@ -45,6 +57,7 @@ pub struct RigOptions {
 /// `udp://HOST:PORT` (rows of int16 in plain datagrams, bound here),
 /// `cerebus://HOST:PORT?group=raw|spikes|1…6` (bound here; `version=3.11|4.0|4.1`),
 /// `spikeglx://HOST:4142?js=2&ip=0` (`js`: 0 NI, 1 OneBox, 2 imec),
+/// `rhx://HOST:5000?enable=A-000..A-031` (Intan RHX; `band=wide|low|high|spikes`, `blocks=N` of 128 samples per write),
 /// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`.
 /// Further keys: `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
 ///
@@ -110,6 +123,21 @@ impl RigOptions {
                 let stream = SpikeGlxStream { kind, index };
                 let rig = SpikeGlxRig::new(at.place, stream, facts.channels)?;
                 Ok(Box::new(rig.with_microvolts(facts.microvolts)))
+            }
+            "rhx" => {
+                let port = |key: &str, default: u16| {
+                    let number = at.number(key, u64::from(default))?;
+                    u16::try_from(number)
+                        .map_err(|_| refused(&at, key, "a port", &number.to_string()))
+                };
+                let options = RhxOptions {
+                    band: RhxBand::named(at.get("band").unwrap_or("wide"))?,
+                    enable: at.get("enable").map_or(Ok(Vec::new()), channel_names)?,
+                    blocks: at.number("blocks", 1)?.clamp(1, 1000) as u32,
+                    channels: facts.channels,
+                    ports: [port("waveforms", 5001)?, port("spikes", 5002)?],
+                };
+                Ok(Box::new(RhxRig::new(at.place, options)?))
             }
             "pipe" => {
                 let (Some(channels), Some(rate)) = (facts.channels, facts.rate) else {

@@ -5,6 +5,7 @@
 
 mod cerebus;
 mod frames;
+mod rhx;
 #[cfg(target_os = "linux")]
 mod shared;
 mod spikeglx;
@@ -13,6 +14,7 @@ use betz_base::{Error, ErrorKind, Result};
 
 pub use cerebus::CerebusDevice;
 pub use frames::FrameSender;
+pub use rhx::RhxServer;
 #[cfg(target_os = "linux")]
 pub use shared::SharedWriter;
 pub use spikeglx::SpikeGlxServer;

@@ -3,6 +3,7 @@
 mod cerebus;
 mod frames;
 mod open;
+mod rhx;
 mod spikeglx;
 
 use std::time::Duration;
