@@ -10,7 +10,7 @@
 mod cerebus;
 #[cfg(feature = "rig")]
 mod clock;
-#[cfg(any(feature = "emulate", all(test, feature = "rig")))]
+#[cfg(feature = "emulate")]
 pub mod emulate;
 #[cfg(feature = "rig")]
 mod frames;
@@ -18,6 +18,8 @@ mod frames;
 pub mod notes;
 #[cfg(feature = "rig")]
 mod open;
+#[cfg(feature = "rig")]
+mod openephys;
 #[cfg(feature = "rig")]
 mod order;
 #[cfg(feature = "rig")]
@@ -30,7 +32,7 @@ mod shared;
 mod spikeglx;
 #[cfg(feature = "rig")]
 mod tcp;
-#[cfg(all(test, feature = "rig"))]
+#[cfg(all(test, feature = "emulate"))]
 mod tests;
 
 use std::time::Duration;
@@ -45,6 +47,8 @@ pub use clock::host_ns;
 pub use frames::FrameRig;
 #[cfg(feature = "rig")]
 pub use open::{RigOptions, open_rig};
+#[cfg(feature = "rig")]
+pub use openephys::OpenEphysRig;
 #[cfg(feature = "rig")]
 pub use pipe::PipeRig;
 #[cfg(feature = "rig")]

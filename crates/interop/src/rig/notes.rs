@@ -153,7 +153,7 @@ impl NoteReceiver {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "emulate"))]
 mod tests {
     use super::*;
     use crate::rig::emulate::Sender;

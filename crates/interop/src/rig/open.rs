@@ -3,7 +3,7 @@
 use betz_base::{Error, ErrorKind, Result};
 
 use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
-use super::{CerebusRig, FrameRig, Group, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream};
+use super::{CerebusRig, FrameRig, Group, OpenEphysRig, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream};
 use crate::bus::Address;
 use crate::udp::cerebus::Protocol;
 
@@ -33,6 +33,7 @@ const RIGS: &[(&str, &[&str])] = &[
             "spikes",
         ],
     ),
+    ("openephys", &["group", "channels", "rate", "microvolts"]),
     ("shm", &["microvolts"]),
     ("pipe", &["channels", "rate", "microvolts"]),
 ];
@@ -58,6 +59,7 @@ pub struct RigOptions {
 /// `cerebus://HOST:PORT?group=raw|spikes|1…6` (bound here; `version=3.11|4.0|4.1`),
 /// `spikeglx://HOST:4142?js=2&ip=0` (`js`: 0 NI, 1 OneBox, 2 imec),
 /// `rhx://HOST:5000?enable=A-000..A-031` (Intan RHX; `band=wide|low|high|spikes`, `blocks=N` of 128 samples per write),
+/// `openephys://HOST:5556?channels=N` (`group=voltage|spikes`; `rate=HZ` with spikes),
 /// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`.
 /// Further keys: `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
 ///
@@ -138,6 +140,27 @@ impl RigOptions {
                     ports: [port("waveforms", 5001)?, port("spikes", 5002)?],
                 };
                 Ok(Box::new(RhxRig::new(at.place, options)?))
+            }
+            "openephys" => {
+                let Some(channels) = facts.channels else {
+                    return Err(Error::argument(format!(
+                        "\"{address}\": expected channels=N, because messages of Open Ephys do not state the number of \
+                         channels, got none"
+                    )));
+                };
+                match (at.get("group").unwrap_or("voltage"), facts.rate) {
+                    ("voltage", _) => {
+                        let rig = OpenEphysRig::voltage(at.place, channels, facts.microvolts)?;
+                        Ok(Box::new(rig))
+                    }
+                    ("spikes", Some(rate)) => {
+                        Ok(Box::new(OpenEphysRig::spikes(at.place, channels, rate)?))
+                    }
+                    ("spikes", None) => Err(Error::argument(format!(
+                        "\"{address}\": expected rate=HZ with group=spikes, because spikes do not state it, got none"
+                    ))),
+                    (got, _) => Err(refused(&at, "group", "voltage or spikes", got)),
+                }
             }
             "pipe" => {
                 let (Some(channels), Some(rate)) = (facts.channels, facts.rate) else {

@@ -189,7 +189,7 @@ impl Rig for SharedRig {
             .saturating_sub(self.reach)
             .min(rows);
         lost += torn;
-        self.counts.lost += lost;
+        self.counts.lost = self.counts.lost.saturating_add(lost);
         let mut voltage = block.take_voltage();
         let words = self.bytes[torn as usize * row..].chunks_exact(2);
         voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));

@@ -19,7 +19,7 @@ pub(super) fn wrong(what: &str) -> std::io::Error {
 }
 
 /// A subscription to all that a publisher sends.
-pub(super) struct Subscriber {
+pub(crate) struct Subscriber {
     stream: TcpStream,
     /// Bytes that are not yet a whole message.
     buffer: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Subscriber {
 
 impl Subscriber {
     /// Connects to `place`, HOST:PORT, and subscribes to everything.
-    pub(super) fn connect(place: std::net::SocketAddr, within: Duration) -> std::io::Result<Self> {
+    pub(crate) fn connect(place: std::net::SocketAddr, within: Duration) -> std::io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&place, within)?;
         // Where nobody listens on a port that the system gives out, it may be given to this very connection, which then
         // has itself at its other end, and keeps the peer from it.
@@ -52,7 +52,7 @@ impl Subscriber {
     }
 
     /// The parts of the next message; none in time. After an error the connection is gone.
-    pub(super) fn receive(&mut self, patience: Duration) -> std::io::Result<Option<Vec<Vec<u8>>>> {
+    pub(crate) fn receive(&mut self, patience: Duration) -> std::io::Result<Option<Vec<Vec<u8>>>> {
         if self.patience != Some(patience) {
             let least = patience.max(Duration::from_micros(1));
             self.stream.set_read_timeout(Some(least))?;

@@ -5,6 +5,7 @@
 
 mod cerebus;
 mod frames;
+mod openephys;
 mod rhx;
 #[cfg(target_os = "linux")]
 mod shared;
@@ -14,6 +15,7 @@ use betz_base::{Error, ErrorKind, Result};
 
 pub use cerebus::CerebusDevice;
 pub use frames::FrameSender;
+pub use openephys::OpenEphysPublisher;
 pub use rhx::RhxServer;
 #[cfg(target_os = "linux")]
 pub use shared::SharedWriter;

@@ -3,6 +3,7 @@
 mod cerebus;
 mod frames;
 mod open;
+mod openephys;
 mod rhx;
 mod spikeglx;
 
