@@ -1,11 +1,11 @@
 //! Sample groups and spikes of Cerebus devices (Blackrock Neurotech), in datagrams of whole packets ([`udp::cerebus`]).
 //!
-//! It listens and sends nothing. The version of the packets is the one under which eight datagrams in a row are whole packets
-//! to their last byte, unless it is given; the unit of times is the device's, see [`udp::cerebus`]. Channels of a sample group come in
-//! the order of the device's group list ([`CerebusRig::group_channels`]), once it was seen.
+//! It listens and sends nothing. The version of the packets is the one under which eight datagrams in a row are whole
+//! packets to their last byte, unless it is given; the unit of times is the device's, see [`udp::cerebus`]. Channels
+//! of a sample group come in the order of the device's group list ([`CerebusRig::group_channels`]), once it was seen.
 //!
-//! Rows of a sample group are numbered by their times: their losses are exact. Of spikes, losses are packets by the balance of the
-//! device's monitors, a lower bound where a monitor itself was lost.
+//! Rows of a sample group are numbered by their times: their losses are exact. Of spikes, losses are packets by the
+//! balance of the device's monitors, a lower bound where a monitor itself was lost.
 //!
 //! Emulated from public sources (CerebusOSS/CereLink), not tried on hardware.
 //!
@@ -339,8 +339,8 @@ impl CerebusRig {
         (channels.next_multiple_of(2) == words).then_some(channels)
     }
 
-    /// Takes what a packet tells of the clock, of losses and of the group. Returns its time, if the unit of times is known
-    /// and the time is believed.
+    /// Takes what a packet tells of the clock, of losses and of the group. Returns its time, if the unit of times is
+    /// known and the time is believed.
     fn account(&mut self, protocol: Protocol, packet: &Packet, body: Range<usize>) -> Option<u64> {
         let payload = &self.receiver.buffer[body.clone()];
         if protocol == Protocol::V41
@@ -430,8 +430,8 @@ fn known_unit(version: Protocol) -> Option<u64> {
     (version != Protocol::V41).then(|| version.rate())
 }
 
-/// True if the datagram is whole packets of a version, to its last byte, each of which passes `check` with the length of its
-/// payload.
+/// True if the datagram is whole packets of a version, to its last byte, each of which passes `check` with the length
+/// of its payload.
 fn is_whole(version: Protocol, datagram: &[u8], check: impl Fn(&Packet, usize) -> bool) -> bool {
     let mut at = 0;
     while at < datagram.len() {

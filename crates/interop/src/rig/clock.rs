@@ -1,7 +1,7 @@
 //! The clock of arrivals.
 
-/// Nanoseconds of the host's `CLOCK_MONOTONIC_RAW`, which nobody sets or slews. Systems other than Linux count from the first
-/// call, by their monotonic clock.
+/// Nanoseconds of the host's `CLOCK_MONOTONIC_RAW`, which nobody sets or slews. Systems other than Linux count from
+/// the first call, by their monotonic clock.
 pub fn host_ns() -> i64 {
     #[cfg(target_os = "linux")]
     {

@@ -1,8 +1,8 @@
 //! Rigs: blocks of voltage, spikes or features, each with the device's own time.
 //!
-//! A [`Rig`] gives [`Block`]s as they come. It never interpolates and never drops anything silently: what is known to be
-//! missing before a block is in [`Block::lost_before`], exact or as a lower bound. `bus::Source` gives a model's steps
-//! instead, which are already made. [`open_rig`] opens a rig by its address.
+//! A [`Rig`] gives [`Block`]s as they come. It never interpolates and never drops anything silently: what is known to
+//! be missing before a block is in [`Block::lost_before`], exact or as a lower bound. `bus::Source` gives a model's
+//! steps instead, which are already made. [`open_rig`] opens a rig by its address.
 //!
 //! Every source of a device is emulated from public sources, not tried on hardware.
 

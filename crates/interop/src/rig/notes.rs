@@ -6,8 +6,8 @@
 //! | 6 mark | bytes of the text | as above | UTF-8 |
 //! | 7 trial | 1 | as above | u16: 1 begins, 2 ends, 3 ends and is not to be learned from |
 //!
-//! Bytes 16–23 are the sender's time, i64 in ns; 24–31 are 0. These datagrams have no numbers of their own, so that their losses
-//! cannot be told.
+//! Bytes 16–23 are the sender's time, i64 in ns; 24–31 are 0. These datagrams have no numbers of their own, so that
+//! their losses cannot be told.
 
 use std::time::Duration;
 

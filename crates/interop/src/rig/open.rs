@@ -60,8 +60,8 @@ pub struct RigOptions {
 /// `spikeglx://HOST:4142?js=2&ip=0` (`js`: 0 NI, 1 OneBox, 2 imec),
 /// `rhx://HOST:5000?enable=A-000..A-031` (Intan RHX; `band=wide|low|high|spikes`, `blocks=N` of 128 samples per write),
 /// `openephys://HOST:5556?channels=N` (`group=voltage|spikes`; `rate=HZ` with spikes),
-/// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`.
-/// Further keys: `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
+/// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`. Further keys:
+/// `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
 ///
 /// # Errors
 /// `InvalidArgument` for another address, and those of the rig.

@@ -1,9 +1,9 @@
 //! Voltage and spikes from Open Ephys, as its plugin "ZMQ Interface" publishes them (port 5556 unless changed).
 //!
-//! Voltage comes as a message for each channel and block, float32 in µV, which becomes int16. A block is whole when all its
-//! channels have come; one with a hole counts as lost as soon as the second block after it begins. Losses of voltage are
-//! exact, by the numbers of samples; those of spikes are lost messages of any kind, by their numbers. A block is one of the
-//! application, 10 to 23 ms, which is the delay of this source.
+//! Voltage comes as a message for each channel and block, float32 in µV, which becomes int16. A block is whole when
+//! all its channels have come; one with a hole counts as lost as soon as the second block after it begins. Losses of
+//! voltage are exact, by the numbers of samples; those of spikes are lost messages of any kind, by their numbers. A
+//! block is one of the application, 10 to 23 ms, which is the delay of this source.
 //!
 //! The rig sends no heartbeats, so that the application does not list it as a client; it is served all the same.
 //!
@@ -62,8 +62,8 @@ pub struct OpenEphysRig {
 }
 
 impl OpenEphysRig {
-    /// Voltage of `channels` from the plugin at `place`, `HOST:PORT`. `microvolts` are those per bit of the rows, 0.195 if none
-    /// are given.
+    /// Voltage of `channels` from the plugin at `place`, `HOST:PORT`. `microvolts` are those per bit of the rows,
+    /// 0.195 if none are given.
     ///
     /// # Errors
     /// `InvalidArgument` if `place` cannot be parsed or there are no channels.
@@ -92,7 +92,7 @@ impl OpenEphysRig {
     /// Spikes of electrodes whose names end in 1 to `channels`, in a stream of `rate` samples per second.
     ///
     /// # Errors
-    /// Those of [`voltage`](Self::voltage), and `InvalidArgument` for no rate.
+    /// The errors of [`voltage`](Self::voltage), and `InvalidArgument` if the rate is not above 0.
     pub fn spikes(place: &str, channels: usize, rate: f64) -> Result<Self> {
         if !(rate.is_finite() && rate > 0.0) {
             return Err(Error::argument(format!(

@@ -39,7 +39,8 @@ impl RowOrder {
         self.farthest = farthest;
     }
 
-    /// Returns the number of rows that are missing before the block, or `None` if the block is to be left out; updates the counts.
+    /// Returns the number of rows that are missing before the block, or `None` if the block is to be left out;
+    /// updates the counts.
     pub(super) fn judge(&mut self, first: u64, rows: u64, counts: &mut RigCounts) -> Option<u64> {
         let end = first.saturating_add(rows);
         let Some(next) = self.next else {

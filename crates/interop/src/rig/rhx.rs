@@ -1,12 +1,13 @@
-//! Voltage and spikes from Intan RHX, which serves them over TCP (commands at port 5000, waveforms at 5001, spikes at 5002).
+//! Voltage and spikes from Intan RHX, which serves them over TCP (commands at port 5000, waveforms at 5001, spikes at
+//! 5002).
 //!
 //! Waveforms come in blocks: the number 0x2ef07a08, then 128 times the number of the sample, u32, and a u16 for each
-//! enabled signal. A spike is 14 bytes: the number 0x3ae2710f, the name of the channel in five characters, the number of the
-//! sample, u32, and the unit, u8. With a list of channels (`enable=`) the rig enables their output, stops all others, and
-//! starts the controller; without one it changes nothing, and takes what was enabled in RHX.
+//! enabled signal. A spike is 14 bytes: the number 0x3ae2710f, the name of the channel in five characters, the number
+//! of the sample, u32, and the unit, u8. With a list of channels (`enable=`) the rig enables their output, stops all
+//! others, and starts the controller; without one it changes nothing, and takes what was enabled in RHX.
 //!
-//! Losses of voltage are exact, by the numbers of the samples. Those of spikes are unknown. RHX writes blocks of 4.27 ms at
-//! 30 kHz at the least, which is the delay of this source.
+//! Losses of voltage are exact, by the numbers of the samples. Those of spikes are unknown. RHX writes blocks of 4.27
+//! ms at 30 kHz at the least, which is the delay of this source.
 //!
 //! Emulated from public sources (Intan-RHX 3.4), not tried on hardware.
 
@@ -339,7 +340,8 @@ impl RhxRig {
         Ok(true)
     }
 
-    /// Finds a block: its number, and another number where the next one begins. Passes bytes over; false if none is found yet.
+    /// Finds a block: its number, and another number where the next one begins. Passes bytes over; false if none is
+    /// found yet.
     fn search(&mut self) -> std::io::Result<bool> {
         let Some(data) = &mut self.data else {
             return Ok(false);

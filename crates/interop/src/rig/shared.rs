@@ -11,8 +11,9 @@
 //! | 128 | host time of the head in ns, i64, see [`host_ns`] |
 //! | 4096 | the rows, int16; row r at r modulo the room |
 //!
-//! A writer stores at most an eighth of the room before it moves the head. A reader that is more than seven eighths behind has
-//! lost exactly the rows beyond them: it looks at the head again after it has copied. On Linux shared memory is a file of `/dev/shm`, which is read as one: that needs no unsafe code and no mapping.
+//! A writer stores at most an eighth of the room before it moves the head. A reader that is more than seven eighths
+//! behind has lost exactly the rows beyond them: it looks at the head again after it has copied. On Linux shared
+//! memory is a file of `/dev/shm`, which is read as one: that needs no unsafe code and no mapping.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -62,7 +63,8 @@ impl SharedRig {
     /// The shared memory `name`. Reading begins with the newest row.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name with slashes, `Io` if there is no such memory, `Mismatch` if it does not begin as above.
+    /// `InvalidArgument` for a name with slashes, `Io` if there is no such memory, `Mismatch` if it does not begin as
+    /// above.
     pub fn open(name: &str) -> Result<Self> {
         let io = |e| Error::new(ErrorKind::Io, format!("shared memory /{name}: {e}"));
         let file = File::open(path(name)?).map_err(io)?;
@@ -189,7 +191,6 @@ impl Rig for SharedRig {
             .saturating_sub(self.reach)
             .min(rows);
         lost += torn;
-        self.counts.lost = self.counts.lost.saturating_add(lost);
         let mut voltage = block.take_voltage();
         let words = self.bytes[torn as usize * row..].chunks_exact(2);
         voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
@@ -207,10 +208,10 @@ impl Rig for SharedRig {
         self.next += rows;
         if block.rows == 0 {
             // The loss is told with the rows that come next.
-            self.counts.lost -= lost;
             self.next -= rows + (lost - torn);
             return Ok(Arrival::Nothing);
         }
+        self.counts.lost = self.counts.lost.saturating_add(lost);
         self.counts.blocks += 1;
         self.counts.rows += block.rows as u64;
         Ok(Arrival::Block)

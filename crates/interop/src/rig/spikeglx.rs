@@ -1,8 +1,9 @@
 //! Voltage from SpikeGLX, by its command server (TCP, port 4142 unless changed).
 //!
-//! A request is a line; a reply is lines, then `OK`, or `ERROR` and a reason. A loop of `FETCH` asks for the rows after those
-//! that came. A row of a probe is its channels of action potentials alone. Losses are exact: the server states the number of
-//! the first row of each reply. A reader that falls behind the server's memory goes on at the newest row.
+//! A request is a line; a reply is lines, then `OK`, or `ERROR` and a reason. A loop of `FETCH` asks for the rows
+//! after those that came. A row of a probe is its channels of action potentials alone. Losses are exact: the server
+//! states the number of the first row of each reply. A reader that falls behind the server's memory goes on at the
+//! newest row.
 //!
 //! Emulated from public sources (SpikeGLX, SpikeGLX-CPP-SDK), not tried on hardware.
 
@@ -63,7 +64,7 @@ pub struct SpikeGlxRig {
 }
 
 /// Reply to a `FETCH`.
-enum Fetched {
+enum Reply {
     Incomplete,
     /// First row, rows, and the bytes before them and with them.
     Rows {
@@ -145,8 +146,8 @@ impl SpikeGlxRig {
         Ok(answer.and_then(|text| text.split_whitespace().next()?.parse().ok()))
     }
 
-    /// Asks for the facts of the stream. `Ok(false)`: not yet.
-    fn learn(&mut self) -> std::io::Result<std::result::Result<bool, String>> {
+    /// Asks for the facts of the stream. The inner error is the server's reason; it is empty if the answers are none.
+    fn learn(&mut self) -> std::io::Result<std::result::Result<(), String>> {
         let mut refusal = String::new();
         let of = self.stream;
         let rate = self.ask_number("GETSTREAMSAMPLERATE", &mut refusal)?;
@@ -160,11 +161,12 @@ impl SpikeGlxRig {
         let Some(counts) = counts else {
             return Ok(Err(refusal));
         };
-        // Probes: action potentials, local field potentials, sync. Other devices: kinds of their own, all of them one after
-        // the other in a row.
+        // Probes: action potentials, local field potentials, sync. Other devices: kinds of their own, all of them one
+        // after the other in a row.
         let kinds: Vec<usize> = counts
             .split(|c: char| c.is_whitespace() || c == ',')
-            .filter_map(|n| n.parse().ok())
+            .filter_map(|n| n.parse::<u16>().ok())
+            .map(usize::from)
             .collect();
         let all = match (of.kind.abs(), kinds.first()) {
             (2, Some(first)) => *first,
@@ -197,7 +199,7 @@ impl SpikeGlxRig {
             self.subset = (0..channels).map(|c| format!("{c}#")).collect();
             self.signal = Some(signal);
         }
-        Ok(Ok(true))
+        Ok(Ok(()))
     }
 
     /// Asks how many rows there are since the run began, which also tells of the clock; `None` without a run.
@@ -227,9 +229,13 @@ impl SpikeGlxRig {
         self.connection = Some(connection);
         self.asked = None;
         match self.learn() {
-            Ok(Ok(_)) => {
+            Ok(Ok(())) => {
                 self.counts.reconnects += self.attempts.succeed();
                 Ok(true)
+            }
+            Ok(Err(reason)) if reason.is_empty() => {
+                self.lose(&std::io::ErrorKind::InvalidData.into());
+                Ok(false)
             }
             Ok(Err(reason)) => {
                 self.connection = None;
@@ -304,22 +310,22 @@ impl SpikeGlxRig {
             return Ok(false);
         };
         match reply {
-            Fetched::Incomplete => {
+            Reply::Incomplete => {
                 if self.asked.is_some_and(|t| t.elapsed() > REPLY) {
                     return Err(std::io::ErrorKind::TimedOut.into());
                 }
                 connection.read_more(patience)?;
                 Ok(false)
             }
-            Fetched::Malformed => Err(std::io::ErrorKind::InvalidData.into()),
-            Fetched::Refused(length) => {
+            Reply::Malformed => Err(std::io::ErrorKind::InvalidData.into()),
+            Reply::Refused(length) => {
                 connection.consume(length);
                 self.asked = None;
                 // The run may have ended; what comes next is found anew.
                 self.find_begin(patience)?;
                 Ok(false)
             }
-            Fetched::TooLate(length) => {
+            Reply::TooLate(length) => {
                 connection.consume(length);
                 self.asked = None;
                 if let Some(count) = self.count()? {
@@ -327,13 +333,13 @@ impl SpikeGlxRig {
                 }
                 Ok(false)
             }
-            Fetched::Rows { rows: 0, end, .. } => {
+            Reply::Rows { rows: 0, end, .. } => {
                 connection.consume(end);
                 self.asked = None;
                 std::thread::sleep(PAUSE.min(patience));
                 Ok(false)
             }
-            Fetched::Rows {
+            Reply::Rows {
                 first,
                 rows,
                 head,
@@ -387,22 +393,22 @@ impl SpikeGlxRig {
     }
 
     /// The reply to a `FETCH` in the bytes that came.
-    fn fetched(&self) -> Fetched {
+    fn fetched(&self) -> Reply {
         let Some(connection) = &self.connection else {
-            return Fetched::Incomplete;
+            return Reply::Incomplete;
         };
         let bytes = connection.bytes();
         let Some(length) = bytes.iter().take(LONGEST_LINE).position(|b| *b == b'\n') else {
             return match bytes.len() < LONGEST_LINE {
-                true => Fetched::Incomplete,
-                false => Fetched::Malformed,
+                true => Reply::Incomplete,
+                false => Reply::Malformed,
             };
         };
         let line = String::from_utf8_lossy(&bytes[..length]);
         if line.starts_with("ERROR") {
             return match line.contains("Too late") {
-                true => Fetched::TooLate(length + 1),
-                false => Fetched::Refused(length + 1),
+                true => Reply::TooLate(length + 1),
+                false => Reply::Refused(length + 1),
             };
         }
         let mut words = line.split_whitespace();
@@ -424,7 +430,7 @@ impl SpikeGlxRig {
         let (Some("BINARY_DATA"), Some(channels), Some(rows), Some(first)) =
             (tag, channels, rows, first)
         else {
-            return Fetched::Malformed;
+            return Reply::Malformed;
         };
         let most = self
             .signal
@@ -432,19 +438,19 @@ impl SpikeGlxRig {
             .map_or(0.0, |s| s.rate * FETCH_SECONDS)
             .max(1.0) as usize;
         if channels != self.row() || rows > most {
-            return Fetched::Malformed;
+            return Reply::Malformed;
         }
         let head = length + 1;
         let end = head + 2 * channels * rows;
         match bytes.get(end..end + 3) {
-            Some(b"OK\n") => Fetched::Rows {
+            Some(b"OK\n") => Reply::Rows {
                 first,
                 rows,
                 head,
                 end: end + 3,
             },
-            Some(_) => Fetched::Malformed,
-            None => Fetched::Incomplete,
+            Some(_) => Reply::Malformed,
+            None => Reply::Incomplete,
         }
     }
 }

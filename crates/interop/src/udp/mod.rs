@@ -6,13 +6,15 @@
 //! |---|---|
 //! | 0–3 | `BETZ` |
 //! | 4 | version, 1 |
-//! | 5 | content: 1 counts (u16), 2 features (f32), 3 channels that fired (u32, an entry a spike), 16 outputs (f32); 4 to 7 in [`rig`](crate::rig) |
+//! | 5 | content: 1 counts (u16), 2 features (f32), 3 channels that fired (u32, an entry a spike), 16 outputs (f32) |
 //! | 6–7 | entries, u16 |
 //! | 8–15 | number of the step, u64 |
 //! | 16–23 | the sender's time, i64 in ns; comes back with the outputs |
 //! | 24–27 | status of the step, u32 (`StepStatus`); 0 in what is sent to Betz |
 //! | 28–31 | 0 |
 //! | 32– | the entries |
+//!
+//! Content 4 is rows of voltage and 5 to 7 are labels, marks and trials, see [`rig`](crate::rig).
 
 pub mod cerebus;
 pub(crate) mod losses;

@@ -13,7 +13,8 @@ const LARGEST: usize = 58_080;
 /// Milliseconds between two monitors.
 const MONITOR_MS: u64 = 10;
 
-/// Sends packets of a sample group, spikes, heartbeats and monitors as [`CerebusRig`](crate::rig::CerebusRig) receives them.
+/// Sends packets of a sample group, spikes, heartbeats and monitors as [`CerebusRig`](crate::rig::CerebusRig)
+/// receives them.
 pub struct CerebusDevice {
     sender: Sender,
     protocol: Protocol,

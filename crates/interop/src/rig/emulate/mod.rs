@@ -1,7 +1,7 @@
 //! Emulators: the sending side of each rig, for tests and for sessions without hardware.
 //!
-//! An [`Emulator`] counts rows as its device does. Tests let it lose rows, restart, or send damaged packets, and compare the
-//! blocks that a rig gives with the rows that were sent.
+//! An [`Emulator`] counts rows as its device does. Tests let it lose rows, restart, or send damaged packets, and
+//! compare the blocks that a rig gives with the rows that were sent.
 
 mod cerebus;
 mod frames;

@@ -10,7 +10,8 @@ use super::{Emulator, whole_rows};
 use crate::rig::host_ns;
 use crate::rig::shared::{DATA, HEAD, MAGIC, TIME, path};
 
-/// Writes rows of int16 to shared memory, as [`SharedRig`](crate::rig::SharedRig) reads them. Removes the memory at the end.
+/// Writes rows of int16 to shared memory, as [`SharedRig`](crate::rig::SharedRig) reads them. Removes the memory at
+/// the end.
 pub struct SharedWriter {
     file: File,
     path: PathBuf,

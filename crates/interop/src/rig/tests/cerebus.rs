@@ -85,7 +85,8 @@ fn groups_come_as_sent_and_losses_are_exact_in_every_version() -> Result<()> {
     Ok(())
 }
 
-/// A pair for spikes of 40 channels beside group 5, warmed up; the group's rows are cut off where the device has no group.
+/// A pair for spikes of 40 channels beside group 5, warmed up; the group's rows are cut off where the device has no
+/// group.
 fn spike_pair(protocol: Protocol) -> Result<(CerebusRig, CerebusDevice)> {
     let rig = CerebusRig::bind("127.0.0.1:0", Some(protocol), Group::Spikes, Some(40))?;
     let to = rig.address()?.to_string();

@@ -42,8 +42,8 @@ impl Scramble {
     }
 }
 
-/// Takes blocks until row `until` of the current epoch has come; every row must be the one that was sent under its number.
-/// Returns the rows received and the rows reported as lost.
+/// Takes blocks until row `until` of the current epoch has come; every row must be the one that was sent under its
+/// number. Returns the rows received and the rows reported as lost.
 fn take_rows(rig: &mut dyn Rig, until: u64) -> betz_base::Result<(u64, u64)> {
     let (mut block, mut received, mut lost) = (Block::new(), 0, 0);
     loop {
