@@ -68,10 +68,14 @@ impl Receiver {
     pub(crate) fn buffering(&self, bytes: usize) -> Option<usize> {
         #[cfg(target_os = "linux")]
         {
+            use rustix::net::sockopt;
+            // Above the system's limit, where this process may.
+            if sockopt::set_socket_recv_buffer_size_force(&self.socket, bytes).is_err() {
+                sockopt::set_socket_recv_buffer_size(&self.socket, bytes).ok()?;
+            }
             // Linux doubles the number for its own needs, and tells the doubled one.
-            let half = bytes / 2;
-            rustix::net::sockopt::set_socket_recv_buffer_size(&self.socket, half).ok()?;
-            rustix::net::sockopt::socket_recv_buffer_size(&self.socket).ok()
+            let doubled = sockopt::socket_recv_buffer_size(&self.socket).ok()?;
+            Some(doubled / 2)
         }
         #[cfg(not(target_os = "linux"))]
         {

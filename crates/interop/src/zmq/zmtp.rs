@@ -21,8 +21,9 @@ pub(super) fn wrong(what: &str) -> std::io::Error {
 /// A subscription to all that a publisher sends.
 pub(crate) struct Subscriber {
     stream: TcpStream,
-    /// Bytes that are not yet a whole message.
+    /// Bytes that came, and how many of them were received as messages.
     buffer: Vec<u8>,
+    used: usize,
     patience: Option<Duration>,
 }
 
@@ -47,6 +48,7 @@ impl Subscriber {
         Ok(Self {
             stream,
             buffer: Vec::new(),
+            used: 0,
             patience: None,
         })
     }
@@ -59,14 +61,16 @@ impl Subscriber {
             self.patience = Some(patience);
         }
         loop {
-            match message(&self.buffer)? {
+            match message(&self.buffer[self.used..])? {
                 Some((parts, taken)) => {
-                    self.buffer.drain(..taken);
+                    self.used += taken;
                     if !parts.is_empty() {
                         return Ok(Some(parts));
                     }
                 }
                 None => {
+                    self.buffer.drain(..self.used);
+                    self.used = 0;
                     let mut more = [0; 1 << 16];
                     match self.stream.read(&mut more) {
                         Ok(0) => return Err(Io::UnexpectedEof.into()),

@@ -32,6 +32,8 @@ pub struct CerebusDevice {
     datagram: Vec<u8>,
     /// True while what it sends is lost on the way.
     is_cut: bool,
+    /// False if the group is off, so that its rows only let the time pass.
+    has_group: bool,
 }
 
 impl CerebusDevice {
@@ -46,6 +48,11 @@ impl CerebusDevice {
         group: u8,
         channels: usize,
     ) -> Result<Self> {
+        if protocol == Protocol::V311 && channels > 510 {
+            return Err(betz_base::Error::argument(format!(
+                "emulator: expected at most 510 channels in a packet of version 3.11, got {channels}"
+            )));
+        }
         let rate = match Group::named(&group.to_string())?.rate() {
             Some(rate) if 2 * channels + 16 <= LARGEST && channels > 0 => rate as u64,
             _ => {
@@ -69,7 +76,19 @@ impl CerebusDevice {
             sent: 0,
             datagram: Vec::new(),
             is_cut: false,
+            has_group: true,
         })
+    }
+
+    /// Switches the sample group off: rows let the time pass, and are not sent.
+    pub fn without_group(mut self) -> Self {
+        self.has_group = false;
+        self
+    }
+
+    /// Loses everything on the way, or nothing any more.
+    pub fn set_cut(&mut self, is_cut: bool) {
+        self.is_cut = is_cut;
     }
 
     /// Sends what a device answers to a request for its configuration: its name, and the channels of the group.
@@ -181,8 +200,10 @@ impl Emulator for CerebusDevice {
             if row % ROWS == 0 || self.datagram.len() + body.len() + 20 > LARGEST {
                 self.flush()?;
             }
-            let time = self.time(self.next);
-            self.put(time, 0, u16::from(self.group), &body);
+            if self.has_group {
+                let time = self.time(self.next);
+                self.put(time, 0, u16::from(self.group), &body);
+            }
             self.next += 1;
             self.monitor()?;
         }

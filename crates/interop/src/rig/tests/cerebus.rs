@@ -4,7 +4,7 @@ use betz_base::Result;
 
 use super::*;
 use crate::rig::emulate::{CerebusDevice, Emulator, Sender};
-use crate::rig::{CerebusRig, Group, RigSpike};
+use crate::rig::{CerebusRig, Group, LossReport, RigSpike};
 use crate::udp::cerebus::Protocol;
 
 /// Every layout of packets and unit of times.
@@ -195,7 +195,7 @@ fn damaged_packets_neither_panic_nor_go_uncounted() -> Result<()> {
         raw.send(&device.packet(&voltage(0, 1, 6)))?;
         drain(&mut rig, &mut block)?;
         assert_eq!(rig.counts().malformed, whole.len() as u64);
-        for k in 0..3000 {
+        for k in 0..1000 * effort() {
             raw.send(&scramble.bytes(k % 300))?;
             rig.take(&mut block, Duration::from_millis(1))?;
         }
@@ -210,6 +210,78 @@ fn damaged_packets_neither_panic_nor_go_uncounted() -> Result<()> {
             rows >= 180,
             "{protocol:?}: {rows} rows of 200 from {first} on"
         );
+    }
+    Ok(())
+}
+
+#[test]
+fn spikes_lost_without_a_group_are_counted_by_monitors() -> Result<()> {
+    for protocol in [Protocol::V311, Protocol::V41] {
+        let (mut rig, device) = spike_pair(protocol)?;
+        let mut device = device.without_group();
+        let (mut block, mut losses) = (Block::new(), Vec::new());
+        for k in 0..400_u64 {
+            // Seven spikes of 100 intervals between two monitors.
+            device.set_cut((100..107).contains(&k));
+            device.spike(spike(device.next_row(), (k % 40) as u32))?;
+            device.set_cut(false);
+            // An interval of 10 ms.
+            device.send(&voltage(device.next_row(), 300, 4))?;
+            losses.extend(drain(&mut rig, &mut block)?.iter().map(|b| b.lost_before));
+        }
+        let told: u64 = losses.iter().map(|l| l.count).sum();
+        assert_eq!(
+            (told, rig.counts().lost, rig.counts().bounds),
+            (7, 7, 0),
+            "{protocol:?}"
+        );
+        assert_eq!(
+            (losses.len(), rig.loss_report()),
+            (393, LossReport::Packets)
+        );
+        // Monitors that are lost themselves: what they told of is unknown, which numbered ones reveal.
+        device.set_cut(true);
+        device.send(&voltage(device.next_row(), 900, 4))?;
+        device.set_cut(false);
+        for _ in 0..20 {
+            device.spike(spike(device.next_row(), 1))?;
+            device.send(&voltage(device.next_row(), 300, 4))?;
+        }
+        drain(&mut rig, &mut block)?;
+        let expected = u64::from(protocol == Protocol::V41);
+        assert_eq!(rig.counts().bounds, expected, "{protocol:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn flipped_bits_never_give_a_row_of_another_width() -> Result<()> {
+    for (protocol, gemini) in DEVICES {
+        for group in [Group::Samples(5), Group::Spikes] {
+            let mut rig = CerebusRig::bind("127.0.0.1:0", None, group, Some(6))?;
+            let to = rig.address()?.to_string();
+            let mut device = CerebusDevice::new(&to, protocol, gemini, 5, 6)?;
+            device.describe()?;
+            let raw = Sender::new(&to)?;
+            let (mut scramble, mut block) = (Scramble(4), Block::new());
+            for _ in 0..400 * effort() {
+                device.send(&voltage(device.next_row(), 1 + scramble.next(3), 6))?;
+                let mut bytes = device.packet(&voltage(device.next_row(), 1, 6));
+                for _ in 0..1 + scramble.next(4) {
+                    let at = scramble.next(bytes.len());
+                    bytes[at] ^= 1 << scramble.next(8);
+                }
+                bytes.truncate(bytes.len() - scramble.next(2) * scramble.next(9));
+                raw.send(&bytes)?;
+                for block in drain(&mut rig, &mut block)? {
+                    match &block.samples {
+                        Samples::Voltage(voltage) => assert_eq!(voltage.len(), 6 * block.rows),
+                        Samples::Spikes(spikes) => assert!(spikes.iter().all(|s| s.channel < 6)),
+                        Samples::Features(_) => panic!("expected voltage or spikes"),
+                    }
+                }
+            }
+        }
     }
     Ok(())
 }

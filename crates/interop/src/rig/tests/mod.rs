@@ -14,6 +14,15 @@ use super::{Arrival, Block, Rig, Samples};
 /// Long enough for any arrival on a loaded machine; tests that pass do not wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Factor of the number of damaged messages: 1, or 100 with `BETZ_EXHAUSTIVE=1`.
+fn effort() -> usize {
+    if std::env::var_os("BETZ_EXHAUSTIVE").is_some() {
+        100
+    } else {
+        1
+    }
+}
+
 /// Voltage of a row and channel that no other has nearby.
 fn value(row: u64, channel: usize) -> i16 {
     (row.wrapping_mul(31).wrapping_add(channel as u64 * 7919) % 20_011) as i16 - 10_000
