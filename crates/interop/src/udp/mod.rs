@@ -100,9 +100,12 @@ impl Receiver {
         if !self.spin.is_zero() {
             self.block(false)?;
             let started = Instant::now();
-            while started.elapsed() < self.spin.min(patience) {
+            loop {
                 if let Some(length) = self.ask()? {
                     return Ok(Some(length));
+                }
+                if started.elapsed() >= self.spin.min(patience) {
+                    break;
                 }
                 std::hint::spin_loop();
             }

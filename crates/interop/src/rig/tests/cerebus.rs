@@ -15,6 +15,15 @@ const DEVICES: [(Protocol, bool); 4] = [
     (Protocol::V41, true),
 ];
 
+/// A rig that asks instead of sleeping, because what was sent over the loopback is there at once.
+fn bind(protocol: Option<Protocol>, group: Group, channels: Option<usize>) -> Result<CerebusRig> {
+    let rig = CerebusRig::bind("127.0.0.1:0", protocol, group, channels)?;
+    Ok(rig.spinning(Duration::from_millis(1)))
+}
+
+/// Time in which a rig asks once at least.
+const ONCE: Duration = Duration::from_micros(20);
+
 /// Sends rows one by one until the rig has recognised the device and given some.
 fn warm_up(rig: &mut CerebusRig, device: &mut CerebusDevice, channels: usize) -> Result<()> {
     let mut block = Block::new();
@@ -33,7 +42,7 @@ fn drain(rig: &mut CerebusRig, block: &mut Block) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     loop {
         let before = rig.datagrams();
-        match rig.take(block, Duration::from_millis(1))? {
+        match rig.take(block, ONCE)? {
             Arrival::Block => blocks.push(block.clone()),
             _ if rig.datagrams() == before => return Ok(blocks),
             _ => {}
@@ -45,8 +54,7 @@ fn drain(rig: &mut CerebusRig, block: &mut Block) -> Result<Vec<Block>> {
 fn groups_come_as_sent_and_losses_are_exact_in_every_version() -> Result<()> {
     for (protocol, gemini) in DEVICES {
         for (group, channels) in [(5, 32), (6, 3), (1, 8)] {
-            let mut rig =
-                CerebusRig::bind("127.0.0.1:0", None, Group::Samples(group), Some(channels))?;
+            let mut rig = bind(None, Group::Samples(group), Some(channels))?;
             let to = rig.address()?.to_string();
             let mut device = CerebusDevice::new(&to, protocol, gemini, group, channels)?;
             warm_up(&mut rig, &mut device, channels)?;
@@ -88,7 +96,7 @@ fn groups_come_as_sent_and_losses_are_exact_in_every_version() -> Result<()> {
 /// A pair for spikes of 40 channels beside group 5, warmed up; the group's rows are cut off where the device has no
 /// group.
 fn spike_pair(protocol: Protocol) -> Result<(CerebusRig, CerebusDevice)> {
-    let rig = CerebusRig::bind("127.0.0.1:0", Some(protocol), Group::Spikes, Some(40))?;
+    let rig = bind(Some(protocol), Group::Spikes, Some(40))?;
     let to = rig.address()?.to_string();
     let mut device = CerebusDevice::new(&to, protocol, true, 5, 4)?;
     device.describe()?;
@@ -179,7 +187,7 @@ fn clocks_that_begin_anew_are_another_epoch_and_one_odd_time_is_not() -> Result<
 fn damaged_packets_neither_panic_nor_go_uncounted() -> Result<()> {
     for (protocol, gemini) in DEVICES {
         let given = Some(protocol);
-        let mut rig = CerebusRig::bind("127.0.0.1:0", given, Group::Samples(5), Some(8))?;
+        let mut rig = bind(given, Group::Samples(5), Some(8))?;
         let to = rig.address()?.to_string();
         let mut device = CerebusDevice::new(&to, protocol, gemini, 5, 8)?;
         warm_up(&mut rig, &mut device, 8)?;
@@ -197,7 +205,7 @@ fn damaged_packets_neither_panic_nor_go_uncounted() -> Result<()> {
         assert_eq!(rig.counts().malformed, whole.len() as u64);
         for k in 0..1000 * effort() {
             raw.send(&scramble.bytes(k % 300))?;
-            rig.take(&mut block, Duration::from_millis(1))?;
+            rig.take(&mut block, ONCE)?;
         }
         // Random bytes may be whole packets, with random times; the device is found again among them.
         let first = device.next_row();
@@ -258,7 +266,7 @@ fn spikes_lost_without_a_group_are_counted_by_monitors() -> Result<()> {
 fn flipped_bits_never_give_a_row_of_another_width() -> Result<()> {
     for (protocol, gemini) in DEVICES {
         for group in [Group::Samples(5), Group::Spikes] {
-            let mut rig = CerebusRig::bind("127.0.0.1:0", None, group, Some(6))?;
+            let mut rig = bind(None, group, Some(6))?;
             let to = rig.address()?.to_string();
             let mut device = CerebusDevice::new(&to, protocol, gemini, 5, 6)?;
             device.describe()?;
