@@ -17,7 +17,10 @@ use std::time::Duration;
 use betz_base::{Error, Result};
 
 use super::order::RowOrder;
-use super::{Arrival, Block, Loss, LossReport, Rig, RigCounts, RigSpike, Samples, Signal, host_ns};
+use super::{
+    Arrival, Block, Loss, LossReport, Rig, RigCounts, RigSpike, Samples, Signal, append_words,
+    host_ns,
+};
 use crate::udp::cerebus::{Protocol, pace};
 use crate::udp::losses::{Losses, Packet};
 use crate::udp::{Receiver, word};
@@ -265,8 +268,8 @@ impl CerebusRig {
                 Some(_) => {}
                 None => continue,
             }
-            let words = self.receiver.buffer[body].chunks_exact(2).take(channels);
-            voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
+            let row = body.start..body.start + 2 * channels;
+            append_words(&mut voltage, &self.receiver.buffer[row]);
             rows += 1;
         }
         self.counts.rows += rows as u64;

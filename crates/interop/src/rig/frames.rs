@@ -17,7 +17,7 @@ use std::time::Duration;
 use betz_base::Result;
 
 use super::order::RowOrder;
-use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, host_ns};
+use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, append_words, host_ns};
 use crate::bus::plain::{HEADER, MAGIC, VERSION};
 use crate::udp::{Receiver, word};
 
@@ -132,8 +132,7 @@ impl Rig for FrameRig {
             return Ok(Arrival::Nothing);
         };
         let mut voltage = block.take_voltage();
-        let words = datagram[HEADER..].chunks_exact(2);
-        voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
+        append_words(&mut voltage, &datagram[HEADER..]);
         *block = Block {
             epoch: self.order.epoch,
             first,

@@ -145,6 +145,13 @@ impl Block {
     }
 }
 
+/// Appends the int16 of `bytes`, little-endian.
+#[cfg(feature = "rig")]
+fn append_words(voltage: &mut Vec<i16>, bytes: &[u8]) {
+    let words = bytes.chunks_exact(2);
+    voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
+}
+
 impl Default for Block {
     fn default() -> Self {
         Self::new()

@@ -38,7 +38,8 @@ struct Partial {
     rows: usize,
     present: Vec<bool>,
     missing: usize,
-    voltage: Vec<i16>,
+    /// Voltage channel by channel.
+    columns: Vec<i16>,
     host_ns: i64,
 }
 
@@ -187,7 +188,7 @@ impl OpenEphysRig {
                     rows,
                     present: vec![false; self.channels],
                     missing: self.channels,
-                    voltage: vec![0; rows * self.channels],
+                    columns: vec![0; rows * self.channels],
                     host_ns: 0,
                 });
                 self.partials.len() - 1
@@ -203,16 +204,12 @@ impl OpenEphysRig {
         }
         partial.missing -= 1;
         partial.host_ns = host_ns();
-        let values = body
-            .chunks_exact(4)
-            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-        let column = partial
-            .voltage
-            .iter_mut()
-            .skip(channel)
-            .step_by(self.channels);
-        for (to, value) in column.zip(values) {
-            *to = (f64::from(value) / self.microvolts).round() as i16;
+        let bits = (1.0 / self.microvolts) as f32;
+        let column = &mut partial.columns[channel * rows..(channel + 1) * rows];
+        for (to, value) in column.iter_mut().zip(body.chunks_exact(4)) {
+            let value = bits * f32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+            // To the nearest, away from zero if two are as near.
+            *to = (value + 0.5_f32.copysign(value)) as i16;
         }
         Some(())
     }
@@ -234,6 +231,8 @@ impl OpenEphysRig {
         let Some(lost) = lost else {
             return false;
         };
+        let mut voltage = block.take_voltage();
+        transpose(&partial.columns, partial.rows, self.channels, &mut voltage);
         *block = Block {
             epoch: self.order.epoch,
             first: partial.first,
@@ -243,7 +242,7 @@ impl OpenEphysRig {
                 count: lost,
                 at_least: false,
             },
-            samples: Samples::Voltage(partial.voltage),
+            samples: Samples::Voltage(voltage),
         };
         self.counts.blocks += 1;
         self.counts.rows += partial.rows as u64;
@@ -277,6 +276,23 @@ impl OpenEphysRig {
         self.counts.blocks += 1;
         self.counts.rows += 1;
         Some(true)
+    }
+}
+
+/// Writes channel-by-channel voltage row by row, in tiles that stay in the cache.
+fn transpose(columns: &[i16], rows: usize, channels: usize, voltage: &mut Vec<i16>) {
+    const TILE: usize = 32;
+    voltage.resize(rows * channels, 0);
+    for row in (0..rows).step_by(TILE) {
+        for channel in (0..channels).step_by(TILE) {
+            for r in row..(row + TILE).min(rows) {
+                let until = (channel + TILE).min(channels);
+                let to = &mut voltage[r * channels + channel..r * channels + until];
+                for (c, to) in (channel..until).zip(to) {
+                    *to = columns[c * rows + r];
+                }
+            }
+        }
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Arrival, Block, Loss, LossReport, Rig, RigCounts, Samples, Signal, host_ns};
+use super::{
+    Arrival, Block, Loss, LossReport, Rig, RigCounts, Samples, Signal, append_words, host_ns,
+};
 
 /// Number of reads that wait to be taken; with more the pipe waits.
 const WAITING: usize = 256;
@@ -118,11 +120,7 @@ impl Rig for PipeRig {
         };
         let rows = bytes.len() / (2 * self.signal.channels);
         let mut voltage = block.take_voltage();
-        voltage.extend(
-            bytes
-                .chunks_exact(2)
-                .map(|b| i16::from_le_bytes([b[0], b[1]])),
-        );
+        append_words(&mut voltage, &bytes);
         *block = Block {
             epoch: 0,
             first: self.next,

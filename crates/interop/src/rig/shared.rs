@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal};
+use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, append_words};
 use crate::udp::word;
 
 pub(super) const MAGIC: [u8; 8] = *b"BETZSHM1";
@@ -192,8 +192,7 @@ impl Rig for SharedRig {
             .min(rows);
         lost += torn;
         let mut voltage = block.take_voltage();
-        let words = self.bytes[torn as usize * row..].chunks_exact(2);
-        voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
+        append_words(&mut voltage, &self.bytes[torn as usize * row..]);
         *block = Block {
             epoch: self.epoch,
             first: self.next + torn,

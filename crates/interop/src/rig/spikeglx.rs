@@ -14,7 +14,7 @@ use betz_base::{Error, Result};
 
 use super::order::RowOrder;
 use super::tcp::{Attempts, Connection};
-use super::{Arrival, Block, Loss, Probe, Rig, RigCounts, Samples, Signal, host_ns};
+use super::{Arrival, Block, Loss, Probe, Rig, RigCounts, Samples, Signal, append_words, host_ns};
 
 /// Longest gap that is a loss, in seconds.
 const LONGEST_SECONDS: f64 = 10.0;
@@ -374,8 +374,7 @@ impl SpikeGlxRig {
             return false;
         };
         let mut voltage = block.take_voltage();
-        let words = connection.bytes()[at].chunks_exact(2);
-        voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
+        append_words(&mut voltage, &connection.bytes()[at]);
         *block = Block {
             epoch: self.order.epoch,
             first,

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Most bytes of a message.
 const LARGEST: usize = 1 << 26;
+/// Bytes read at once at most.
+const PIECE: usize = 1 << 16;
 /// Time that a handshake may take.
 pub(super) const GREETS_IN: Duration = Duration::from_secs(2);
 pub(super) const GREETING: usize = 64;
@@ -71,10 +73,13 @@ impl Subscriber {
                 None => {
                     self.buffer.drain(..self.used);
                     self.used = 0;
-                    let mut more = [0; 1 << 16];
-                    match self.stream.read(&mut more) {
+                    let held = self.buffer.len();
+                    self.buffer.resize(held + PIECE, 0);
+                    let read = self.stream.read(&mut self.buffer[held..]);
+                    self.buffer.truncate(held + *read.as_ref().unwrap_or(&0));
+                    match read {
                         Ok(0) => return Err(Io::UnexpectedEof.into()),
-                        Ok(n) => self.buffer.extend_from_slice(&more[..n]),
+                        Ok(_) => {}
                         Err(e)
                             if matches!(
                                 e.kind(),
