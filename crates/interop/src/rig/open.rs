@@ -1,5 +1,9 @@
 //! Rigs by their addresses.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
 use betz_base::{Error, ErrorKind, Result};
 
 use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
@@ -19,6 +23,7 @@ const RIGS: &[(&str, &[&str])] = &[
             "microvolts",
             "buffer",
             "spin",
+            "probe",
         ],
     ),
     ("spikeglx", &["js", "ip", "channels", "microvolts"]),
@@ -56,7 +61,8 @@ pub struct RigOptions {
 
 /// Opens the rig at `address`:
 /// `udp://HOST:PORT` (rows of int16 in plain datagrams, bound here),
-/// `cerebus://HOST:PORT?group=raw|spikes|1…6` (bound here; `version=3.11|4.0|4.1`),
+/// `cerebus://HOST:PORT?group=raw|spikes|1…6` (bound here; `version=3.11|4.0|4.1`; `probe=HOST:PORT` of the device, to
+/// ask for its time),
 /// `spikeglx://HOST:4142?js=2&ip=0` (`js`: 0 NI, 1 OneBox, 2 imec),
 /// `rhx://HOST:5000?enable=A-000..A-031` (Intan RHX; `band=wide|low|high|spikes`, `blocks=N` of 128 samples per write),
 /// `openephys://HOST:5556?channels=N` (`group=voltage|spikes`; `rate=HZ` with spikes),
@@ -89,99 +95,11 @@ impl RigOptions {
                     .with_buffer(facts.buffer.unwrap_or(BUFFER));
                 Ok(Box::new(rig.spinning(at.spin()?)))
             }
-            "cerebus" => {
-                let group = Group::named(at.get("group").unwrap_or("raw"))?;
-                let protocol = at.get("version").map(Protocol::named).transpose()?;
-                if group == Group::Spikes && facts.channels.is_none() {
-                    return Err(Error::argument(format!(
-                        "\"{address}\": expected channels=N with group=spikes, because packets of spikes do not \
-                         state the number of channels, got none"
-                    )));
-                }
-                let rig = CerebusRig::bind(at.place, protocol, group, facts.channels)?
-                    .with_microvolts(facts.microvolts)
-                    .with_buffer(facts.buffer.unwrap_or(BUFFER));
-                Ok(Box::new(rig.spinning(at.spin()?)))
-            }
-            "spikeglx" => {
-                let kind = match at.get("js").unwrap_or("2") {
-                    "0" => 0,
-                    "1" => 1,
-                    "2" => 2,
-                    "-2" => -2,
-                    got => {
-                        return Err(refused(
-                            &at,
-                            "js",
-                            "0 (NI), 1 (OneBox), 2 or -2 (imec)",
-                            got,
-                        ));
-                    }
-                };
-                let index = at.number("ip", 0)?;
-                let index = u32::try_from(index).map_err(|_| {
-                    refused(&at, "ip", "the number of a device", &index.to_string())
-                })?;
-                let stream = SpikeGlxStream { kind, index };
-                let rig = SpikeGlxRig::new(at.place, stream, facts.channels)?;
-                Ok(Box::new(rig.with_microvolts(facts.microvolts)))
-            }
-            "rhx" => {
-                let port = |key: &str, default: u16| {
-                    let number = at.number(key, u64::from(default))?;
-                    u16::try_from(number)
-                        .map_err(|_| refused(&at, key, "a port", &number.to_string()))
-                };
-                let options = RhxOptions {
-                    band: RhxBand::named(at.get("band").unwrap_or("wide"))?,
-                    enable: at.get("enable").map_or(Ok(Vec::new()), channel_names)?,
-                    blocks: at.number("blocks", 1)?.clamp(1, 1000) as u32,
-                    channels: facts.channels,
-                    ports: [port("waveforms", 5001)?, port("spikes", 5002)?],
-                };
-                Ok(Box::new(RhxRig::new(at.place, options)?))
-            }
-            "openephys" => {
-                let Some(channels) = facts.channels else {
-                    return Err(Error::argument(format!(
-                        "\"{address}\": expected channels=N, because messages of Open Ephys do not state the number of \
-                         channels, got none"
-                    )));
-                };
-                match (at.get("group").unwrap_or("voltage"), facts.rate) {
-                    ("voltage", _) => {
-                        let rig = OpenEphysRig::voltage(at.place, channels, facts.microvolts)?;
-                        Ok(Box::new(rig))
-                    }
-                    ("spikes", Some(rate)) => {
-                        Ok(Box::new(OpenEphysRig::spikes(at.place, channels, rate)?))
-                    }
-                    ("spikes", None) => Err(Error::argument(format!(
-                        "\"{address}\": expected rate=HZ with group=spikes, because spikes do not state it, got none"
-                    ))),
-                    (got, _) => Err(refused(&at, "group", "voltage or spikes", got)),
-                }
-            }
-            "pipe" => {
-                let (Some(channels), Some(rate)) = (facts.channels, facts.rate) else {
-                    return Err(Error::argument(format!(
-                        "\"{address}\": expected ?channels=N&rate=HZ, because a pipe holds rows alone, got {}",
-                        if facts.channels.is_none() {
-                            "no channels"
-                        } else {
-                            "no rate"
-                        }
-                    )));
-                };
-                let pipe: Box<dyn std::io::Read + Send> = match at.place {
-                    "-" => Box::new(std::io::stdin()),
-                    path => Box::new(std::fs::File::open(path).map_err(|e| {
-                        Error::new(ErrorKind::Io, format!("\"{address}\": opening {path}: {e}"))
-                    })?),
-                };
-                let rig = PipeRig::new(pipe, channels, rate, facts.microvolts)?;
-                Ok(Box::new(rig))
-            }
+            "cerebus" => open_cerebus(&at, &facts),
+            "spikeglx" => open_spikeglx(&at, &facts),
+            "rhx" => open_rhx(&at, &facts),
+            "openephys" => open_openephys(&at, &facts),
+            "pipe" => open_pipe(&at, &facts),
             "shm" => open_shared(&at, &facts),
             other => Err(Error::argument(format!(
                 "\"{address}\": no rig {other}:// in this build"
@@ -221,6 +139,129 @@ fn refused(at: &Address<'_>, key: &str, expected: &str, got: &str) -> Error {
         "\"{}\": {key}: expected {expected}, got {got}",
         at.whole
     ))
+}
+
+fn open_cerebus(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let group = Group::named(at.get("group").unwrap_or("raw"))?;
+    let protocol = at.get("version").map(Protocol::named).transpose()?;
+    if group == Group::Spikes && facts.channels.is_none() {
+        let why =
+            "with group=spikes, because packets of spikes do not state the number of channels";
+        return Err(refused(at, "channels=N", why, "none"));
+    }
+    let rig = CerebusRig::bind(at.place, protocol, group, facts.channels)?
+        .with_microvolts(facts.microvolts)
+        .with_buffer(facts.buffer.unwrap_or(BUFFER));
+    let rig = match at.get("probe") {
+        Some(device) => rig.with_probe(device)?,
+        None => rig,
+    };
+    Ok(Box::new(rig.spinning(at.spin()?)))
+}
+
+fn open_spikeglx(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let kind = match at.get("js").unwrap_or("2") {
+        "0" => 0,
+        "1" => 1,
+        "2" => 2,
+        "-2" => -2,
+        got => return Err(refused(at, "js", "0 (NI), 1 (OneBox), 2 or -2 (imec)", got)),
+    };
+    let index = at.number("ip", 0)?;
+    let index = u32::try_from(index)
+        .map_err(|_| refused(at, "ip", "the number of a device", &index.to_string()))?;
+    let stream = SpikeGlxStream { kind, index };
+    let rig = SpikeGlxRig::new(at.place, stream, facts.channels)?;
+    Ok(Box::new(rig.with_microvolts(facts.microvolts)))
+}
+
+fn open_rhx(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let port = |key: &str, default: u16| {
+        let number = at.number(key, u64::from(default))?;
+        u16::try_from(number).map_err(|_| refused(at, key, "a port", &number.to_string()))
+    };
+    let blocks = at.number("blocks", 1)?;
+    let blocks = u32::try_from(blocks)
+        .ok()
+        .filter(|b| (1..=1000).contains(b))
+        .ok_or_else(|| refused(at, "blocks", "1 to 1000", &blocks.to_string()))?;
+    let options = RhxOptions {
+        band: RhxBand::named(at.get("band").unwrap_or("wide"))?,
+        enable: at.get("enable").map_or(Ok(Vec::new()), channel_names)?,
+        blocks,
+        channels: facts.channels,
+        ports: [port("waveforms", 5001)?, port("spikes", 5002)?],
+    };
+    Ok(Box::new(RhxRig::new(at.place, options)?))
+}
+
+fn open_openephys(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let Some(channels) = facts.channels else {
+        let why = "a number, because messages of Open Ephys do not state the number of channels";
+        return Err(refused(at, "channels=N", why, "none"));
+    };
+    match (at.get("group").unwrap_or("voltage"), facts.rate) {
+        ("voltage", _) => {
+            let rig = OpenEphysRig::voltage(at.place, channels, facts.microvolts)?;
+            Ok(Box::new(rig))
+        }
+        ("spikes", Some(rate)) => Ok(Box::new(OpenEphysRig::spikes(at.place, channels, rate)?)),
+        ("spikes", None) => {
+            let why = "a number with group=spikes, because spikes do not state it";
+            Err(refused(at, "rate=HZ", why, "none"))
+        }
+        (got, _) => Err(refused(at, "group", "voltage or spikes", got)),
+    }
+}
+
+fn open_pipe(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let (Some(channels), Some(rate)) = (facts.channels, facts.rate) else {
+        let got = if facts.channels.is_none() {
+            "no channels"
+        } else {
+            "no rate"
+        };
+        let why = "both, because a pipe holds rows alone";
+        return Err(refused(at, "channels=N&rate=HZ", why, got));
+    };
+    let io = |e| {
+        Error::new(
+            ErrorKind::Io,
+            format!("\"{}\": opening {}: {e}", at.whole, at.place),
+        )
+    };
+    let pipe: Box<dyn Read + Send> = match at.place {
+        "-" => Box::new(std::io::stdin()),
+        path if std::fs::metadata(path).map_err(io)?.is_file() => {
+            Box::new(File::open(path).map_err(io)?)
+        }
+        path => Box::new(Fifo {
+            path: path.into(),
+            file: None,
+        }),
+    };
+    Ok(Box::new(PipeRig::new(
+        pipe,
+        channels,
+        rate,
+        facts.microvolts,
+    )?))
+}
+
+/// A FIFO, opened by the first read, because opening waits for a writer.
+struct Fifo {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Read for Fifo {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::open(&self.path)?,
+        };
+        self.file.insert(file).read(buffer)
+    }
 }
 
 #[cfg(target_os = "linux")]

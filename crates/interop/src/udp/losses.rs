@@ -57,6 +57,7 @@ impl Losses {
     }
 
     /// True if more may be lost than was found since the last call.
+    #[cfg(feature = "rig")]
     pub(crate) fn take_bound(&mut self) -> bool {
         std::mem::take(&mut self.bound)
     }

@@ -63,6 +63,12 @@ impl Receiver {
         self
     }
 
+    /// Sends a datagram from where it listens; false if the system does not take it.
+    #[cfg(feature = "rig")]
+    pub(crate) fn send(&self, datagram: &[u8], to: SocketAddr) -> bool {
+        self.socket.send_to(datagram, to).is_ok()
+    }
+
     /// Asks the system for a buffer of so many bytes; returns the size that it gives, if it tells.
     #[cfg(feature = "rig")]
     pub(crate) fn buffering(&self, bytes: usize) -> Option<usize> {

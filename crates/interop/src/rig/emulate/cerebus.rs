@@ -3,6 +3,7 @@
 use betz_base::Result;
 
 use super::{Emulator, Sender, whole_rows};
+use crate::rig::cerebus::ANSWER;
 use crate::rig::{Group, RigSpike};
 use crate::udp::cerebus::Protocol;
 
@@ -78,6 +79,44 @@ impl CerebusDevice {
             is_cut: false,
             has_group: true,
         })
+    }
+
+    /// Address at which it answers questions.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn address(&self) -> Result<std::net::SocketAddr> {
+        let port =
+            (self.sender.socket.local_addr()).map_err(|e| super::sending(self.sender.to, e))?;
+        Ok(std::net::SocketAddr::new(self.sender.to.ip(), port.port()))
+    }
+
+    /// Answers the questions for its time that came; returns their number. A device with `has_field` states the time in
+    /// the payload, an older one in the header alone.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn answer(&mut self, has_field: bool) -> Result<usize> {
+        let to = self.sender.to;
+        let io = |e| super::sending(to, e);
+        self.sender.socket.set_nonblocking(true).map_err(io)?;
+        let (mut bytes, mut answers) = (vec![0; 1 << 16], 0);
+        while let Ok(length) = self.sender.socket.recv(&mut bytes) {
+            let question = self.protocol.first(&bytes[..length]);
+            if question.is_none_or(|(packet, _)| (packet.chid, packet.kind) != (0x8000, 0xdc)) {
+                continue;
+            }
+            let time = self.time(self.next);
+            let mut body = vec![0; 1008];
+            if has_field {
+                body[16..24].copy_from_slice(&time.to_le_bytes());
+            }
+            self.put(time, 0x8000, ANSWER, &body);
+            self.flush()?;
+            answers += 1;
+        }
+        self.sender.socket.set_nonblocking(false).map_err(io)?;
+        Ok(answers)
     }
 
     /// Switches the sample group off: rows let the time pass, and are not sent.

@@ -293,3 +293,46 @@ fn flipped_bits_never_give_a_row_of_another_width() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn the_devices_time_is_asked_for_only_where_it_was_wanted() -> Result<()> {
+    for (protocol, group) in [
+        (Protocol::V40, Group::Samples(5)),
+        (Protocol::V41, Group::Samples(5)),
+        (Protocol::V41, Group::Spikes),
+    ] {
+        for has_field in [true, false] {
+            let mut rig = bind(Some(protocol), group, Some(4))?;
+            let to = rig.address()?.to_string();
+            let mut device = CerebusDevice::new(&to, protocol, true, 5, 4)?;
+            device.describe()?;
+            let mut block = Block::new();
+            device.send(&voltage(0, 30, 4))?;
+            drain(&mut rig, &mut block)?;
+            assert_eq!((device.answer(has_field)?, rig.probe()), (0, None));
+            let mut rig = rig.with_probe(&device.address()?.to_string())?;
+            let before = crate::rig::host_ns();
+            device.send(&voltage(30, 30, 4))?;
+            drain(&mut rig, &mut block)?;
+            // One question at a time.
+            assert_eq!(device.answer(has_field)?, 1);
+            drain(&mut rig, &mut block)?;
+            let Some(probe) = rig.probe() else {
+                panic!("expected an answer");
+            };
+            let expected = match group {
+                Group::Samples(_) => 60,
+                Group::Spikes => ticks(protocol, 60),
+            };
+            assert_eq!(probe.device, expected, "{protocol:?} {group:?}");
+            assert!(before <= probe.asked_ns && probe.asked_ns <= probe.answered_ns);
+            assert_eq!((rig.probe(), rig.counts().malformed), (None, 0));
+        }
+    }
+    assert!(
+        bind(None, Group::Spikes, None)?
+            .with_probe("nowhere")
+            .is_err()
+    );
+    Ok(())
+}

@@ -1,6 +1,6 @@
 //! Sample groups and spikes of Cerebus devices (Blackrock Neurotech), in datagrams of whole packets ([`udp::cerebus`]).
 //!
-//! It listens and sends nothing. The version of the packets is the one under which eight datagrams in a row are whole
+//! It listens and sends nothing, unless it is told where to ask for the device's time ([`CerebusRig::with_probe`]). The version of the packets is the one under which eight datagrams in a row are whole
 //! packets to their last byte, unless it is given; the unit of times is the device's, see [`udp::cerebus`]. Channels
 //! of a sample group come in the order of the device's group list ([`CerebusRig::group_channels`]), once it was seen.
 //!
@@ -11,19 +11,24 @@
 //!
 //! [`udp::cerebus`]: crate::udp::cerebus
 
+mod questions;
+
 use std::ops::Range;
 use std::time::Duration;
 
 use betz_base::{Error, Result};
 
+use self::questions::ClockQuestions;
 use super::order::RowOrder;
 use super::{
-    Arrival, Block, Loss, LossReport, Rig, RigCounts, RigSpike, Samples, Signal, append_words,
-    host_ns,
+    Arrival, Block, Loss, LossReport, Probe, Rig, RigCounts, RigSpike, Samples, Signal,
+    append_words, host_ns,
 };
 use crate::udp::cerebus::{Protocol, pace};
 use crate::udp::losses::{Losses, Packet};
 use crate::udp::{Receiver, word};
+
+pub(super) use self::questions::ANSWER;
 
 /// Datagrams in a row that tell the version.
 const TELLING: u32 = 8;
@@ -100,6 +105,8 @@ pub struct CerebusRig {
     length: usize,
     arrival: i64,
     datagrams: u64,
+    /// Questions for the device's time.
+    clock: Option<ClockQuestions>,
     counts: RigCounts,
 }
 
@@ -136,8 +143,18 @@ impl CerebusRig {
             length: 0,
             arrival: 0,
             datagrams: 0,
+            clock: None,
             counts: RigCounts::default(),
         })
+    }
+
+    /// Asks the device at `device`, `HOST:PORT`, for its time four times per second. This is all that the rig sends.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `device` cannot be parsed.
+    pub fn with_probe(mut self, device: &str) -> Result<Self> {
+        self.clock = Some(ClockQuestions::new(device)?);
+        Ok(self)
     }
 
     /// Sets the microvolts per bit.
@@ -356,7 +373,7 @@ impl CerebusRig {
                 self.begin_epoch();
             }
         }
-        let payload = &self.receiver.buffer[body];
+        let payload = &self.receiver.buffer[body.clone()];
         if let (Group::Samples(group), 0x8000, 0x30) = (self.group, packet.chid, packet.kind)
             && payload.len() >= 32
             && u32::from_le_bytes(word(payload, 4)) == u32::from(group)
@@ -374,6 +391,9 @@ impl CerebusRig {
             // Times of a group tell how many of its packets are lost, and nothing of spikes beside them.
             let by_group = lost > 0 && packet.chid == 0;
             self.owed.at_least |= self.losses.take_bound() || by_group;
+        }
+        if (packet.chid, packet.kind) == (0x8000, ANSWER) {
+            self.take_time(packet, body.clone(), unit);
         }
         let has_time = packet.chid < 0x8000 || packet.kind <= 1;
         if has_time {
@@ -417,6 +437,23 @@ impl CerebusRig {
         self.doubtful = Some(time);
         self.counts.malformed += 1;
         None
+    }
+
+    /// Takes the device's time out of an answer.
+    fn take_time(&mut self, packet: &Packet, body: Range<usize>, unit: u64) {
+        let Some(clock) = &mut self.clock else {
+            return;
+        };
+        let payload = &self.receiver.buffer[body];
+        let device = |time: u64| match (self.group.rate(), self.newest) {
+            (None, _) => Some(time),
+            (Some(rate), Some((newest, number))) => {
+                let rows = (time as f64 - newest as f64) * rate / unit as f64;
+                Some(number.saturating_add_signed(rows.round() as i64))
+            }
+            (Some(_), None) => None,
+        };
+        clock.take(packet.time, payload, self.arrival, device);
     }
 
     /// The device's clock began anew.
@@ -499,6 +536,9 @@ impl Rig for CerebusRig {
         let Some(protocol) = self.protocol else {
             return Ok(Arrival::Nothing);
         };
+        if let Some(clock) = &mut self.clock {
+            clock.ask(protocol, &self.receiver);
+        }
         let is_filled = match (self.group, self.group.rate()) {
             (Group::Samples(group), Some(rate)) => self.fill_rows(protocol, group, rate, block),
             _ => self.fill_spikes(protocol, block),
@@ -507,6 +547,10 @@ impl Rig for CerebusRig {
             true => Ok(Arrival::Block),
             false => Ok(Arrival::Nothing),
         }
+    }
+
+    fn probe(&mut self) -> Option<Probe> {
+        self.clock.as_mut()?.answer.take()
     }
 
     fn loss_report(&self) -> LossReport {
