@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use betz_base::Result;
+use betz_base::{Error, Result};
 
 use super::order::RowOrder;
 use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, append_words, host_ns};
@@ -23,6 +23,8 @@ use crate::udp::{Receiver, word};
 
 /// Content of rows of int16.
 pub(super) const ROWS: u8 = 4;
+/// Consecutive datagrams that fit other settings, after which these settings are wrong.
+pub(super) const MISFITS: u32 = 8;
 /// Longest gap that is a loss, in seconds.
 pub(super) const LONGEST_SECONDS: f64 = 10.0;
 
@@ -34,6 +36,8 @@ pub struct FrameRig {
     rate: Option<f64>,
     microvolts: Option<f64>,
     signal: Option<Signal>,
+    /// Consecutive datagrams that would fit other settings.
+    misfits: u32,
     order: RowOrder,
     counts: RigCounts,
 }
@@ -52,6 +56,7 @@ impl FrameRig {
             rate,
             microvolts: None,
             signal: None,
+            misfits: 0,
             order: RowOrder::new(u64::MAX),
             counts: RigCounts::default(),
         })
@@ -103,6 +108,45 @@ impl FrameRig {
     }
 }
 
+impl FrameRig {
+    /// An error if all that comes before the first block fits other settings.
+    fn check_settings(&mut self, length: usize) -> Result<()> {
+        let datagram = &self.receiver.buffer[..length];
+        let is_of_rows = length > HEADER
+            && datagram[..4] == MAGIC
+            && datagram[4..6] == [VERSION, ROWS]
+            && self.signal.is_none();
+        let channels = if is_of_rows {
+            u16::from_le_bytes(word(datagram, 6))
+        } else {
+            0
+        };
+        let complaint = match self.channels {
+            _ if channels == 0 => None,
+            Some(expected) if expected != usize::from(channels) => Some(format!(
+                "expected rows of {expected} channels, got {channels}: change channels=N or the sender"
+            )),
+            _ if self.rate.is_none() && datagram[28..32] == [0; 4] => Some(
+                "expected the rate in each datagram or as rate=HZ, got neither: change one of them"
+                    .into(),
+            ),
+            _ => None,
+        };
+        self.misfits = if complaint.is_some() {
+            self.misfits + 1
+        } else {
+            0
+        };
+        match complaint {
+            Some(complaint) if self.misfits == MISFITS => {
+                let address = self.receiver.address()?;
+                Err(Error::mismatch(format!("udp://{address}: {complaint}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Rig for FrameRig {
     fn signal(&self) -> Option<Signal> {
         self.signal.clone()
@@ -116,6 +160,7 @@ impl Rig for FrameRig {
         let datagram = &self.receiver.buffer[..length];
         let Some((channels, first, rate)) = self.head(datagram) else {
             self.counts.malformed += 1;
+            self.check_settings(length)?;
             return Ok(Arrival::Nothing);
         };
         if self.signal.is_none() {

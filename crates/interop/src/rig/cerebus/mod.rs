@@ -1,8 +1,9 @@
 //! Sample groups and spikes of Cerebus devices (Blackrock Neurotech), in datagrams of whole packets ([`udp::cerebus`]).
 //!
-//! It listens and sends nothing, unless it is told where to ask for the device's time ([`CerebusRig::with_probe`]). The version of the packets is the one under which eight datagrams in a row are whole
-//! packets to their last byte, unless it is given; the unit of times is the device's, see [`udp::cerebus`]. Channels
-//! of a sample group come in the order of the device's group list ([`CerebusRig::group_channels`]), once it was seen.
+//! It listens and sends nothing, unless it is told where to ask for the device's time ([`CerebusRig::with_probe`]).
+//! The version of the packets is the one under which eight datagrams in a row are whole packets to their last byte,
+//! unless it is given. The unit of times is the device's, see [`udp::cerebus`]. Channels of a sample group come in the
+//! order of the device's group list ([`CerebusRig::group_channels`]), once it was seen.
 //!
 //! Rows of a sample group are numbered by their times: their losses are exact. Of spikes, losses are packets by the
 //! balance of the device's monitors, a lower bound where a monitor itself was lost.
@@ -19,6 +20,7 @@ use std::time::Duration;
 use betz_base::{Error, Result};
 
 use self::questions::ClockQuestions;
+use super::frames::MISFITS;
 use super::order::RowOrder;
 use super::{
     Arrival, Block, Loss, LossReport, Probe, Rig, RigCounts, RigSpike, Samples, Signal,
@@ -105,6 +107,8 @@ pub struct CerebusRig {
     length: usize,
     arrival: i64,
     datagrams: u64,
+    /// Consecutive rows of another width, before the first block, and that width in words.
+    misfits: (u32, usize),
     /// Questions for the device's time.
     clock: Option<ClockQuestions>,
     counts: RigCounts,
@@ -143,6 +147,7 @@ impl CerebusRig {
             length: 0,
             arrival: 0,
             datagrams: 0,
+            misfits: (0, 0),
             clock: None,
             counts: RigCounts::default(),
         })
@@ -271,9 +276,11 @@ impl CerebusRig {
             }
             let Some(channels) = self.row_channels(body.len() / 2) else {
                 self.counts.malformed += 1;
+                self.misfits = (self.misfits.0 + 1, body.len() / 2);
                 self.read = end;
                 continue;
             };
+            self.misfits.0 = 0;
             let number = self.number(time, rate, unit);
             if rows > 0 && (number != first + rows as u64 || self.order.epoch != before) {
                 // The next block begins with this packet, which is read again.
@@ -543,6 +550,14 @@ impl Rig for CerebusRig {
             (Group::Samples(group), Some(rate)) => self.fill_rows(protocol, group, rate, block),
             _ => self.fill_spikes(protocol, block),
         };
+        let (misfits, words) = self.misfits;
+        if let (MISFITS.., 0, Some(channels)) = (misfits, self.counts.rows, self.channels) {
+            return Err(Error::mismatch(format!(
+                "cerebus://{}: expected rows of {channels} channels, got {words} (one less if they are odd in number): \
+                 change channels=N, or the group in Central",
+                self.receiver.address()?
+            )));
+        }
         match is_filled {
             true => Ok(Arrival::Block),
             false => Ok(Arrival::Nothing),

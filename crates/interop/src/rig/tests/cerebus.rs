@@ -263,6 +263,23 @@ fn spikes_lost_without_a_group_are_counted_by_monitors() -> Result<()> {
 }
 
 #[test]
+fn a_group_of_another_width_is_an_error() -> Result<()> {
+    let mut rig = bind(Some(Protocol::V40), Group::Samples(5), Some(16))?;
+    let mut device = CerebusDevice::new(&rig.address()?.to_string(), Protocol::V40, false, 5, 8)?;
+    device.send(&voltage(0, 20, 8))?;
+    let error = rig
+        .take(&mut Block::new(), PATIENCE)
+        .err()
+        .map(|e| e.to_string());
+    let error = error.unwrap_or_default();
+    assert!(
+        error.contains("expected rows of 16 channels, got 8"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[test]
 fn flipped_bits_never_give_a_row_of_another_width() -> Result<()> {
     for (protocol, gemini) in DEVICES {
         for group in [Group::Samples(5), Group::Spikes] {

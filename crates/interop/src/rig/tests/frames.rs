@@ -101,6 +101,33 @@ fn damaged_datagrams_are_counted_and_change_nothing() -> Result<()> {
 }
 
 #[test]
+fn settings_that_nothing_fits_are_an_error() -> Result<()> {
+    for (channels, rate, expected) in [
+        (Some(8), None, "expected rows of 8 channels, got 4"),
+        (
+            None,
+            Some(0.0),
+            "expected the rate in each datagram or as rate=HZ, got neither",
+        ),
+    ] {
+        let mut rig = FrameRig::bind("127.0.0.1:0", channels, None)?;
+        let rate = rate.unwrap_or(30_000.0);
+        let mut sender = FrameSender::new(&rig.address()?.to_string(), 4, rate)?;
+        let (mut block, mut answers) = (Block::new(), Vec::new());
+        for _ in 0..8 {
+            sender.send(&voltage(sender.next_row(), 2, 4))?;
+            answers.push(rig.take(&mut block, PATIENCE));
+        }
+        let Some(Err(error)) = answers.pop() else {
+            panic!("expected an error");
+        };
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(answers.iter().all(Result::is_ok));
+    }
+    Ok(())
+}
+
+#[test]
 fn a_full_buffer_loses_rows_that_are_counted_here_and_by_the_system() -> Result<()> {
     let (rig, mut sender) = pair(100)?;
     let mut rig = rig.with_buffer(1 << 16);
