@@ -220,11 +220,11 @@ impl RhxRig {
     /// Connects to commands and data, and configures RHX if channels are named.
     fn open(&mut self) -> std::io::Result<()> {
         let mut commands = Connection::open(self.place, REPLY)?;
-        let rate = Self::get(&mut commands, "SampleRateHertz")?.parse::<f64>();
+        let rate = Self::get(&mut commands, "sampleratehertz")?.parse::<f64>();
         let Some(rate) = rate.ok().filter(|r| r.is_finite() && *r > 0.0) else {
             return Err(std::io::ErrorKind::InvalidData.into());
         };
-        let is_running = Self::get(&mut commands, "RunMode")?.eq_ignore_ascii_case("run");
+        let is_running = Self::get(&mut commands, "runmode")?.eq_ignore_ascii_case("run");
         let spikes = self.options.band == RhxBand::Spikes;
         let configures = !self.options.enable.is_empty() && !is_running;
         if configures {
@@ -247,7 +247,7 @@ impl RhxRig {
             REPLY,
         )?);
         if configures {
-            commands.write(b"set RunMode Run;")?;
+            commands.write(b"set runmode run;")?;
         }
         self.commands = Some(commands);
         if self.rate != Some(rate) {

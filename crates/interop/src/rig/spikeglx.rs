@@ -24,6 +24,8 @@ const REPLY: Duration = Duration::from_secs(2);
 const LONGEST_LINE: usize = 1 << 12;
 /// Rows of a request at most, in seconds.
 const FETCH_SECONDS: f64 = 0.01;
+/// Least time between two requests, unless a reply was full: the server answers with whatever it has.
+const INTERVAL: Duration = Duration::from_millis(1);
 /// Time after which an empty reply makes the rig ask how many rows there are.
 const SILENCE: Duration = Duration::from_millis(200);
 /// Time between two questions for the clock.
@@ -55,6 +57,9 @@ pub struct SpikeGlxRig {
     next: Option<u64>,
     /// A request was sent, at that time.
     asked: Option<Instant>,
+    /// Time of the newest request, and true if its reply had as many rows as were asked for.
+    requested: Instant,
+    is_behind: bool,
     /// Time of the newest rows.
     heard: Instant,
     order: RowOrder,
@@ -96,6 +101,8 @@ impl SpikeGlxRig {
             subset: String::new(),
             next: None,
             asked: None,
+            requested: Instant::now(),
+            is_behind: false,
             heard: Instant::now(),
             order: RowOrder::new(u64::MAX),
             probe: None,
@@ -281,29 +288,35 @@ impl SpikeGlxRig {
         Ok(true)
     }
 
+    /// Asks for the next rows; false if it is not time to, or there is no run.
+    fn request(&mut self, patience: Duration) -> std::io::Result<bool> {
+        if self.next.is_none() || self.heard.elapsed() > SILENCE {
+            return self.find_begin(patience).map(|_| false);
+        }
+        let early = INTERVAL.saturating_sub(self.requested.elapsed());
+        if !self.is_behind && !early.is_zero() {
+            std::thread::sleep(early.min(patience));
+            return Ok(false);
+        }
+        if self.probed.elapsed() > PROBE {
+            self.count()?;
+        }
+        let (Some(next), Some(connection)) = (self.next, &mut self.connection) else {
+            return Ok(false);
+        };
+        let (of, subset) = (self.stream, &self.subset);
+        let most = most_rows(self.signal.as_ref());
+        let request = format!("FETCH {} {} {next} {most} {subset} 1\n", of.kind, of.index);
+        connection.write(request.as_bytes())?;
+        self.requested = Instant::now();
+        self.asked = Some(self.requested);
+        Ok(true)
+    }
+
     /// One step of the loop of requests; true if `block` was filled.
     fn step(&mut self, block: &mut Block, patience: Duration) -> std::io::Result<bool> {
-        if self.asked.is_none() {
-            let is_silent = self.heard.elapsed() > SILENCE;
-            if self.next.is_none() || is_silent {
-                return self.find_begin(patience).map(|_| false);
-            }
-            if self.probed.elapsed() > PROBE {
-                self.count()?;
-            }
-            let (Some(next), Some(signal)) = (self.next, &self.signal) else {
-                return Ok(false);
-            };
-            let most = (signal.rate * FETCH_SECONDS).max(1.0) as usize;
-            let of = self.stream;
-            let request = format!(
-                "FETCH {} {} {next} {most} {} 1\n",
-                of.kind, of.index, self.subset
-            );
-            if let Some(connection) = &mut self.connection {
-                connection.write(request.as_bytes())?;
-            }
-            self.asked = Some(Instant::now());
+        if self.asked.is_none() && !self.request(patience)? {
+            return Ok(false);
         }
         let reply = self.fetched();
         let Some(connection) = &mut self.connection else {
@@ -347,6 +360,7 @@ impl SpikeGlxRig {
             } => {
                 self.asked = None;
                 self.heard = Instant::now();
+                self.is_behind = rows == most_rows(self.signal.as_ref());
                 let filled = self.give(block, first, rows, head..head + 2 * rows * self.row());
                 if let Some(connection) = &mut self.connection {
                     connection.consume(end);
@@ -431,11 +445,7 @@ impl SpikeGlxRig {
         else {
             return Reply::Malformed;
         };
-        let most = self
-            .signal
-            .as_ref()
-            .map_or(0.0, |s| s.rate * FETCH_SECONDS)
-            .max(1.0) as usize;
+        let most = most_rows(self.signal.as_ref());
         if channels != self.row() || rows > most {
             return Reply::Malformed;
         }
@@ -452,6 +462,11 @@ impl SpikeGlxRig {
             None => Reply::Incomplete,
         }
     }
+}
+
+/// Rows of a request at most.
+fn most_rows(signal: Option<&Signal>) -> usize {
+    signal.map_or(1.0, |s| (s.rate * FETCH_SECONDS).max(1.0)) as usize
 }
 
 /// The next whole line, without its end.

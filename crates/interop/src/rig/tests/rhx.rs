@@ -73,7 +73,7 @@ fn named_channels_are_enabled_and_the_controller_is_started() -> Result<()> {
         "set A-003.TCPDataOutputEnabledHigh true",
         "set B-000.TCPDataOutputEnabledHigh true",
         "execute ConnectTCPWaveformDataOutput",
-        "set RunMode Run",
+        "set runmode run",
     ];
     assert_eq!(server.commands(), expected);
     // More channels than come.
