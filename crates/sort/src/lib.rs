@@ -79,7 +79,10 @@ mod voltage;
 pub use betz_base::{Error, ErrorKind, Progress, Result};
 #[cfg(feature = "train")]
 pub use cluster::Apart;
-pub use front::{BandPower, Blanked, Crossing, FrontEnd, Layout, MAX_CHANNELS, MAX_REGRESSED};
+pub use front::{
+    BandPower, Blanked, BlockFrontEnd, BlockOptions, Crossing, CrossingRule, FrontEnd, Layout,
+    MAX_CHANNELS, MAX_REGRESSED,
+};
 #[cfg(feature = "train")]
 pub use map::*;
 pub use settings::{Reference, Settings};

@@ -1,5 +1,5 @@
 //! Prints the figures of benches/record/sorting.md: `cargo run --release -p betz-programs --bin sort_record [NAME …]`,
-//! NAME being front, latency, sorter, seeds or drift, or one kind of `seeds`: probe, tetrode, array or groups. Maps:
+//! NAME being front, blocks, latency, sorter, seeds or drift, or one kind of `seeds`: probe, tetrode, array or groups. Maps:
 //! `som_record`.
 
 #![allow(clippy::unwrap_used)] // an example stops where something fails
@@ -9,7 +9,8 @@ use std::time::Instant;
 use betz_sort::score::{Train, score};
 use betz_sort::synthetic::{Synthetic, make};
 use betz_sort::{
-    FrontEnd, InMemory, Layout, Reference, Settings, Sorter, Sorting, Spike, TrainOptions, train,
+    BlockFrontEnd, BlockOptions, CrossingRule, FrontEnd, InMemory, Layout, Reference, Settings,
+    Sorter, Sorting, Spike, TrainOptions, train,
 };
 
 fn main() -> betz_sort::Result<()> {
@@ -17,6 +18,9 @@ fn main() -> betz_sort::Result<()> {
     let asked = |name: &str| names.is_empty() || names.iter().any(|n| n == name);
     if asked("front") {
         front()?;
+    }
+    if asked("blocks") {
+        blocks()?;
     }
     if asked("latency") {
         latency()?;
@@ -27,6 +31,70 @@ fn main() -> betz_sort::Result<()> {
     seeds(&|kind| asked("seeds") || asked(kind))?;
     if asked("drift") {
         drift()?;
+    }
+    Ok(())
+}
+
+/// Blocks of 1 ms through the front end by blocks, and the same samples through that by rows: nanoseconds per sample and
+/// channel, of the median block.
+fn blocks() -> betz_sort::Result<()> {
+    const ROWS: usize = 30;
+    const BLOCKS: usize = 64;
+    for channels in [96, 384, 1024] {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut noise = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 48) as i32 - 32_768
+        };
+        let samples: Vec<i16> = (0..BLOCKS * ROWS * channels)
+            .map(|_| ((noise() + noise() + noise() + noise()) / 900) as i16)
+            .collect();
+        let layout = Layout::with_noise(channels, 5.0);
+        let time = |push: &mut dyn FnMut(&[i16]) -> betz_sort::Result<()>| {
+            let mut times = Vec::new();
+            for _ in 0..12 {
+                for block in samples.chunks_exact(ROWS * channels) {
+                    let started = Instant::now();
+                    push(block)?;
+                    times.push(started.elapsed().as_secs_f64());
+                }
+            }
+            times.sort_by(f64::total_cmp);
+            Ok::<f64, betz_sort::Error>(1e9 * times[times.len() / 2] / (ROWS * channels) as f64)
+        };
+        for reference in [Reference::None, Reference::Average, Reference::Median] {
+            let settings = Settings {
+                reference,
+                ..Settings::new(30_000.0, 0.195)
+            };
+            let mut line = format!("{channels:5} channels, {reference:?}:");
+            let mut count = 0;
+            for (name, rule, power) in [
+                ("once", Some(CrossingRule::Once), false),
+                ("once + power", Some(CrossingRule::Once), true),
+                ("settled", Some(CrossingRule::Settled), false),
+            ] {
+                let options = BlockOptions {
+                    crossings: rule,
+                    power,
+                    ..BlockOptions::default()
+                };
+                let mut front = BlockFrontEnd::new(&settings, &layout, &options)?;
+                let ns = time(&mut |block| front.push(block, &mut |_| count += 1))?;
+                line += &format!(" {name} {ns:.2},");
+            }
+            let mut front = FrontEnd::new(&settings, &layout)?;
+            let ns = time(&mut |block| {
+                for row in block.chunks_exact(channels) {
+                    front.step(row);
+                    count += std::iter::from_fn(|| front.take()).count();
+                }
+                Ok(())
+            })?;
+            println!("{line} by rows {ns:.2} ns per sample-channel; {count} crossings");
+        }
     }
     Ok(())
 }

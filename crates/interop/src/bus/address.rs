@@ -18,15 +18,15 @@ pub struct Stream<'a> {
 }
 
 /// The parts of `SCHEME://PLACE?KEY=VALUE&…`.
-struct Address<'a> {
-    whole: &'a str,
-    scheme: &'a str,
-    place: &'a str,
+pub(crate) struct Address<'a> {
+    pub(crate) whole: &'a str,
+    pub(crate) scheme: &'a str,
+    pub(crate) place: &'a str,
     query: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Address<'a> {
-    fn parse(whole: &'a str, known: &[(&str, &[&str])]) -> Result<Self> {
+    pub(crate) fn parse(whole: &'a str, known: &[(&str, &[&str])]) -> Result<Self> {
         let schemes = || {
             let names: Vec<_> = known.iter().map(|(name, _)| format!("{name}://")).collect();
             names.join(", ")
@@ -71,7 +71,7 @@ impl<'a> Address<'a> {
         })
     }
 
-    fn get(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
         self.query
             .iter()
             .find(|(k, _)| *k == key)
@@ -79,12 +79,12 @@ impl<'a> Address<'a> {
     }
 
     #[cfg(feature = "udp")]
-    fn spin(&self) -> Result<std::time::Duration> {
+    pub(crate) fn spin(&self) -> Result<std::time::Duration> {
         (self.number("spin", 0)).map(std::time::Duration::from_micros)
     }
 
     #[cfg_attr(not(any(feature = "zmq", feature = "udp")), allow(dead_code))]
-    fn number(&self, key: &str, default: u64) -> Result<u64> {
+    pub(crate) fn number(&self, key: &str, default: u64) -> Result<u64> {
         self.get(key).map_or(Ok(default), |text| {
             text.parse().map_err(|_| {
                 Error::argument(format!(

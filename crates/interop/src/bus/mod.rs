@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 use betz_base::Result;
 
+#[cfg(feature = "rig")]
+pub(crate) use address::Address;
 #[cfg(any(feature = "udp", feature = "zmq"))]
 pub(crate) use address::resolve;
 pub use address::{Stream, open_sink, open_source};

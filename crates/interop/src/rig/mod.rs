@@ -1,12 +1,62 @@
-//! What a rig sends: blocks of voltage, spikes or features, each with the device's own time.
+//! Rigs: blocks of voltage, spikes or features, each with the device's own time.
 //!
-//! A [`Rig`] gives [`Block`]s as they come. It never interpolates and never drops anything silently: what is known to be
-//! missing before a block is in [`Block::lost_before`], exact or as a lower bound. `bus::Source` gives a model's steps
-//! instead, which are already made.
+//! A [`Rig`] gives [`Block`]s as they come. It never interpolates and never drops anything silently: what is known to
+//! be missing before a block is in [`Block::lost_before`], exact or as a lower bound. `bus::Source` gives a model's
+//! steps instead, which are already made. [`open_rig`] opens a rig by its address.
+//!
+//! Every source of a device is emulated from public sources, not tried on hardware.
+
+#[cfg(feature = "rig")]
+mod cerebus;
+#[cfg(feature = "rig")]
+mod clock;
+#[cfg(feature = "emulate")]
+pub mod emulate;
+#[cfg(feature = "rig")]
+mod frames;
+#[cfg(feature = "rig")]
+pub mod notes;
+#[cfg(feature = "rig")]
+mod open;
+#[cfg(feature = "rig")]
+mod openephys;
+#[cfg(feature = "rig")]
+mod order;
+#[cfg(feature = "rig")]
+mod pipe;
+#[cfg(feature = "rig")]
+mod rhx;
+#[cfg(all(feature = "rig", target_os = "linux"))]
+mod shared;
+#[cfg(feature = "rig")]
+mod spikeglx;
+#[cfg(feature = "rig")]
+mod tcp;
+#[cfg(all(test, feature = "emulate"))]
+mod tests;
 
 use std::time::Duration;
 
 use betz_base::Result;
+
+#[cfg(feature = "rig")]
+pub use cerebus::{CerebusRig, Group};
+#[cfg(feature = "rig")]
+pub use clock::host_ns;
+#[cfg(feature = "rig")]
+pub use frames::FrameRig;
+#[cfg(feature = "rig")]
+pub use open::{RigOptions, open_rig};
+#[cfg(feature = "rig")]
+pub use openephys::OpenEphysRig;
+#[cfg(feature = "rig")]
+pub use pipe::PipeRig;
+#[cfg(feature = "rig")]
+pub use rhx::{RhxBand, RhxOptions, RhxRig};
+#[cfg(all(feature = "rig", target_os = "linux"))]
+pub use shared::SharedRig;
+#[cfg(feature = "rig")]
+pub use spikeglx::{SpikeGlxRig, SpikeGlxStream};
 
 /// A spike of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +69,7 @@ pub struct RigSpike {
     pub unit: u8,
 }
 
-/// What a block holds.
+/// Contents of a block.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Samples {
     /// Voltage in the device's bits, sample by sample: `rows` × channels.
@@ -39,7 +89,7 @@ pub struct Loss {
     pub at_least: bool,
 }
 
-/// What came from a rig at once. Reused: a rig clears and fills it.
+/// Contents of one arrival from a rig. Reused: a rig clears and fills it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Number of the rig's restarts of its clock, from 0: a block of another epoch has another time axis.
@@ -50,10 +100,62 @@ pub struct Block {
     pub rows: usize,
     /// Arrival in nanoseconds of the host's `CLOCK_MONOTONIC_RAW`.
     pub host_ns: i64,
-    /// What is missing before this block.
+    /// Rows that are missing before this block.
     pub lost_before: Loss,
     /// Contents.
     pub samples: Samples,
+}
+
+impl Block {
+    /// An empty block.
+    pub fn new() -> Self {
+        Self {
+            epoch: 0,
+            first: 0,
+            rows: 0,
+            host_ns: 0,
+            lost_before: Loss::default(),
+            samples: Samples::Voltage(Vec::new()),
+        }
+    }
+}
+
+#[cfg(feature = "rig")]
+impl Block {
+    /// The list of its voltage, emptied, with the room that it has; to be put back.
+    fn take_voltage(&mut self) -> Vec<i16> {
+        match std::mem::replace(&mut self.samples, Samples::Voltage(Vec::new())) {
+            Samples::Voltage(mut voltage) => {
+                voltage.clear();
+                voltage
+            }
+            Samples::Spikes(_) | Samples::Features(_) => Vec::new(),
+        }
+    }
+
+    /// The list of its spikes, likewise.
+    fn take_spikes(&mut self) -> Vec<RigSpike> {
+        match std::mem::replace(&mut self.samples, Samples::Voltage(Vec::new())) {
+            Samples::Spikes(mut spikes) => {
+                spikes.clear();
+                spikes
+            }
+            Samples::Voltage(_) | Samples::Features(_) => Vec::new(),
+        }
+    }
+}
+
+/// Appends the int16 of `bytes`, little-endian.
+#[cfg(feature = "rig")]
+fn append_words(voltage: &mut Vec<i16>, bytes: &[u8]) {
+    let words = bytes.chunks_exact(2);
+    voltage.extend(words.map(|b| i16::from_le_bytes([b[0], b[1]])));
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Answer of a rig.
@@ -91,6 +193,17 @@ pub struct Probe {
     pub answered_ns: i64,
 }
 
+/// Precision of a rig's losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossReport {
+    /// Losses are known to the row.
+    Exact,
+    /// Losses are known in packets of any kind, of which each may hold a spike.
+    Packets,
+    /// Losses are unknown, because the source numbers nothing.
+    Unknown,
+}
+
 /// Counts since a rig was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RigCounts {
@@ -98,7 +211,7 @@ pub struct RigCounts {
     pub blocks: u64,
     /// Rows, or spikes, given.
     pub rows: u64,
-    /// What is missing, as in [`Block::lost_before`].
+    /// Rows that are missing, as in [`Block::lost_before`].
     pub lost: u64,
     /// Blocks before which more may be missing than was counted.
     pub bounds: u64,
@@ -118,7 +231,7 @@ pub struct RigCounts {
 
 /// A source of blocks.
 pub trait Rig: Send {
-    /// What comes; `None` until the rig has said so.
+    /// Facts about the signal; `None` until the rig has said so.
     fn signal(&self) -> Option<Signal>;
 
     /// Waits at most `patience` for the next block.
@@ -129,6 +242,16 @@ pub trait Rig: Send {
 
     /// The newest answer about the device's time since the last call, where the rig can be asked.
     fn probe(&mut self) -> Option<Probe> {
+        None
+    }
+
+    /// Precision of [`Block::lost_before`].
+    fn loss_report(&self) -> LossReport {
+        LossReport::Exact
+    }
+
+    /// Bytes of the socket's buffer that the system gave, if there is one and the system tells.
+    fn socket_buffer(&self) -> Option<usize> {
         None
     }
 

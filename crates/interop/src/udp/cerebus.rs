@@ -1,13 +1,17 @@
 //! Cerebus packets (Blackrock Neurotech) as input: spikes with time stamps, in datagrams of one or more packets.
 //!
 //! Headers, little-endian and packed, before `4 · dlen` bytes:
-//! 3.11: `u32 time, u16 chid, u8 type, u8 dlen`; 4.0: `u64 time, u16 chid, u8 type, u16 dlen, u8 instrument, u16`;
-//! 4.1 and later: `u64 time, u16 chid, u16 type, u16 dlen, u8 instrument, u8`. Times count 1/30,000 s up to 4.0. Later the
-//! unit is the device's: nanoseconds from Gemini devices, 1/30,000 s from nPlay and older ones. It is nanoseconds until the
-//! device tells: by its name (type 0x21), by two packets of a group at 30 kHz, or by two heartbeats, 10 ms apart. chid 0:
-//! groups of samples; 1 to 32,767: a spike of that channel, `type` its unit; 0x8000 and more: the system's, of which
-//! heartbeats end steps in silence. Packets have no numbers: `lost` counts them by the times of a sample group, exactly, or
-//! without a group by the device's monitors (type 0x01), which say how many packets it sent.
+//! - 3.11: `u32 time, u16 chid, u8 type, u8 dlen`
+//! - 4.0: `u64 time, u16 chid, u8 type, u16 dlen, u8 instrument, u16`
+//! - 4.1 and later: `u64 time, u16 chid, u16 type, u16 dlen, u8 instrument, u8`
+//!
+//! Times count 1/30,000 s up to 4.0. Later the unit is the device's: nanoseconds from Gemini devices, 1/30,000 s from
+//! nPlay and older ones. It is nanoseconds until the device tells: by its name (type 0x21), by two packets of a group at
+//! 30 kHz, or by two heartbeats, 10 ms apart.
+//!
+//! chid 0: groups of samples; 1 to 32,767: a spike of that channel, `type` its unit; 0x8000 and more: the system's, of
+//! which heartbeats end steps in silence. Packets have no numbers: `lost` counts them by the times of a sample group,
+//! exactly, or without a group by the device's monitors (type 0x01), which say how many packets it sent.
 
 use std::time::Duration;
 
@@ -53,7 +57,7 @@ impl Protocol {
         }
     }
 
-    fn header(self) -> usize {
+    pub(crate) fn header(self) -> usize {
         if self == Self::V311 { 8 } else { 16 }
     }
 
@@ -104,7 +108,7 @@ pub struct CerebusSource {
 }
 
 /// Ticks per second of a device whose clock does not count nanoseconds.
-const TICKS: u64 = 30_000;
+pub(crate) const TICKS: u64 = 30_000;
 
 impl CerebusSource {
     /// Listens at `address`, `HOST:PORT`, for steps of `step_seconds`.
@@ -184,7 +188,7 @@ impl CerebusSource {
 }
 
 /// Ticks per second of the device's clock, if `packet` tells, alone or with the one of its kind before.
-fn pace(paces: &mut [Option<u64>; 3], packet: &Packet, payload: &[u8]) -> Option<u64> {
+pub(crate) fn pace(paces: &mut [Option<u64>; 3], packet: &Packet, payload: &[u8]) -> Option<u64> {
     const NANOSECONDS: u64 = Protocol::V41.rate();
     let kind = match (packet.chid, packet.kind) {
         (0x8000, 0x21) => {

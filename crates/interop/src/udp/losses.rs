@@ -21,7 +21,7 @@ pub struct Packet {
 /// Counts lost packets in two ways: exactly by the times of sample groups, and by the balance of packets sent and
 /// received that the device's monitors allow. The first is used as soon as there is a group.
 #[derive(Debug, Default)]
-pub(super) struct Losses {
+pub(crate) struct Losses {
     /// Newest time of each sample group.
     groups: [Option<u64>; PERIODS.len()],
     has_group: bool,
@@ -32,11 +32,13 @@ pub(super) struct Losses {
     balance: i64,
     owed: Vec<i64>,
     reported: i64,
+    /// A monitor was lost, with what it said of other losses.
+    bound: bool,
 }
 
 impl Losses {
     /// Number of packets found lost by `packet`; times count `rate` per second.
-    pub(super) fn take(&mut self, packet: &Packet, payload: &[u8], rate: u64) -> u64 {
+    pub(crate) fn take(&mut self, packet: &Packet, payload: &[u8], rate: u64) -> u64 {
         self.received += 1;
         match (packet.chid, packet.kind) {
             (0, 1..=6) => {
@@ -52,6 +54,12 @@ impl Losses {
             }
             _ => 0,
         }
+    }
+
+    /// True if more may be lost than was found since the last call.
+    #[cfg(feature = "rig")]
+    pub(crate) fn take_bound(&mut self) -> bool {
+        std::mem::take(&mut self.bound)
     }
 
     fn group(&mut self, group: usize, time: u64, rate: u64) -> u64 {
@@ -86,6 +94,7 @@ impl Losses {
         }
         // The losses that a lost monitor told of are unknown: the monitors themselves are a lower bound.
         self.balance += i64::from(sent) + i64::from(missed) - received;
+        self.bound |= missed > 0;
         self.owed.push(self.balance);
         if self.owed.len() > MONITORS {
             self.owed.remove(0);

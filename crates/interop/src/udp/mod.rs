@@ -13,9 +13,11 @@
 //! | 24–27 | status of the step, u32 (`StepStatus`); 0 in what is sent to Betz |
 //! | 28–31 | 0 |
 //! | 32– | the entries |
+//!
+//! Content 4 is rows of voltage and 5 to 7 are labels, marks and trials, see [`rig`](crate::rig).
 
 pub mod cerebus;
-mod losses;
+pub(crate) mod losses;
 
 use std::io::ErrorKind as Io;
 use std::net::{SocketAddr, UdpSocket};
@@ -61,14 +63,55 @@ impl Receiver {
         self
     }
 
+    /// Sends a datagram from where it listens; false if the system does not take it.
+    #[cfg(feature = "rig")]
+    pub(crate) fn send(&self, datagram: &[u8], to: SocketAddr) -> bool {
+        self.socket.send_to(datagram, to).is_ok()
+    }
+
+    /// Asks the system for a buffer of so many bytes; returns the size that it gives, if it tells.
+    #[cfg(feature = "rig")]
+    pub(crate) fn buffering(&self, bytes: usize) -> Option<usize> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::net::sockopt;
+            // Above the system's limit, where this process may.
+            if sockopt::set_socket_recv_buffer_size_force(&self.socket, bytes).is_err() {
+                sockopt::set_socket_recv_buffer_size(&self.socket, bytes).ok()?;
+            }
+            // Linux doubles the number for its own needs, and tells the doubled one.
+            let doubled = sockopt::socket_recv_buffer_size(&self.socket).ok()?;
+            Some(doubled / 2)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = bytes;
+            None
+        }
+    }
+
+    /// Number of datagrams that the system dropped because the buffer was full, where it tells.
+    #[cfg(feature = "rig")]
+    pub(crate) fn dropped(&self) -> u64 {
+        let Ok(address) = self.socket.local_addr() else {
+            return 0;
+        };
+        let table = if address.is_ipv4() { "udp" } else { "udp6" };
+        let table = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        dropped_at(&table, address.port())
+    }
+
     /// Receives a datagram into the buffer and returns its length; `None` if none arrives in time.
     pub(crate) fn receive(&mut self, patience: Duration) -> Result<Option<usize>> {
         if !self.spin.is_zero() {
             self.block(false)?;
             let started = Instant::now();
-            while started.elapsed() < self.spin.min(patience) {
+            loop {
                 if let Some(length) = self.ask()? {
                     return Ok(Some(length));
+                }
+                if started.elapsed() >= self.spin.min(patience) {
+                    break;
                 }
                 std::hint::spin_loop();
             }
@@ -114,6 +157,21 @@ impl Receiver {
     }
 }
 
+/// Drops of the sockets at `port` in Linux' table of sockets: its last column.
+#[cfg(feature = "rig")]
+fn dropped_at(table: &str, port: u16) -> u64 {
+    let port = format!("{port:04X}");
+    let lines = table.lines().skip(1).filter(|line| {
+        let local = line.split_whitespace().nth(1);
+        local
+            .and_then(|l| l.split_once(':'))
+            .is_some_and(|l| l.1 == port)
+    });
+    lines
+        .filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok())
+        .sum()
+}
+
 fn waiting(e: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("waiting for datagrams: {e}"))
 }
@@ -157,7 +215,7 @@ impl UdpSource {
 }
 
 /// The bytes of `of` from `at` on; `of` is that long.
-fn word<const N: usize>(of: &[u8], at: usize) -> [u8; N] {
+pub(crate) fn word<const N: usize>(of: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&of[at..at + N]);
     bytes

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use betz_base::Result;
 use serde_json::Value;
 
+pub(crate) use self::publisher::Publisher;
 pub use self::sink::{OutputSink, TOPIC};
-use self::zmtp::Subscriber;
+pub(crate) use self::zmtp::Subscriber;
 use crate::bus::{Bins, Counts, Frame, Order, Reception, Source, Tally};
 
 /// Between two attempts to reach a publisher.
@@ -107,7 +108,7 @@ impl EventSource {
 }
 
 /// The channel of a spike: by the name of its electrode, or by the number that the plugin wrote before June 2022.
-fn channel_of(spike: &Value) -> Option<u32> {
+pub(crate) fn channel_of(spike: &Value) -> Option<u32> {
     if let Some(channel) = spike["electrode_id"].as_u64() {
         return u32::try_from(channel).ok();
     }

@@ -20,15 +20,15 @@ const MOST_TOPICS: usize = 1 << 10;
 const ENDS_IN: Duration = Duration::from_millis(500);
 
 /// Fate of a message.
-pub(super) struct Dispatch {
+pub(crate) struct Dispatch {
     /// Subscribers that it went to.
-    pub(super) to: u64,
+    pub(crate) to: u64,
     /// Subscribers that had no room for it.
-    pub(super) without_room: u64,
+    pub(crate) without_room: u64,
 }
 
 /// A bound PUB socket.
-pub(super) struct Publisher {
+pub(crate) struct Publisher {
     listener: TcpListener,
     peers: Vec<Peer>,
 }
@@ -47,7 +47,7 @@ struct Peer {
 }
 
 impl Publisher {
-    pub(super) fn bind(place: SocketAddr) -> std::io::Result<Self> {
+    pub(crate) fn bind(place: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(place)?;
         listener.set_nonblocking(true)?;
         Ok(Self {
@@ -58,6 +58,31 @@ impl Publisher {
 
     /// Sends the message of two parts to all that subscribed to its topic.
     pub(super) fn send(&mut self, topic: &[u8], body: &[u8]) -> Dispatch {
+        self.send_parts(&[topic, body])
+    }
+
+    /// True if somebody has subscribed to something.
+    #[cfg(feature = "emulate")]
+    pub(crate) fn has_subscriber(&self) -> bool {
+        self.peers.iter().any(|peer| !peer.topics.is_empty())
+    }
+
+    /// Address to which it is bound.
+    #[cfg(feature = "emulate")]
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Sends the message to all that subscribed to its topic, which is its first part.
+    pub(crate) fn send_parts(&mut self, parts: &[&[u8]]) -> Dispatch {
+        let Some((last, rest)) = parts.split_last() else {
+            return Dispatch {
+                to: 0,
+                without_room: 0,
+            };
+        };
+        let topic = parts[0];
+        let length: usize = parts.iter().map(|part| part.len() + 9).sum();
         let mut sent = Dispatch {
             to: 0,
             without_room: 0,
@@ -67,12 +92,14 @@ impl Publisher {
             if !asked {
                 return true;
             }
-            if peer.go.len() + topic.len() + body.len() + 18 > ROOM {
+            if peer.go.len() + length > ROOM {
                 sent.without_room += 1;
                 return peer.flush().is_ok();
             }
-            put(&mut peer.go, MORE, topic);
-            put(&mut peer.go, 0, body);
+            for part in rest {
+                put(&mut peer.go, MORE, part);
+            }
+            put(&mut peer.go, 0, last);
             let there = peer.flush().is_ok();
             sent.to += u64::from(there);
             there
@@ -81,7 +108,7 @@ impl Publisher {
     }
 
     /// Takes new subscribers in, and reads what they ask for; how many were none, and were left.
-    pub(super) fn attend(&mut self) -> u64 {
+    pub(crate) fn attend(&mut self) -> u64 {
         while let Ok((stream, _)) = self.listener.accept() {
             if self.peers.len() < MOST_PEERS
                 && let Ok(peer) = Peer::new(stream)

@@ -2,7 +2,7 @@
 
 use betz_base::{Error, ErrorKind, Result};
 
-use super::publisher::Publisher;
+use super::Publisher;
 use crate::bus::plain::{self, HEADER};
 use crate::bus::{Counts, Estimate, Sink, Tally};
 

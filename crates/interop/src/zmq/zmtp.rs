@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Most bytes of a message.
 const LARGEST: usize = 1 << 26;
+/// Bytes read at once at most.
+const PIECE: usize = 1 << 16;
 /// Time that a handshake may take.
 pub(super) const GREETS_IN: Duration = Duration::from_secs(2);
 pub(super) const GREETING: usize = 64;
@@ -19,16 +21,17 @@ pub(super) fn wrong(what: &str) -> std::io::Error {
 }
 
 /// A subscription to all that a publisher sends.
-pub(super) struct Subscriber {
+pub(crate) struct Subscriber {
     stream: TcpStream,
-    /// Bytes that are not yet a whole message.
+    /// Bytes that came, and how many of them were received as messages.
     buffer: Vec<u8>,
+    used: usize,
     patience: Option<Duration>,
 }
 
 impl Subscriber {
     /// Connects to `place`, HOST:PORT, and subscribes to everything.
-    pub(super) fn connect(place: std::net::SocketAddr, within: Duration) -> std::io::Result<Self> {
+    pub(crate) fn connect(place: std::net::SocketAddr, within: Duration) -> std::io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&place, within)?;
         // Where nobody listens on a port that the system gives out, it may be given to this very connection, which then
         // has itself at its other end, and keeps the peer from it.
@@ -47,30 +50,36 @@ impl Subscriber {
         Ok(Self {
             stream,
             buffer: Vec::new(),
+            used: 0,
             patience: None,
         })
     }
 
     /// The parts of the next message; none in time. After an error the connection is gone.
-    pub(super) fn receive(&mut self, patience: Duration) -> std::io::Result<Option<Vec<Vec<u8>>>> {
+    pub(crate) fn receive(&mut self, patience: Duration) -> std::io::Result<Option<Vec<Vec<u8>>>> {
         if self.patience != Some(patience) {
             let least = patience.max(Duration::from_micros(1));
             self.stream.set_read_timeout(Some(least))?;
             self.patience = Some(patience);
         }
         loop {
-            match message(&self.buffer)? {
+            match message(&self.buffer[self.used..])? {
                 Some((parts, taken)) => {
-                    self.buffer.drain(..taken);
+                    self.used += taken;
                     if !parts.is_empty() {
                         return Ok(Some(parts));
                     }
                 }
                 None => {
-                    let mut more = [0; 1 << 16];
-                    match self.stream.read(&mut more) {
+                    self.buffer.drain(..self.used);
+                    self.used = 0;
+                    let held = self.buffer.len();
+                    self.buffer.resize(held + PIECE, 0);
+                    let read = self.stream.read(&mut self.buffer[held..]);
+                    self.buffer.truncate(held + *read.as_ref().unwrap_or(&0));
+                    match read {
                         Ok(0) => return Err(Io::UnexpectedEof.into()),
-                        Ok(n) => self.buffer.extend_from_slice(&more[..n]),
+                        Ok(_) => {}
                         Err(e)
                             if matches!(
                                 e.kind(),

@@ -170,6 +170,11 @@ impl BandPass {
         })
     }
 
+    /// Back to rest.
+    pub(crate) fn restart(&mut self) {
+        self.states.fill(0.0);
+    }
+
     /// Replaces a row by its filtered self.
     pub(crate) fn step(&mut self, row: &mut [f32]) {
         self.arch.dispatch(Step {

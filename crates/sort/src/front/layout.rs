@@ -26,6 +26,19 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// All channels of a row with the same noise in microvolts, and no known places: each far from the others.
+    pub fn with_noise(row_channels: usize, noise: f32) -> Self {
+        let used = 0..row_channels.min(MAX_CHANNELS + 1) as u32;
+        Self {
+            row_channels,
+            places: used.clone().map(|c| [1e4 * c as f32, 0.0]).collect(),
+            noise: vec![noise; used.len()],
+            focused: vec![1.0; used.len()],
+            regression: Vec::new(),
+            used: used.collect(),
+        }
+    }
+
     /// Number of channels that are used.
     pub fn channels(&self) -> usize {
         self.used.len()

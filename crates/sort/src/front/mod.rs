@@ -3,6 +3,7 @@
 //! Every number depends on the samples alone, not on how they came in blocks; memory is taken when a front end is
 //! opened, not while it runs.
 
+mod block;
 mod filter;
 mod focus;
 mod inspect;
@@ -13,6 +14,7 @@ use betz_base::{Error, Result, memory};
 use pulp::Arch;
 
 use crate::settings::{MARGIN, Reference, Settings, Window, rows_of_templates};
+pub use block::{BlockFrontEnd, BlockOptions, CrossingRule};
 use filter::{BandPass, band_pass};
 use focus::Focus;
 use inspect::{HIGHEST, Inspect, LOWEST, Regress};
@@ -93,6 +95,8 @@ pub struct FrontEnd {
     /// The first of them that is not decided.
     decided: usize,
     next: i64,
+    /// The first sample since the filter was last at rest.
+    rest_since: i64,
     last_artefact: i64,
     exclusive: i64,
     at_once: i64,
@@ -180,6 +184,7 @@ impl FrontEnd {
             candidates: memory::room("crossings", 2 * most * n + 64)?,
             decided: 0,
             next: 0,
+            rest_since: 0,
             last_artefact: i64::MIN / 2,
             exclusive,
             at_once: settings.samples(AT_ONCE_MS) as i64,
@@ -210,6 +215,23 @@ impl FrontEnd {
         (live.iter().zip(&self.layout.noise)).map(|(m, trained)| m / MAD as f32 * trained)
     }
 
+    /// Samples between a crossing and the row with which it is given.
+    pub(crate) fn delay(&self) -> usize {
+        self.wait as usize
+    }
+
+    /// Begins again at rest: crossings that are not decided are dropped, and nothing crosses until the filter has
+    /// settled.
+    pub(crate) fn restart(&mut self) {
+        self.filter.restart();
+        self.rest_since = self.next;
+        self.candidates.clear();
+        self.decided = 0;
+        self.artefact_ring.fill(false);
+        self.last_crossing.fill(i64::MIN / 2);
+        self.last_artefact = i64::MIN / 2;
+    }
+
     /// Rows of a whole row of samples each, one after the other; after each, [`FrontEnd::take`] until it gives
     /// nothing. Does not allocate.
     ///
@@ -222,7 +244,8 @@ impl FrontEnd {
         self.next += 1;
     }
 
-    /// A row of samples that is filtered and kept, in which no crossing is looked for. An artefact is found by its size alone.
+    /// A row of samples that is filtered and kept, in which no crossing is looked for. An artefact is found by its
+    /// size alone.
     pub(crate) fn step_unseen(&mut self, row: &[i16]) {
         let rails = self.filter(row);
         self.blanked.saturated += u64::from(rails);
@@ -325,9 +348,9 @@ impl FrontEnd {
         }
     }
 
-    /// Samples until the filter has forgotten that it began.
+    /// The first sample at which the filter has forgotten that it began.
     fn settling(&self) -> i64 {
-        (3.0 * self.settings.rate_hz / self.settings.low_hz) as i64
+        self.rest_since + (3.0 * self.settings.rate_hz / self.settings.low_hz) as i64
     }
 
     fn candidates_of(&mut self, sample: i64, flag: usize) {
@@ -337,7 +360,8 @@ impl FrontEnd {
             let Some(candidate) = self.minimum(sample, channel) else {
                 continue;
             };
-            // A large spike stands out far around in what channels see together: an artefact is on the channels themselves.
+            // A large spike stands out far around in what channels see together: an artefact is on the channels
+            // themselves.
             let own = self.ring[self.slot(sample) + channel];
             if own < -self.settings.threshold as f32 * self.layout.noise[channel] {
                 self.last_crossing[channel] = sample;
@@ -432,8 +456,8 @@ impl FrontEnd {
         sample < self.settling() || (from.max(0)..=until).any(|at| self.is_artefact(at))
     }
 
-    /// The largest minimum of what channels `range` see together within a sample of `sample` when `spike`, (rows from `first`
-    /// on, channels), is added to the last rows; `see` is shown it, and everything is as it was afterwards.
+    /// The largest minimum of what channels `range` see together within a sample of `sample` when `spike`, (rows from
+    /// `first` on, channels), is added to the last rows; `see` is shown it, and everything is as it was afterwards.
     #[cfg(feature = "train")]
     pub(crate) fn with_added(
         &mut self,

@@ -6,10 +6,10 @@ use super::LANES;
 use super::filter::{BandPass, band_pass};
 
 /// The band.
-const LOW_HZ: f64 = 300.0;
-const HIGH_HZ: f64 = 1000.0;
+pub(super) const LOW_HZ: f64 = 300.0;
+pub(super) const HIGH_HZ: f64 = 1000.0;
 /// Order of the filter at each edge.
-const ORDER: usize = 2;
+pub(super) const ORDER: usize = 2;
 
 /// Spike-band power at work: a feature for decoding that needs no threshold.
 ///
@@ -48,12 +48,7 @@ impl BandPower {
                 super::MAX_CHANNELS
             )));
         }
-        if !(rate_hz.is_finite() && rate_hz > 2.0 * HIGH_HZ) {
-            return Err(Error::argument(format!(
-                "spike-band power: expected more than {} samples per second, got {rate_hz}",
-                2.0 * HIGH_HZ
-            )));
-        }
+        check_rate(rate_hz)?;
         let padded = channels.next_multiple_of(LANES);
         Ok(Self {
             filter: BandPass::new(&band_pass(ORDER, LOW_HZ, HIGH_HZ, rate_hz), padded)?,
@@ -90,4 +85,15 @@ impl BandPower {
         }
         Some(&self.bin)
     }
+}
+
+/// Refuses a rate that has no such band.
+pub(super) fn check_rate(rate_hz: f64) -> Result<()> {
+    if rate_hz.is_finite() && rate_hz > 2.0 * HIGH_HZ {
+        return Ok(());
+    }
+    Err(Error::argument(format!(
+        "spike-band power: expected more than {} samples per second, got {rate_hz}",
+        2.0 * HIGH_HZ
+    )))
 }

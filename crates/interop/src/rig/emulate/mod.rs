@@ -1,0 +1,96 @@
+//! Emulators: the sending side of each rig, for tests and for sessions without hardware.
+//!
+//! An [`Emulator`] counts rows as its device does. Tests let it lose rows, restart, or send damaged packets, and
+//! compare the blocks that a rig gives with the rows that were sent.
+
+mod cerebus;
+mod frames;
+mod openephys;
+mod rhx;
+#[cfg(target_os = "linux")]
+mod shared;
+mod spikeglx;
+
+use betz_base::{Error, ErrorKind, Result};
+
+pub use cerebus::CerebusDevice;
+pub use frames::FrameSender;
+pub use openephys::OpenEphysPublisher;
+pub use rhx::RhxServer;
+#[cfg(target_os = "linux")]
+pub use shared::SharedWriter;
+pub use spikeglx::SpikeGlxServer;
+
+use super::RigSpike;
+
+/// The sending side of a rig.
+pub trait Emulator: Send {
+    /// Sends rows of int16, each with all channels.
+    ///
+    /// # Errors
+    /// An error of the system.
+    fn send(&mut self, voltage: &[i16]) -> Result<()>;
+
+    /// Counts `rows` as sent and does not send them.
+    ///
+    /// # Errors
+    /// An error of the system.
+    fn lose(&mut self, rows: u64) -> Result<()>;
+
+    /// Sends a spike, if the rig has spikes beside voltage. `tick` is a number of a row.
+    ///
+    /// # Errors
+    /// An error of the system.
+    fn spike(&mut self, spike: RigSpike) -> Result<()> {
+        let _ = spike;
+        Ok(())
+    }
+
+    /// Begins to count from 0 again, as after a reboot.
+    ///
+    /// # Errors
+    /// An error of the system.
+    fn restart(&mut self) -> Result<()>;
+
+    /// Number of the next row.
+    fn next_row(&self) -> u64;
+}
+
+/// A socket that sends to one address.
+pub(super) struct Sender {
+    socket: std::net::UdpSocket,
+    to: std::net::SocketAddr,
+}
+
+impl Sender {
+    pub(super) fn new(to: &str) -> Result<Self> {
+        let to = crate::bus::resolve(to)?;
+        let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = std::net::UdpSocket::bind(any).map_err(|e| sending(to, e))?;
+        Ok(Self { socket, to })
+    }
+
+    pub(super) fn send(&self, datagram: &[u8]) -> Result<()> {
+        match self.socket.send_to(datagram, self.to) {
+            Ok(_) => Ok(()),
+            // Nobody listens yet: a device sends on all the same.
+            Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
+            Err(e) => Err(sending(self.to, e)),
+        }
+    }
+}
+
+fn sending(to: std::net::SocketAddr, e: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("emulator: sending to {to}: {e}"))
+}
+
+/// Refuses voltage that is not whole rows.
+fn whole_rows(voltage: &[i16], channels: usize) -> Result<usize> {
+    if channels == 0 || !voltage.len().is_multiple_of(channels) {
+        return Err(Error::argument(format!(
+            "emulator: expected whole rows of {channels} channels, got {} values",
+            voltage.len()
+        )));
+    }
+    Ok(voltage.len() / channels)
+}
