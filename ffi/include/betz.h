@@ -41,7 +41,8 @@
  * - A step that misses betz_session_config.deadline_us is complete: it writes its estimates, counts the miss
  *   (betz_stats.deadline_misses, health) and returns BETZ_OK. Betz neither stops nor skips a late step: the
  *   controller decides by its own clock whether to use a late estimate.
- * - A panic in a call prints nothing. A panic in a thread of Betz goes to stderr.
+ * - A panic in a call prints nothing. A panic in a thread of Betz goes to stderr, or to the host's log
+ *   (betz_set_log).
  * - Arrays of more than one dimension are row-major, without padding.
  * - Each function says: Thread-safe (whether several threads may call it on one handle at once),
  *   Realtime-safe (bounded time, no lock, no system call), Allocates (memory from the heap). These
@@ -101,6 +102,16 @@
  * The version of the C ABI that `betz.h` describes. The shared library's soname ends in it.
  */
 #define BETZ_ABI_VERSION 2
+
+/**
+ * Level of a log: panics in calls, in threads of Betz, and those that end the process.
+ */
+#define BETZ_LOG_PANICS 1
+
+/**
+ * Level of a log: also every call that fails, with the message that `betz_last_error` gives.
+ */
+#define BETZ_LOG_FAILURES 2
 
 /**
  * The data of this tick did not arrive.
@@ -182,6 +193,11 @@
  * An output would have changed by more than `betz_session_config.slew` allows, and changed by that limit.
  */
 #define BETZ_STEP_SLEWED 32768
+
+/**
+ * The step was given more spikes than `betz_session_config.max_spikes`, and left the rest out.
+ */
+#define BETZ_STEP_CAPPED 65536
 
 /**
  * Unit of a spike that belongs to no unit: noise, an overlap, or a unit that training did not see.
@@ -586,6 +602,30 @@ typedef struct betz_allocator {
 } betz_allocator;
 
 /**
+ * Where Betz reports what happens in it.
+ */
+typedef struct betz_log {
+    /**
+     * Size of this struct in bytes in the caller's header.
+     */
+    uint32_t struct_size;
+    /**
+     * The most detailed level to report: `BETZ_LOG_PANICS` or `BETZ_LOG_FAILURES`.
+     */
+    uint32_t level;
+    /**
+     * Pointer passed to `write` unchanged.
+     */
+    void *user;
+    /**
+     * Receives one report: its level, a `betz_status`, and a text (UTF-8, valid during the call). It runs in the
+     * thread that it reports about, from several at once, and must not unwind or call Betz. With
+     * `BETZ_LOG_FAILURES` this includes the thread that steps: do there what a real-time thread may do.
+     */
+    void (*write)(void *user, uint32_t level, int32_t status, const char *text);
+} betz_log;
+
+/**
  * Cross-validated scores of a model for one output: how well it decodes data that it was not trained on.
  */
 typedef struct betz_score {
@@ -884,6 +924,13 @@ typedef struct betz_session_config {
      * Zero.
      */
     uint32_t reserved_3;
+    /**
+     * Largest number of spikes that one step decodes from a list (`betz_session_step_spikes`) or a queue; 0
+     * (default): no limit. It bounds the time of a step. Spikes beyond it, the last of the list, are left out and
+     * counted (`betz_stats.capped`, health), and the step is flagged (`BETZ_STEP_CAPPED`). The time of a step of
+     * binned counts is bounded by the channels.
+     */
+    uint64_t max_spikes;
 } betz_session_config;
 
 /**
@@ -954,6 +1001,11 @@ typedef struct betz_stats {
      * Number of ticks skipped (`betz_session_skip`, `betz_queue_resync`).
      */
     uint64_t skipped;
+    /**
+     * Number of spikes left out because their step had more than `betz_session_config.max_spikes`. Checkpoints
+     * do not keep it.
+     */
+    uint64_t capped;
 } betz_stats;
 
 /**
@@ -1017,9 +1069,14 @@ typedef struct betz_health {
      */
     uint64_t longest_ns;
     /**
-     * Fingerprint of the model and mask that give the estimates.
+     * Fingerprint of the model and mask that give the estimates. Do not compare it with
+     * `betz_model_fingerprint`, which is computed without a mask.
      */
     uint64_t model;
+    /**
+     * Number of spikes left out because their step had more than `betz_session_config.max_spikes`.
+     */
+    uint64_t capped;
 } betz_health;
 
 /**
@@ -1170,6 +1227,51 @@ typedef struct betz_queue_state {
      */
     int64_t lag;
 } betz_queue_state;
+
+/**
+ * One spike: the sample of the amplifier at which it occurred, and its channel.
+ */
+typedef struct betz_sampled_spike {
+    /**
+     * Sample, counted by the amplifier.
+     */
+    int64_t sample;
+    /**
+     * Channel of the model.
+     */
+    uint32_t channel;
+} betz_sampled_spike;
+
+/**
+ * Time of a session's last estimates, in ticks and in samples of the amplifier.
+ */
+typedef struct betz_estimate_time {
+    /**
+     * Tick of the step.
+     */
+    int64_t tick;
+    /**
+     * Tick of the behaviour that the estimates are of: `tick` less the model's delay.
+     */
+    int64_t behavior_tick;
+    /**
+     * First sample of the step's tick; INT64_MIN if the step did not come from a queue with a clock.
+     */
+    int64_t first_sample;
+    /**
+     * Last sample of the step's tick; INT64_MIN without a clock.
+     */
+    int64_t last_sample;
+    /**
+     * Last sample of the tick of the behaviour; INT64_MIN without a clock.
+     */
+    int64_t behavior_sample;
+    /**
+     * Newest sample among the step's spikes; INT64_MIN if the step had none, and without a clock. It lies before
+     * `first_sample` if all its spikes were late.
+     */
+    int64_t newest_spike_sample;
+} betz_estimate_time;
 
 /**
  * Configuration of an online trainer. Fill it with `betz_trainer_config_default`, then change what you need.
@@ -1414,8 +1516,8 @@ typedef struct betz_miner_config {
      */
     double window_seconds;
     /**
-     * Time from the start of one mining run to the next, in seconds of the events' clock. 0 (default): a
-     * quarter of the window.
+     * Time from the start of one mining run to the next, in seconds of the events' clock. The first run starts
+     * this long after the miner's thread first sees an event. 0 (default): a quarter of the window.
      */
     double every_seconds;
     /**
@@ -1912,6 +2014,19 @@ BETZ_API BETZ_CHECKED
 betz_status betz_set_allocator(const struct betz_allocator *allocator);
 
 /**
+ * Makes Betz report to `log->write`, for the rest of the process. Without a log, a panic in a thread of Betz goes to
+ * stderr, and one in a call is only that call's status and message. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for an
+ * unknown level and on a second call.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `log` is NULL or a live struct whose function does what it says for the rest of the process.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_set_log(const struct betz_log *log);
+
+/**
  * Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
  *
  * `path` is NUL-terminated, in the system's encoding, and names a regular file: pipes and devices are refused at once.
@@ -2029,8 +2144,8 @@ BETZ_API double betz_model_step_seconds(const struct betz_model *model);
 BETZ_API int64_t betz_model_delay_steps(const struct betz_model *model);
 
 /**
- * Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` and
- * `betz_health.model` show this number.
+ * Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` shows
+ * this number, whatever the session's mask. `betz_health.model` is another one, which depends on the mask, too.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -2185,21 +2300,6 @@ betz_status betz_train_counts(const struct betz_train_config *config,
 BETZ_API BETZ_CHECKED
 betz_status betz_session_config_default(struct betz_session_config *config,
                                         size_t size);
-
-/**
- * Opens a session that runs `model`, with its filters at rest. This call makes all allocations of the session. The
- * caller frees it with `betz_session_close`; the model may be freed before the session.
- *
- * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
- *
- * The caller's part:
- * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
- * fields say; `out` is NULL or writable.
- */
-BETZ_API BETZ_CHECKED
-betz_status betz_session_open(const struct betz_model *model,
-                              const struct betz_session_config *config,
-                              struct betz_session **out);
 
 /**
  * Writes the variances of the last step's estimates to `out`, one per output, in output units squared: the expected
@@ -2363,6 +2463,58 @@ betz_status betz_session_warm(struct betz_session *session);
  * `session` is NULL or a live session that no other thread is using.
  */
 BETZ_API BETZ_CHECKED betz_status betz_session_reset(struct betz_session *session);
+
+/**
+ * Opens a session that runs `model`, with its filters at rest. This call makes all allocations of the session. The
+ * caller frees it with `betz_session_close`; the model may be freed before the session.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
+ * fields say; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_open(const struct betz_model *model,
+                              const struct betz_session_config *config,
+                              struct betz_session **out);
+
+/**
+ * Writes the number of bytes that `betz_session_open_in` needs for this model and configuration to `*size`: whole
+ * pages of 4,096 bytes. It is the same for each call with one library.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes (and frees it).
+ *
+ * The caller's part:
+ * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
+ * fields say; `size` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_size(const struct betz_model *model,
+                              const struct betz_session_config *config,
+                              size_t *size);
+
+/**
+ * Opens a session whose memory is the `size` bytes at `block`, otherwise like `betz_session_open`: one block with all
+ * that its steps touch, such as static memory, locked memory or a huge page.
+ *
+ * `block` is aligned to 4,096 bytes, and `size` is at least that of `betz_session_size` (`BETZ_ERROR_MISMATCH`). The
+ * block belongs to the session until `betz_session_close` returns. At most 64 sessions have blocks at once
+ * (`BETZ_ERROR_INVALID_ARGUMENT`). Models that are swapped in later, checkpoints that are requested, and listeners
+ * take memory from the heap.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes (what it needs to measure the session; frees it).
+ *
+ * The caller's part:
+ * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
+ * fields say; `block` is NULL or points to `size` writable bytes that nothing else uses; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_open_in(const struct betz_model *model,
+                                 const struct betz_session_config *config,
+                                 void *block,
+                                 size_t size,
+                                 struct betz_session **out);
 
 /**
  * Closes and frees a session; does nothing for NULL. A poisoned session can be closed.
@@ -2874,6 +3026,71 @@ betz_status betz_queue_get_state(const struct betz_queue *queue,
 BETZ_API void betz_queue_close(struct betz_queue *queue);
 
 /**
+ * Sets the queue's clock: tick `tick` begins at sample `sample`, and a tick has `samples_per_tick` samples (1 to 10^9,
+ * not necessarily whole; 30 for 30 kHz and ticks of 1 ms). Other values are refused (`BETZ_ERROR_INVALID_ARGUMENT`).
+ *
+ * The clock may be set at any time: again and again with a measured rate, if the amplifier's clock drifts against
+ * yours, or after the amplifier has restarted and counts from 0. Give a recent sample and its tick then. Spikes that
+ * are in the queue keep their ticks. If the ticks jump, also call `betz_queue_resync` in the consuming thread.
+ *
+ * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue in which no other thread produces.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_set_clock(struct betz_queue *queue,
+                                 int64_t sample,
+                                 int64_t tick,
+                                 double samples_per_tick);
+
+/**
+ * Puts `n` spikes with samples of the amplifier into the queue, in ascending order; the clock gives their ticks.
+ * Otherwise like `betz_queue_push`. Fails with `BETZ_ERROR_INVALID_ARGUMENT` before the first
+ * `betz_queue_set_clock`.
+ *
+ * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue in which no other thread produces; `spikes` points to `n`
+ * spikes; `pushed` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_push_samples(struct betz_queue *queue,
+                                    const struct betz_sampled_spike *spikes,
+                                    size_t n,
+                                    size_t *pushed);
+
+/**
+ * Declares that every spike up to and including sample `sample` has been pushed, and marks the last tick that is
+ * complete with it, like `betz_queue_mark`. Fails with `BETZ_ERROR_INVALID_ARGUMENT` before the first
+ * `betz_queue_set_clock`.
+ *
+ * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue in which no other thread produces.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_mark_sample(struct betz_queue *queue,
+                                   int64_t sample);
+
+/**
+ * Writes the time of the last step's estimates to `*out`, whose size in bytes is `size` (pass `sizeof`). Samples are
+ * by the queue's clock when the step was made (`betz_queue_set_clock`). Fails with
+ * `BETZ_ERROR_INSUFFICIENT_DATA` before the first step.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_estimate_time(const struct betz_session *session,
+                                       struct betz_estimate_time *out,
+                                       size_t size);
+
+/**
  * Fills a trainer's configuration of `size` bytes (pass `sizeof`) with the defaults. Writes nothing beyond `size`
  * bytes.
  *
@@ -2961,8 +3178,9 @@ betz_status betz_trainer_take(const struct betz_trainer *trainer,
  * Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened. Writes 1 to
  * `*applied` (which may be NULL) if there was one, else 0. A model that took over is warmed up with the spikes that
  * the trainer remembers, and runs in parallel with the previous one for a fifth of the time of
- * `betz_session_swap_model`. A rollback is exact and happens at the next tick. In a session that has not stepped since
- * the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
+ * `betz_session_swap_model`. If the trainer remembers no spikes, it runs in parallel for the whole of that time,
+ * unless channels have died or scream. A rollback is exact and happens at the next tick. In a session that has not
+ * stepped since the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
  * `betz_trainer_load`, this function, steps once, calls `betz_session_release_model`, steps once more, and calls
  * `betz_session_restore`. Fails like `betz_session_swap_model`; the model then stays available.
  *
@@ -3640,6 +3858,7 @@ BETZ_ASSERT_SIZE(betz_edge, 12);
 BETZ_ASSERT_SIZE(betz_edge_sign, 4);
 #if UINTPTR_MAX > 0xffffffffu
 BETZ_ASSERT_SIZE(betz_spike, 16);
+BETZ_ASSERT_SIZE(betz_sampled_spike, 16);
 BETZ_ASSERT_SIZE(betz_filter, 16);
 BETZ_ASSERT_SIZE(betz_sorter_spike, 24);
 #endif

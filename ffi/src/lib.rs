@@ -26,6 +26,7 @@
 mod barrier;
 #[cfg(feature = "network")]
 pub mod beside;
+mod block;
 mod cast;
 mod enum_bits;
 mod exclusive;
@@ -40,6 +41,8 @@ mod known;
 mod workers;
 
 pub mod allocator;
+
+pub mod log;
 
 pub mod version;
 
@@ -60,6 +63,8 @@ pub mod trainer;
 
 pub mod session;
 
+pub mod session_open;
+
 mod shortage;
 pub mod stats;
 
@@ -74,6 +79,8 @@ pub mod checkpoint;
 pub mod classes;
 
 pub mod queue;
+
+pub mod samples;
 
 #[cfg(feature = "mine")]
 pub mod miner_config;
@@ -110,6 +117,7 @@ pub use attach_network::*;
 pub use checkpoint::*;
 pub use health::*;
 pub use last_error::betz_last_error;
+pub use log::*;
 #[cfg(feature = "mine")]
 pub use miner::*;
 #[cfg(feature = "mine")]
@@ -120,7 +128,9 @@ pub use network::*;
 #[cfg(feature = "network")]
 pub use network_config::*;
 pub use queue::*;
+pub use samples::*;
 pub use session::*;
+pub use session_open::*;
 #[cfg(feature = "sort")]
 pub use sorter::*;
 pub use stats::*;

@@ -10,20 +10,23 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 26] = [
     "version",
     "status",
     "last_error",
     "allocator",
+    "log",
     "model",
     "train",
     "session",
+    "session_open",
     "stats",
     "health",
     "swap",
     "classes",
     "checkpoint",
     "queue",
+    "samples",
     "trainer_config",
     "trainer",
     "miner_config",

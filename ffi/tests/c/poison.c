@@ -2,9 +2,13 @@
 // `provoke-panic`.
 #include "support.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 betz_status betz_test_panic_model(const betz_model *model);
+betz_status betz_test_panic_twice(const betz_model *model);
 betz_status betz_test_panic_session(betz_session *session);
 betz_status betz_test_panic_miner(betz_miner *miner);
 betz_status betz_test_panic_sorter(betz_sorter *sorter);
@@ -16,6 +20,35 @@ static void message_is(const char *expected) {
     char text[256];
     betz_last_error(text, sizeof text);
     CHECK(strcmp(text, expected) == 0);
+}
+
+static void count_panics(void *user, uint32_t level, int32_t status, const char *text) {
+    CHECK(level == BETZ_LOG_PANICS && status == BETZ_ERROR_PANIC);
+    CHECK(strcmp(text, "panic: provoked in a model") == 0);
+    ++*(unsigned *)user;
+}
+
+// A panic while another one unwinds ends the process, which says why.
+static void ends_on_a_second_panic(const betz_model *model) {
+    FILE *printed = tmpfile();
+    CHECK(printed != NULL);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        if (setrlimit(RLIMIT_CORE, &none) != 0 || dup2(fileno(printed), STDERR_FILENO) < 0) _exit(1);
+        (void)!betz_test_panic_twice(model);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    char text[2048] = {0};
+    rewind(printed);
+    CHECK(fread(text, 1, sizeof text - 1, printed) > 0);
+    CHECK(strstr(text, "provoked in a destructor") != NULL);
+    CHECK(strstr(text, "provoked before a destructor") == NULL);
+    fclose(printed);
 }
 
 int main(void) {
@@ -108,13 +141,20 @@ int main(void) {
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_queue_mark(queue, 1));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_reset(other));
 
+    ends_on_a_second_panic(model);
+
+    // The host's log hears of a panic, and at this level of nothing else.
+    unsigned reports = 0;
+    const betz_log log = {sizeof log, BETZ_LOG_PANICS, &reports, count_panics};
+    OK(betz_set_log(&log));
     CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_model(model));
+    CHECK(reports == 1);
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_model_save_bytes(model, NULL, 0, &size));
     betz_session_config config;
     OK(betz_session_config_default(&config, sizeof config));
     betz_session *none = NULL;
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_open(model, &config, &none));
-    CHECK(none == NULL);
+    CHECK(none == NULL && reports == 1);
 
     betz_queue_close(queue);
     betz_session_close(session);
