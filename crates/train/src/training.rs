@@ -10,6 +10,7 @@ use super::kinds::{Comparison, Kind, KindOptions, train_kinds_on};
 use super::options::{RidgeChoice, TrainOptions, TrainingPlan};
 use super::presets::PRESETS;
 use super::search::Search;
+use super::training_data::TrainingData;
 use super::trials::single_step_warning;
 use super::validate::train_validated_on;
 use super::variance::with_variance;
@@ -126,7 +127,7 @@ pub struct TrainingOutcome {
 
 impl Training {
     /// Trains on `data`. [`Device::auto`] runs where this host's calibration expects less time
-    /// ([`choose`](super::choose)).
+    /// ([`choose`](super::choose)). The decoder keeps a sample of what it was trained on ([`TrainingData`]).
     ///
     /// # Errors
     /// The errors of [`train_on`], [`train_validated_on`] and [`train_kinds_on`];
@@ -137,7 +138,7 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
-        self.run_by(data, Self::best_delay(progress), |used, plan| {
+        let mut outcome = self.run_by(data, Self::best_delay(progress), |used, plan| {
             if !self.compares() {
                 return Ok((train_linear(used, &plan, device, progress)?, None));
             }
@@ -149,12 +150,14 @@ impl Training {
                 trained.decoder = with_variance(&trained.decoder, used, progress)?;
             }
             Ok((trained, Some(comparison)))
-        })
+        })?;
+        outcome.decoder = TrainingData::new(data).attach(outcome.decoder)?;
+        Ok(outcome)
     }
 
-    /// Trains like [`run`](Self::run), but only the linear kind, whatever `kinds` says, and at a given delay. A program
-    /// that calls only this function does not link the training of the other kinds, nor the transforms that estimate a
-    /// delay: 1.5 MB.
+    /// Trains like [`run`](Self::run), but only the linear kind, whatever `kinds` says, at a given delay, and without
+    /// a sample of the training data. A program that calls only this function does not link the training of the other
+    /// kinds, nor the transforms that estimate a delay: 1.5 MB.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if the

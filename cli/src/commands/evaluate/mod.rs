@@ -10,6 +10,7 @@ use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::{AlignReport, Dataset};
 use betz::train::ClassScores;
+use betz::train::overlap_warning;
 use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
 use betz::train::trials::{
     ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance, length_warning,
@@ -187,7 +188,10 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         variances: variances(&model, &dataset)?,
         rates_hz: rates,
         aligned,
-        warnings: length_warning(&model, &dataset).into_iter().collect(),
+        warnings: length_warning(&model, &dataset)
+            .into_iter()
+            .chain(overlap_warning(&model, &dataset)?)
+            .collect(),
         place,
     };
     for warning in &evaluated.warnings {

@@ -218,6 +218,7 @@ impl Job {
             },
             false => self.survey.usual.artefacts(),
         };
+        let sample = std::mem::take(&mut self.survey.sample);
         let decoder = self.sums_of(facts, total)?.solve(&solve)?;
         let training = TrainingRecord {
             folds,
@@ -228,12 +229,12 @@ impl Job {
         if options.keep_artefacts {
             decoder = without_blanking(decoder)?;
         }
+        if let Some(channels) = active {
+            decoder = spread(decoder, &names, &channels)?;
+        }
         Ok(Trained {
             artefacts,
-            decoder: match active {
-                Some(channels) => spread(decoder, &names, &channels)?,
-                None => decoder,
-            },
+            decoder: sample.attach(decoder)?,
             ran: placement.ran(path.name()),
             gram_error: None,
         })
