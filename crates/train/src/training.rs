@@ -125,6 +125,14 @@ pub struct TrainingOutcome {
     pub warnings: Vec<String>,
 }
 
+impl TrainingOutcome {
+    /// Attaches a sample of `data` to the decoder, which was trained on it.
+    pub(crate) fn with_sample(mut self, data: &Dataset) -> Result<Self> {
+        self.decoder = TrainingData::new(data).attach(self.decoder)?;
+        Ok(self)
+    }
+}
+
 impl Training {
     /// Trains on `data`. [`Device::auto`] runs where this host's calibration expects less time
     /// ([`choose`](super::choose)). The decoder keeps a sample of what it was trained on ([`TrainingData`]).
@@ -138,7 +146,7 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
-        let mut outcome = self.run_by(data, Self::best_delay(progress), |used, plan| {
+        let outcome = self.run_by(data, Self::best_delay(progress), |used, plan| {
             if !self.compares() {
                 return Ok((train_linear(used, &plan, device, progress)?, None));
             }
@@ -151,8 +159,7 @@ impl Training {
             }
             Ok((trained, Some(comparison)))
         })?;
-        outcome.decoder = TrainingData::new(data).attach(outcome.decoder)?;
-        Ok(outcome)
+        outcome.with_sample(data)
     }
 
     /// Trains like [`run`](Self::run), but only the linear kind, whatever `kinds` says, at a given delay, and without

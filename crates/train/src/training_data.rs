@@ -24,7 +24,7 @@ const RUN: u64 = 20;
 const ONE_IN: u64 = 4;
 
 /// Hashes that a sample holds, at most.
-const MOST: usize = 2048;
+const MOST: usize = 1024;
 
 /// The sample of a model's training data: the smallest hashes of its runs of spikes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,16 +36,41 @@ pub struct TrainingData {
 }
 
 /// Overlap of a dataset with what a model was trained on.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overlap {
-    /// Estimated share of the dataset's spikes that the model was trained on, above 0, up to 1.
-    pub share: f64,
-    /// Number of runs that the estimate is based on.
-    pub sampled: usize,
+    /// Number of the dataset's runs of spikes that were compared with the sample.
+    pub compared: u64,
+    /// Number of these that the sample holds.
+    pub known: u64,
+}
+
+impl Overlap {
+    /// Adds the overlap of another part of the dataset.
+    pub const fn add(&mut self, other: Self) {
+        self.compared += other.compared;
+        self.known += other.known;
+    }
+
+    /// Estimated share of the dataset's spikes that the model was trained on, 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.known as f64 / self.compared.max(1) as f64
+    }
+
+    /// A warning if there is any overlap: such scores say nothing about other data.
+    pub fn warning(&self) -> Option<String> {
+        let percent = match (100.0 * self.share()).round() as u32 {
+            _ if self.known == 0 => return None,
+            _ if self.known == self.compared => "100".to_owned(),
+            percent => format!("about {}", percent.clamp(1, 99)),
+        };
+        Some(format!(
+            "the model was trained on {percent} % of what is scored: scores are better than on new data. Score segments or a recording that it was not trained on"
+        ))
+    }
 }
 
 impl TrainingData {
-    /// The sample of the spikes inside the segments of `data`. Allocates 32 kB, and reads every spike about five times.
+    /// The sample of the spikes inside the segments of `data`. Allocates 16 kB, and reads every spike about five times.
     pub fn new<'d>(data: impl Into<DatasetView<'d>>) -> Self {
         let mut sample = Self::default();
         let runs = each_hash(&data.into(), |hash| sample.insert(hash));
@@ -110,26 +135,22 @@ impl TrainingData {
         Decoder::new(parts)
     }
 
-    /// The part of `data` that this is a sample of; `None` if no run of spikes is recognised. `data` has the channels
-    /// and the step of the model.
-    pub fn overlap<'d>(&self, data: impl Into<DatasetView<'d>>) -> Option<Overlap> {
+    /// The overlap of `data` with what this is a sample of. `data` has the channels and the step of the model.
+    pub fn overlap<'d>(&self, data: impl Into<DatasetView<'d>>) -> Overlap {
+        let mut overlap = Overlap::default();
         // A sample that is not full has every hash.
         let largest = match self.hashes.last() {
             Some(&largest) if self.hashes.len() == MOST => largest,
             Some(_) => u64::MAX,
-            None => return None,
+            None => return overlap,
         };
-        let (mut sampled, mut known) = (0, 0);
         each_hash(&data.into(), |hash| {
             if hash <= largest {
-                sampled += 1;
-                known += usize::from(self.hashes.binary_search(&hash).is_ok());
+                overlap.compared += 1;
+                overlap.known += u64::from(self.hashes.binary_search(&hash).is_ok());
             }
         });
-        (known > 0).then(|| Overlap {
-            share: known as f64 / sampled as f64,
-            sampled,
-        })
+        overlap
     }
 
     /// All of it, to be sent.
@@ -171,20 +192,8 @@ pub fn overlap_warning<'d>(
     decoder: &Decoder,
     data: impl Into<DatasetView<'d>>,
 ) -> Result<Option<String>> {
-    let Some(sample) = TrainingData::read(decoder)? else {
-        return Ok(None);
-    };
-    let said = |overlap: Overlap| {
-        let percent = match (100.0 * overlap.share).round() as u32 {
-            100 if overlap.share < 1.0 => 99,
-            percent => percent.max(1),
-        };
-        let about = if percent == 100 { "" } else { "about " };
-        format!(
-            "the model was trained on {about}{percent} % of what is scored: scores are better than on new data. Score segments or a recording that it was not trained on"
-        )
-    };
-    Ok(sample.overlap(data).map(said))
+    let sample = TrainingData::read(decoder)?;
+    Ok(sample.and_then(|sample| sample.overlap(data).warning()))
 }
 
 /// Calls `each` with the hash of every chosen run of spikes in the segments of `data`; returns their number.
@@ -280,7 +289,7 @@ mod tests {
     }
 
     fn share(sample: &TrainingData, data: &Dataset) -> f64 {
-        sample.overlap(data).map_or(0.0, |overlap| overlap.share)
+        sample.overlap(data).share()
     }
 
     #[test]
@@ -291,10 +300,10 @@ mod tests {
         let sample = TrainingData::new(&data.select(&even));
         assert_eq!(sample.hashes.len(), MOST);
         assert_eq!(share(&sample, &data.select(&even)), 1.0);
-        assert_eq!(sample.overlap(&data.select(&odd)), None);
-        assert_eq!(sample.overlap(&other), None);
+        assert_eq!(share(&sample, &data.select(&odd)), 0.0);
+        assert_eq!(share(&sample, &other), 0.0);
         let half = share(&sample, &data);
-        assert!((half - 0.5).abs() < 0.05, "{half}");
+        assert!((half - 0.5).abs() < 0.07, "{half}");
         let quarter = share(&sample, &data.select(&[0, 1, 3, 5]));
         assert!(quarter > 0.0 && quarter < 0.6, "{quarter}");
         // One trial of a hundred, and a part of one that begins elsewhere.

@@ -25,6 +25,7 @@ use crate::recurrent::UNITS_MULTIPLE;
 use crate::search::Search;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
+use betz_base::text::count;
 use betz_device::Device;
 use betz_gram::movement::outputs_with_velocities;
 use betz_gram::score::mean_r2;
@@ -397,7 +398,7 @@ fn linear_score(
     let bank = &found.validation.bank;
     Ok(KindScore {
         kind: Kind::Linear,
-        configuration: format!("{} filters", bank.len()),
+        configuration: count(bank.len() as u128, "filter"),
         r2: mean_r2(&scores),
         scores,
         gain: 0.0,
