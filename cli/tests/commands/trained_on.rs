@@ -60,7 +60,10 @@ fn evaluate_warns_of_segments_that_the_model_was_trained_on() {
         }
     }
     // The same spikes in another file format.
-    json(folder, "convert trials.npz other.nwb --start 2020-10-19T13:00:00-05:00");
+    json(
+        folder,
+        "convert trials.npz other.nwb --start 2020-10-19T13:00:00-05:00",
+    );
     let other = warnings(folder, "model.betz other.nwb --segments 0..10");
     assert_eq!(other.len(), 1, "{other:?}");
 }
