@@ -29,7 +29,8 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The kind of decoder; "auto" takes the one that decodes held-out data best.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
-        runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms.
+        runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms. With kind="place",
+        steps of recordings are at least 0.1 s, and as long as the interval between samples of behaviour.
     bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order)
         The filters; "auto" cross-validates the presets. Rows without time have none.
     ridge : "auto" or float
@@ -418,7 +419,8 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if y is not None or trials is not None:
             raise ValueError("a recording has behaviour and trials of its own: expected neither y nor trials beside it")
         if isinstance(data, Recording):
-            data = data.align(self.step_seconds if first else self.model_.step_seconds)
+            step_seconds = self.step_seconds if first else self.model_.step_seconds
+            data = data.align(data.default_step_seconds(self.kind) if step_seconds is None else step_seconds)
         if first:
             self._flat = False
             self.n_features_in_ = len(data.channel_names)

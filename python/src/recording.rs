@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::arguments::{optional_seconds, optional_texts, seconds, whole};
 use crate::arrays::{self, Numbers};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, usual_step};
 use crate::error::{OrRaise, warn};
 use crate::keywords::{self, RecordingKeywords, session};
 use crate::work;
@@ -424,6 +424,16 @@ impl Recording {
         let options = nwb::WriteOptions::new(session);
         py.detach(|| nwb::write(&self.inner, &path, &options))
             .or_raise(py)
+    }
+
+    /// Step, in seconds, of a decoder of `kind` if none is asked for: the recording's bins, or 5 ms for spike events; for
+    /// "place" at least 0.1 s, and the interval between samples of behaviour if that is longer.
+    #[pyo3(signature = (kind="linear"))]
+    fn default_step_seconds(&self, kind: &str) -> f64 {
+        match kind {
+            "place" => betz::train::place::default_step(&self.inner),
+            _ => usual_step(&self.inner),
+        }
     }
 
     /// The recording on a clock of `step_seconds`, with behaviour at every step, for training and decoding.

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         );
     }
     let model = input_form::marked(trained.decoder, form)?;
-    // What was trained before an interrupt is complete, but nobody waits for it.
+    // Nobody waits for a model that was complete just before an interrupt.
     if trained
         .comparison
         .as_ref()
