@@ -89,7 +89,10 @@ impl Discriminant {
         let lacking = |what: &str| {
             Error::new(
                 ErrorKind::InsufficientData,
-                format!("experts: expected latents that {what}, got others over {total} steps"),
+                format!(
+                    "experts: expected latents that {what}, got others over {}",
+                    betz_base::text::count(total, "step")
+                ),
             )
         };
         if total == 0 {
