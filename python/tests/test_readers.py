@@ -64,7 +64,7 @@ def test_intervals_of_nwb():
     assert seconds(within="trials", mask="none") == seconds()
     with pytest.raises(betz.BetzError, match="expected one of"):
         seconds(trials="reaches")
-    # What is masked is no segment; nothing is left of trials that are masked by themselves.
+    # Trials that are masked by themselves leave nothing.
     with pytest.raises(betz.BetzError):
         seconds(mask="trials")
 
