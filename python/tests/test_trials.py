@@ -229,10 +229,6 @@ def test_scores_of_what_was_trained_on_warn():
         warnings.simplefilter("error", betz.BetzWarning)
         fitted.score(X[~half], y[~half], trials=trials[~half])
         weighted.score(X[~half], y[~half], trials=trials[~half])
-    with pytest.warns(betz.BetzWarning, match="trained on 100 %"):
-        betz.Model.from_bytes(fitted.model_.to_bytes()).score(
-            betz.Dataset.of_rows(X[half], y[half], 0.02, [[60 * k, 60 * k + 60] for k in range(12)])
-        )
 
 
 def test_signals_and_counts_are_not_mixed_up():
