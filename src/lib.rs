@@ -182,6 +182,7 @@ pub mod train {
         ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource,
         evaluate_classes,
     };
+    pub use betz_train::{Overlap, TrainingData, overlap_warning};
     pub use betz_train::{VarianceScore, generalised_ridge, variance_scores};
     pub use betz_train::{long, online, place, retained, sums, trials};
 }

@@ -35,6 +35,11 @@ pub(crate) fn interrupted(work: &str) -> Error {
     )
 }
 
+/// Ends the command with an error if it was interrupted, before it replaces an earlier result.
+pub(crate) fn check_interrupt(work: &str) -> Result<()> {
+    betz::progress::check(&UntilInterrupted, work)
+}
+
 /// Progress of work that shows itself, and stops on Ctrl-C.
 pub(crate) struct UntilInterrupted;
 

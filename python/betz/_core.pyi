@@ -19,6 +19,8 @@ class BetzError(ValueError):
 
 class BetzWarning(UserWarning): ...
 
+def warn(message: str) -> None: ...
+
 class DeviceError(RuntimeError):
     kind: str
     position: int | None
@@ -37,6 +39,9 @@ class Recording:
         tick_seconds: float = 1e-5,
         units: Sequence[str] | None = None,
         seconds: tuple[float, float] | None = None,
+        trials: str | Sequence[str] | None = None,
+        within: str | Sequence[str] | None = None,
+        mask: str | Sequence[str] | None = None,
     ) -> Recording: ...
     @staticmethod
     def from_counts(
@@ -120,6 +125,7 @@ class Recording:
         age: str | None = None,
     ) -> None: ...
     def save(self, path: Path) -> None: ...
+    def default_step_seconds(self, kind: str = "linear") -> float: ...
     def align(self, step_seconds: float | None = None, *, max_gap_seconds: float | None = None) -> Dataset: ...
     @property
     def tick_seconds(self) -> float: ...

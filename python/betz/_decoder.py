@@ -1,15 +1,13 @@
 """scikit-learn's estimator over the library's training."""
 
 import numbers
-import sys
-import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _labels
-from ._core import BetzWarning, Dataset, Recording, Session, Sums, train
+from ._core import Dataset, Recording, Session, Sums, train, warn
 
 # Noise over the largest response where neither it nor a ridge is given and nothing is cross-validated.
 _CUSTOMARY_NOISE = 0.1
@@ -31,7 +29,8 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The kind of decoder; "auto" takes the one that decodes held-out data best.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
-        runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms.
+        runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms. With kind="place",
+        steps of recordings are at least 0.1 s, and as long as the interval between samples of behaviour.
     bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order)
         The filters; "auto" cross-validates the presets. Rows without time have none.
     ridge : "auto" or float
@@ -162,7 +161,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         # Trials of arrays have been looked at already.
         if isinstance(X, (Recording, Dataset)):
             for message in self.training_.get("warnings", ()):
-                _warn(message)
+                warn(message)
         if self.kind == "linear" and weights is None:
             self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, self.progress)
         self._scale = (self.model_.ridge, self.model_.training_steps)
@@ -185,8 +184,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         bank = self.model_.bank if begun else self._wanted_bank(X)
         part = Sums.over(data, self._options(data, bank), self.progress)
         if begun and self.sums_.shares(part):
-            message = "partial_fit: the decoder was trained on these very rows already: nothing is added"
-            warnings.warn(message, BetzWarning, stacklevel=2)
+            warn("partial_fit: the decoder was trained on these very rows already: nothing is added")
             return self
         return self._solve(self.sums_.merged(part) if begun else part)
 
@@ -213,7 +211,8 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return _labels.like(X, estimates, self.model_.output_names)
 
     def score(self, X, y=None, trials=None, sample_weight=None):
-        """Mean R² over the outputs that change, each estimate against the behaviour `delay_seconds` before it.
+        """Mean R² over the outputs that change, each estimate against the behaviour `delay_seconds` before it. Warns if
+        the decoder was trained on X.
 
         trials, sample_weight : as in `fit`; the weight of a row is that of its behaviour.
         """
@@ -383,7 +382,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             if first:
                 self._longest_trial = None
             elif timed and longest is not None and rows > longest:
-                _warn(
+                warn(
                     f"trials: the decoder was fitted with trials of at most {longest} rows, and gets {rows} rows without trials:"
                     " filters run on from one trial into the next. Pass trials= here, too"
                 )
@@ -397,7 +396,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         starts, stops = np.r_[0, cuts], np.r_[cuts, rows]
         inside = ~missing[starts]
         if missing.any():
-            _warn(
+            warn(
                 f"trials: {int(missing.sum())} of {rows} rows have no label (NaN or None): they lie outside trials, and are left"
                 " out. Leave these rows out yourself, or give them a label, to avoid this warning"
             )
@@ -407,7 +406,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         runs, labels = len(starts), len(set(trials[starts].tolist()))
         if runs > labels and timed:
             short = int((stops - starts == 1).sum())
-            _warn(
+            warn(
                 f"trials: {labels} labels recur in {runs} runs of rows, {short} of them of one row: filters start from rest at each"
                 " run. Keep the rows of a trial together and in the order of time (no shuffling), and give every trial a label"
                 " of its own"
@@ -420,19 +419,12 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if y is not None or trials is not None:
             raise ValueError("a recording has behaviour and trials of its own: expected neither y nor trials beside it")
         if isinstance(data, Recording):
-            data = data.align(self.step_seconds if first else self.model_.step_seconds)
+            step_seconds = self.step_seconds if first else self.model_.step_seconds
+            data = data.align(data.default_step_seconds(self.kind) if step_seconds is None else step_seconds)
         if first:
             self._flat = False
             self.n_features_in_ = len(data.channel_names)
         return data
-
-
-def _warn(message):
-    """A BetzWarning at the caller's line, however deep this is called."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("betz.", "sklearn.", "joblib.")):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, BetzWarning, stacklevel=level)
 
 
 def _missing(labels):

@@ -29,6 +29,14 @@ pub(crate) struct Dataset {
     left_out: Vec<(&'static str, usize)>,
 }
 
+/// Step of a recording, in seconds, if none is asked for.
+pub(crate) fn usual_step(recording: &rust::Recording) -> f64 {
+    match recording.form {
+        SpikeForm::Events => USUAL_STEP_SECONDS.max(recording.tick_seconds),
+        _ => recording.tick_seconds,
+    }
+}
+
 impl Dataset {
     /// A Dataset, or a Recording that is put on a clock of `step_seconds`, as an argument.
     pub(crate) fn of_argument<'py>(
@@ -51,12 +59,8 @@ impl Dataset {
         step_seconds: Option<f64>,
         max_gap_seconds: Option<f64>,
     ) -> PyResult<Self> {
-        let usual = match recording.form {
-            SpikeForm::Events => USUAL_STEP_SECONDS.max(recording.tick_seconds),
-            _ => recording.tick_seconds,
-        };
         let options = AlignOptions {
-            step_seconds: step_seconds.unwrap_or(usual),
+            step_seconds: step_seconds.unwrap_or_else(|| usual_step(recording)),
             max_gap_seconds,
         };
         let (dataset, report) = py.detach(|| recording.align_with(&options)).or_raise(py)?;

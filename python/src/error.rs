@@ -30,14 +30,32 @@ pyo3::create_exception!(
      found, what follows from it, and what to do."
 );
 
-/// Warns with `message`, as Python's `warnings` are set to.
+/// Modules whose lines a user cannot change.
+const OF_LIBRARIES: [&str; 3] = ["betz.", "sklearn.", "joblib."];
+
+/// Warns with `message`, as Python's `warnings` are set to: at the line of the caller outside libraries.
+#[pyfunction]
 pub(crate) fn warn(py: Python<'_>, message: String) -> PyResult<()> {
+    let mut frame = py.import("sys")?.getattr("_getframe")?.call1((0,))?;
+    let mut level = 1;
+    loop {
+        let name = frame.getattr("f_globals")?.get_item("__name__");
+        let name = name.and_then(|name| name.extract::<String>());
+        let inside = name.is_ok_and(|name| OF_LIBRARIES.iter().any(|of| name.starts_with(of)));
+        let back = frame.getattr("f_back")?;
+        if !inside || back.is_none() {
+            break;
+        }
+        frame = back;
+        level += 1;
+    }
     let warn = py.import("warnings")?.getattr("warn")?;
-    warn.call1((message, py.get_type::<BetzWarning>()))?;
+    warn.call1((message, py.get_type::<BetzWarning>(), level))?;
     Ok(())
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(warn, module)?)?;
     module.add("BetzError", module.py().get_type::<BetzError>())?;
     module.add("BetzWarning", module.py().get_type::<BetzWarning>())?;
     module.add("DeviceError", module.py().get_type::<DeviceError>())

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use betz::input_form;
 use betz::model::{Decoder, OutputScore, decode_on};
 use betz::recording::SpikeForm;
+use betz::train::overlap_warning;
 use betz::train::score::{mean_r2, score_estimates};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
 use crate::dataset::Dataset;
-use crate::error::OrRaise;
+use crate::error::{OrRaise, warn};
 use crate::{options, work};
 
 /// A model as an argument, for messages.
@@ -117,7 +118,7 @@ impl Model {
     }
 
     /// Scores of estimates of `data` (as `decode` gives them): a list of dictionaries, one per output, and the mean R²
-    /// over outputs that change.
+    /// over outputs that change. Warns if the model was trained on `data`.
     fn score<'py>(
         &self,
         py: Python<'py>,
@@ -126,12 +127,16 @@ impl Model {
         let data = Dataset::of_argument(data, self.inner.step_seconds())?;
         let data = data.get();
         let (decoder, dataset, form) = (&self.inner, &data.inner, data.form());
-        let scores = work::run(py, None, |_| {
+        let (scores, warning) = work::run(py, None, |_| {
             input_form::check(decoder, form)?;
             let matched = (**dataset).clone().with_outputs(decoder.outputs())?;
             let estimates = betz::model::decode(decoder, &matched)?;
-            Ok(score_estimates(&matched, &estimates, decoder.delay_steps())?.outputs)
+            let scores = score_estimates(&matched, &estimates, decoder.delay_steps())?.outputs;
+            Ok((scores, overlap_warning(decoder, &matched)?))
         })?;
+        if let Some(warning) = warning {
+            warn(py, warning)?;
+        }
         Ok((score_list(py, &scores)?, mean_r2(&scores)))
     }
 

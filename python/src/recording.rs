@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyType};
 
 use crate::arguments::{optional_seconds, optional_texts, seconds, whole};
 use crate::arrays::{self, Numbers};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, usual_step};
 use crate::error::{OrRaise, warn};
 use crate::keywords::{self, RecordingKeywords, session};
 use crate::work;
@@ -44,6 +44,17 @@ enum OneOrMany {
     One(String),
     #[pyo3(transparent)]
     Many(Vec<String>),
+}
+
+impl OneOrMany {
+    /// All names; none of None.
+    fn list(names: Option<Self>) -> Vec<String> {
+        match names {
+            None => Vec::new(),
+            Some(Self::One(name)) => vec![name],
+            Some(Self::Many(names)) => names,
+        }
+    }
 }
 
 /// A function that pickle calls, and its argument.
@@ -145,10 +156,16 @@ impl Recording {
     ///
     /// `behavior`: series, by name or path; None: the first that holds velocities, else the first. `units`: units to
     /// read, by name (`unit` and its id); None: all. `seconds`: (from, until) on the file's clock; None: all. Whatever
-    /// is not requested takes no memory, and times do not change. Choices, repairs and omissions are raised as warnings
-    /// and stored in `meta`. docs/connect.md lists what is read.
+    /// is not requested takes no memory, and times do not change.
+    ///
+    /// `trials`, `within`, `mask`: tables of intervals by name or path, each with a condition on a column if wanted
+    /// (`trials:side=left`), one or several. Rows of `trials` are the segments; None: the table `trials`. Nothing outside
+    /// `within`, and nothing inside `mask`, is used. `mask`: None: `invalid_times`, if the file has it; "none": nothing.
+    ///
+    /// Choices, repairs and omissions are raised as warnings and stored in `meta`. docs/connect.md lists what is read.
     #[classmethod]
-    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5, units=None, seconds=None))]
+    #[pyo3(signature = (path, *, behavior=None, tick_seconds=1e-5, units=None, seconds=None, trials=None, within=None, mask=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn from_nwb(
         _class: &Bound<'_, PyType>,
         py: Python<'_>,
@@ -157,18 +174,19 @@ impl Recording {
         tick_seconds: f64,
         units: Option<&Bound<'_, PyAny>>,
         seconds: Option<(f64, f64)>,
+        trials: Option<OneOrMany>,
+        within: Option<OneOrMany>,
+        mask: Option<OneOrMany>,
     ) -> PyResult<Self> {
         let units = optional_texts("units", units)?;
         let options = ReadOptions {
-            behavior: match behavior {
-                None => Vec::new(),
-                Some(OneOrMany::One(name)) => vec![name],
-                Some(OneOrMany::Many(names)) => names,
-            },
+            behavior: OneOrMany::list(behavior),
+            trials: OneOrMany::list(trials),
+            within: OneOrMany::list(within),
+            mask: OneOrMany::list(mask),
             tick_seconds,
             units: units.unwrap_or_default(),
             seconds: seconds.map(|(from, until)| [from, until]),
-            ..ReadOptions::default()
         };
         let read = work::run(py, None, |_| nwb::read(&path, &options));
         let (recording, report) = read?;
@@ -406,6 +424,16 @@ impl Recording {
         let options = nwb::WriteOptions::new(session);
         py.detach(|| nwb::write(&self.inner, &path, &options))
             .or_raise(py)
+    }
+
+    /// Step, in seconds, of a decoder of `kind` if none is asked for: the recording's bins, or 5 ms for spike events; for
+    /// "place" at least 0.1 s, and the interval between samples of behaviour if that is longer.
+    #[pyo3(signature = (kind="linear"))]
+    fn default_step_seconds(&self, kind: &str) -> f64 {
+        match kind {
+            "place" => betz::train::place::default_step(&self.inner),
+            _ => usual_step(&self.inner),
+        }
     }
 
     /// The recording on a clock of `step_seconds`, with behaviour at every step, for training and decoding.

@@ -54,6 +54,23 @@ def test_parts_of_nwb():
 
 @pytest.mark.skipif(not NWB.exists(), reason="its files are the repository's; a package made of python/ alone has none")
 @pytest.mark.filterwarnings("ignore")
+def test_intervals_of_nwb():
+    def seconds(**tables):
+        recording = betz.Recording.from_nwb(NWB / "nlb.nwb", **tables)
+        return [(start * recording.tick_seconds, stop * recording.tick_seconds) for start, stop in recording.segments]
+
+    assert np.allclose(seconds(), [(0.0, 1.5), (2.0, 3.5)], atol=1e-3)
+    assert seconds(trials="trials:split=train") == seconds(trials=["trials"]) == seconds()
+    assert seconds(within="trials", mask="none") == seconds()
+    with pytest.raises(betz.BetzError, match="expected one of"):
+        seconds(trials="reaches")
+    # Trials that are masked by themselves leave nothing.
+    with pytest.raises(betz.BetzError):
+        seconds(mask="trials")
+
+
+@pytest.mark.skipif(not NWB.exists(), reason="its files are the repository's; a package made of python/ alone has none")
+@pytest.mark.filterwarnings("ignore")
 def test_nwb_as_pynwb_reads_it():
     pynwb = pytest.importorskip("pynwb")
     for path in sorted(NWB.glob("*.nwb")):

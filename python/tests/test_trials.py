@@ -201,6 +201,36 @@ def test_arrays_score_as_a_recording_does(kind):
     assert from_arrays.model_.output_names == from_recording.model_.output_names
 
 
+def test_a_decoder_of_place_steps_as_the_command_line_does():
+    rng = np.random.default_rng(3)
+    times = np.arange(0, 120, 1 / 30)
+    places = np.column_stack([np.sin(times / 2), np.cos(times / 3)]) * 50
+    ticks = np.sort(rng.integers(0, 120_000, 4000))
+    spikes = dict(behavior=places, behavior_times=times, behavior_names=["x", "y"], behavior_units=["cm", "cm"])
+    tracked = betz.Recording.from_spikes(ticks, rng.integers(0, 6, 4000), 1e-3, duration_ticks=120_000, **spikes)
+    assert tracked.default_step_seconds() == 0.005
+    assert tracked.default_step_seconds("place") == 0.1
+    fitted = betz.Decoder("place", folds=2).fit(tracked)
+    assert fitted.model_.step_seconds == 0.1
+    assert betz.Decoder("place", folds=2, step_seconds=0.2).fit(tracked).model_.step_seconds == 0.2
+
+
+def test_scores_of_what_was_trained_on_warn():
+    X, y, trials = reaches()
+    half = trials < 12
+    fitted = decoder().fit(X[half], y[half], trials=trials[half])
+    with pytest.warns(betz.BetzWarning, match="trained on 100 % of what is scored") as told:
+        fitted.score(X[half], y[half], trials=trials[half])
+    assert told[0].filename == __file__
+    with pytest.warns(betz.BetzWarning, match="trained on about .* % of what is scored"):
+        fitted.score(X, y, trials=trials)
+    weighted = decoder().fit(X, y, trials=trials, sample_weight=half.astype(float))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", betz.BetzWarning)
+        fitted.score(X[~half], y[~half], trials=trials[~half])
+        weighted.score(X[~half], y[~half], trials=trials[~half])
+
+
 def test_signals_and_counts_are_not_mixed_up():
     X, y, trials = reaches()
     counts, signal = decoder().fit(X, y), decoder().fit(X - 0.5, y)

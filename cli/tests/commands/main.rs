@@ -30,4 +30,5 @@ mod som;
 mod sorting;
 mod spiking;
 mod sums;
+mod trained_on;
 mod trials;

@@ -47,6 +47,10 @@ fn sums_are_merged_in_any_order_and_solved() {
     json(folder, "solve c.sums ba.sums --noise 0.1 --out other.betz");
     json(folder, "solve all.sums --noise 0.1 --out third.betz");
     assert!(bytes("one.betz") == bytes("other.betz") && bytes("one.betz") == bytes("third.betz"));
+    let kept = format!("sums c.npz {BANK} --keep-artefacts --out kept.sums");
+    assert_eq!(json(folder, &kept)["keeps_artefacts"], true);
+    assert_eq!(json(folder, "info kept.sums")["keeps_artefacts"], true);
+    assert_eq!(mixed["keeps_artefacts"], false);
     // The same as training at the same ridge.
     json(
         folder,
@@ -124,6 +128,11 @@ fn what_makes_no_sense_is_refused() {
             "expected one recording",
         ),
         ("sums a.sums a.sums --out x.sums", 1, "a second time"),
+        (
+            "sums a.sums --keep-artefacts --out x.sums",
+            2,
+            "--keep-artefacts: expected a recording",
+        ),
         ("sums a.sums bank.sums --out x.sums", 1, "same bank"),
         ("sums m.betz --bank reach --out x.sums", 1, "m.betz"),
         (

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Behavior, Dataset, DatasetView, Recording, Spikes, SpikesView, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::text::count;
 
 /// Longest recording in ticks; above it, a tick is not exact as a floating-point number.
 pub(crate) const MAX_TICKS: i64 = 1 << 53;
@@ -90,14 +91,20 @@ impl Recording {
         let weights = &self.spikes.weights;
         let at_fault = match self.form {
             super::SpikeForm::Signal => None,
-            super::SpikeForm::Events => (!weights.is_empty()).then_some(0),
+            super::SpikeForm::Events if weights.is_empty() => None,
+            super::SpikeForm::Events => {
+                return Err(Error::recording(format!(
+                    "spike times: expected no weights, because every spike counts once, got {}; use the form of counts or of a signal",
+                    count(weights.len() as u128, "weight")
+                )));
+            }
             super::SpikeForm::Counts => {
                 (weights.iter()).position(|&w| !(w >= 1.0 && w.fract() == 0.0))
             }
         };
         match at_fault {
             Some(i) => Err(Error::recording(format!(
-                "array `counts`: [{}, {}] = {}: expected a whole number of spikes",
+                "array `counts`: [{}, {}]: expected a whole number of spikes, got {}; values of any sign belong in `signal`",
                 self.spikes.ticks[i], self.spikes.channels[i], weights[i]
             ))
             .with_position(i)

@@ -444,6 +444,17 @@ impl UsualCounts {
         }
     }
 
+    /// The same without a histogram, so that no step is an artefact for a decoder.
+    pub(crate) fn without_limit(mut self) -> Self {
+        self.histogram.clear();
+        self
+    }
+
+    /// True if no step is an artefact for a decoder, whatever it holds. (Steps without spikes are in the histogram.)
+    pub(crate) fn has_no_limit(&self) -> bool {
+        !self.signal && self.histogram.is_empty()
+    }
+
     /// The most spikes of a usual step; `None` where there are too few to tell, or of a signal.
     pub(crate) fn most(&self) -> Option<u64> {
         limit_of(&self.histogram).filter(|_| !self.signal)

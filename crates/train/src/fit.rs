@@ -7,6 +7,7 @@ use super::options::{RidgeChoice, TrainOptions};
 use super::retained::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_base::text::count;
 use betz_gram::gram::{GramPath, NormalEquations, normal_equations};
 use betz_gram::largest_response;
 use betz_gram::solve::{CentredEquations, FeatureNames, Solution};
@@ -96,8 +97,8 @@ pub(super) fn ridge(
         return Err(Error::new(
             ErrorKind::InsufficientData,
             format!(
-                "training: a delay of {} steps leaves no step of any segment with its partner",
-                options.delay_steps
+                "training: expected a delay that leaves steps of a segment with their partners, got one of {}; choose one shorter than the segments",
+                count(options.delay_steps.unsigned_abs(), "step")
             ),
         ));
     }

@@ -54,6 +54,7 @@ pub mod sums;
 #[cfg(test)]
 mod tests;
 mod training;
+mod training_data;
 pub mod trials;
 mod validate;
 mod variance;
@@ -73,5 +74,6 @@ pub use options::{RidgeChoice, TrainOptions, TrainingPlan};
 pub use presets::{PRESETS, Preset};
 pub use search::Search;
 pub use training::{Delay, Training, TrainingOutcome};
+pub use training_data::{Overlap, TrainingData, overlap_warning};
 pub use validate::{Validation, cross_validate, train_validated, train_validated_on};
 pub use variance::{VarianceScore, variance_scores};

@@ -232,7 +232,7 @@ fn emptiness_is_refused() {
         &random(3, 50, 20),
         &late,
         ErrorKind::InsufficientData,
-        "delay of 50 steps",
+        "got one of 50 steps",
     );
     for ridge in [-1.0, f64::NAN, f64::INFINITY] {
         refused(

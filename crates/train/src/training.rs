@@ -10,11 +10,12 @@ use super::kinds::{Comparison, Kind, KindOptions, train_kinds_on};
 use super::options::{RidgeChoice, TrainOptions, TrainingPlan};
 use super::presets::PRESETS;
 use super::search::Search;
+use super::training_data::TrainingData;
 use super::trials::single_step_warning;
 use super::validate::train_validated_on;
 use super::variance::with_variance;
 use betz_base::error::{Error, Result};
-use betz_base::progress::Progress;
+use betz_base::progress::{Phases, Progress};
 use betz_device::{Device, Precision, Ran};
 use betz_gram::estimate_delay;
 use betz_gram::gram::{GramPath, SampledError};
@@ -124,9 +125,20 @@ pub struct TrainingOutcome {
     pub warnings: Vec<String>,
 }
 
+/// Share of the time that training takes; the estimate of a delay, and variances, take one each.
+const TRAINING: u64 = 8;
+
+impl TrainingOutcome {
+    /// Attaches a sample of `data` to the decoder, which was trained on it.
+    pub(crate) fn with_sample(mut self, data: &Dataset) -> Result<Self> {
+        self.decoder = TrainingData::new(data).attach(self.decoder)?;
+        Ok(self)
+    }
+}
+
 impl Training {
     /// Trains on `data`. [`Device::auto`] runs where this host's calibration expects less time
-    /// ([`choose`](super::choose)).
+    /// ([`choose`](super::choose)). The decoder keeps a sample of what it was trained on ([`TrainingData`]).
     ///
     /// # Errors
     /// The errors of [`train_on`], [`train_validated_on`] and [`train_kinds_on`];
@@ -137,24 +149,31 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
-        self.run_by(data, Self::best_delay(progress), |used, plan| {
+        let of_delay = u64::from(matches!(self.delay, Delay::Estimated { .. }));
+        let of_variance = u64::from(self.variance);
+        let all = of_delay + TRAINING + of_variance;
+        let mut phases = Phases::new(progress, "training", all);
+        let delay = phases.next(of_delay);
+        let (training, variance) = (&phases.next(TRAINING), &phases.next(of_variance));
+        let outcome = self.run_by(data, Self::best_delay(&delay), |used, plan| {
             if !self.compares() {
-                return Ok((train_linear(used, &plan, device, progress)?, None));
+                return Ok((train_linear(used, &plan, device, training)?, None));
             }
             let search = plan.search.unwrap_or(Search::scores_only(0));
             let options = &plan.options;
             let (mut trained, comparison) =
-                train_kinds_on(device, used, options, &search, &self.kinds, progress)?;
+                train_kinds_on(device, used, options, &search, &self.kinds, training)?;
             if self.variance && matches!(trained.decoder.kind(), "lift" | "experts") {
-                trained.decoder = with_variance(&trained.decoder, used, progress)?;
+                trained.decoder = with_variance(&trained.decoder, used, variance)?;
             }
             Ok((trained, Some(comparison)))
-        })
+        })?;
+        outcome.with_sample(data)
     }
 
-    /// Trains like [`run`](Self::run), but only the linear kind, whatever `kinds` says, and at a given delay. A program
-    /// that calls only this function does not link the training of the other kinds, nor the transforms that estimate a
-    /// delay: 1.5 MB.
+    /// Trains like [`run`](Self::run), but only the linear kind, whatever `kinds` says, at a given delay, and without
+    /// a sample of the training data. A program that calls only this function does not link the training of the other
+    /// kinds, nor the transforms that estimate a delay: 1.5 MB.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run); [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if the
@@ -288,6 +307,44 @@ mod tests {
         let mut spikes = cases::random_spikes(5, 6, 3000, 2500);
         spikes.retain(|s| s.1 != 4);
         cases::dataset(6, &[(0, 1400), (1450, 3000)], spikes, 2)
+    }
+
+    #[test]
+    fn progress_is_one_stage_that_never_goes_back() {
+        struct Shares(std::sync::Mutex<Vec<f64>>);
+
+        impl Progress for Shares {
+            fn update(&self, stage: &str, done: u64, total: u64) {
+                assert_eq!(stage, "training");
+                self.0.lock().unwrap().push(done as f64 / total as f64);
+            }
+        }
+
+        let run = |kinds: KindOptions, delay| {
+            let training = Training {
+                folds: 3,
+                delay,
+                kinds: KindOptions {
+                    latents: Some(1),
+                    units: Some(16),
+                    experts: Some(2),
+                    ..kinds
+                },
+                ..Training::default()
+            };
+            let shares = Shares(std::sync::Mutex::default());
+            training.run(&data(), &Device::cpu(), &shares).unwrap();
+            let shares = shares.0.into_inner().unwrap();
+            assert!(shares.is_sorted(), "{shares:?}");
+            let (first, last) = (shares[0], shares[shares.len() - 1]);
+            assert!(
+                first < 0.1 && last > 0.8 && last <= 1.0,
+                "{first} to {last}"
+            );
+        };
+        run(KindOptions::auto(), Delay::Steps(0));
+        let within_seconds = 0.01;
+        run(KindOptions::linear(), Delay::Estimated { within_seconds });
     }
 
     #[test]
@@ -436,7 +493,8 @@ mod tests {
             ..TrainOptions::new(search.banks[0].clone())
         };
         let own = train_kinds_on(&cpu, &data, &options, &search, &training.kinds, &()).unwrap();
-        assert_eq!(outcome.decoder, own.0.decoder);
+        let sample = TrainingData::new(&data);
+        assert_eq!(outcome.decoder, sample.attach(own.0.decoder).unwrap());
         assert_eq!(outcome.comparison, Some(own.1));
         let none = Training {
             folds: 0,

@@ -14,7 +14,7 @@ use super::held_out::{HeldOut, Ridge, SolveTask};
 use super::search::{COARSE, REFINED, Search};
 use crate::options::{RidgeChoice, TrainOptions};
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::progress::{self, Progress, Quiet};
+use betz_base::progress::{self, Phases, Progress, Quiet};
 use betz_device::{Device, Placement};
 use betz_gram::decode::decode;
 use betz_gram::gram::{SampledError, paired_steps};
@@ -83,12 +83,17 @@ pub fn train_validated_on<'d>(
     let data = &data.into();
     let cleaned = CleanData::new(data, options)?;
     let data = &cleaned.view(data);
-    let found = cross_validate_banks(device, data, options, search, progress)?;
+    let mut phases = Phases::new(progress, "training", SEARCH + FINISH);
+    let found = cross_validate_banks(device, data, options, search, &phases.next(SEARCH))?;
     Ok(Trained {
         artefacts: cleaned.artefacts,
-        ..finish(data, options, found, progress)?
+        ..finish(data, options, found, &phases.next(FINISH))?
     })
 }
+
+/// Shares of the time that cross-validation takes, and training on the whole if the folds leave steps out.
+const SEARCH: u64 = 9;
+const FINISH: u64 = 1;
 
 /// The linear decoder that cross-validation found, trained on the whole of `data`, which holds no
 /// artefacts.
@@ -239,17 +244,21 @@ pub(super) fn cross_validate_banks_in(
         search_ridge: search.ridge,
         progress,
     };
-    for (i, (bank, &paths)) in banks.iter().zip(&chosen.paths).enumerate() {
+    // The sums of a bank take time by the square of its filters; its ridge takes that of two folds, and decoding the
+    // folds in the end that of three.
+    let weight = |bank: &FilterBank| bank.len() as u64 * bank.len() as u64;
+    let of_bank = |bank: &FilterBank| weight(bank) * (split.folds.len() as u64 + 2);
+    let last = banks.last().map_or(0, |bank| 3 * weight(bank));
+    let all = banks.iter().map(of_bank).sum::<u64>() + last;
+    let mut before = 0;
+    for (bank, &paths) in banks.iter().zip(&chosen.paths) {
         let told = |done: usize| {
-            let total = banks.len() * split.folds.len();
-            progress.update(
-                "cross-validate",
-                (i * split.folds.len() + done) as u64,
-                total as u64,
-            );
+            progress.update("cross-validate", before + weight(bank) * done as u64, all);
         };
         let mut sums = BankSums::new(&study, bank, paths, &split, &told)?;
         sums.best = sums.choose(&study)?;
+        before += of_bank(bank);
+        progress.update("cross-validate", before, all);
         bank_r2.push(sums.best.r2);
         // NaN (no output changes) never replaces the best so far.
         if best.as_ref().is_none_or(|b| sums.best.r2 > b.best.r2) {

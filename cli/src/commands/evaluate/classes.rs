@@ -14,6 +14,9 @@ use crate::report::{self, Outcome};
 pub(super) struct ClassEvaluation {
     classes: ClassScores,
     segments: usize,
+    /// Doubts about the scores, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     total_seconds: f64,
 }
 
@@ -47,10 +50,16 @@ pub(super) fn scores(
 }
 
 /// Prints the scores of a model of kind `classes`.
-pub(super) fn tell(classes: ClassScores, dataset: &Dataset, as_json: bool) -> Result<()> {
+pub(super) fn tell(
+    classes: ClassScores,
+    dataset: &Dataset,
+    warnings: Vec<String>,
+    as_json: bool,
+) -> Result<()> {
     let evaluation = ClassEvaluation {
         classes,
         segments: dataset.segments.len(),
+        warnings,
         total_seconds: report::total_seconds(),
     };
     report::tell(&evaluation, as_json)

@@ -1,10 +1,12 @@
 //! `betz evaluate --memory`: scores of a recording that is read in chunks.
 
 use std::io::{BufWriter, Write};
+use std::sync::Mutex;
 
 use betz::model::Decoder;
 use betz::recording::AlignReport;
 use betz::train::long::{self, Decoded, Read};
+use betz::train::{Overlap, TrainingData};
 use betz::{Error, Result, input_form};
 use serde::Serialize;
 
@@ -41,7 +43,15 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
     }
     let cuts = file.cuts().to_vec();
     let outputs = model.outputs().to_vec();
-    let mut read = |steps| file.read(steps)?.with_outputs(&outputs);
+    let sample = TrainingData::read(model)?;
+    let overlap = Mutex::new(Overlap::default());
+    let mut read = |steps| {
+        let chunk = file.read(steps)?.with_outputs(&outputs)?;
+        if let (Some(sample), Ok(mut overlap)) = (&sample, overlap.lock()) {
+            overlap.add(sample.overlap(&chunk));
+        }
+        Ok(chunk)
+    };
     let mut run = |each: &mut dyn FnMut(Decoded<'_>) -> Result<()>| {
         long::evaluate(model, &mut read, &outline, &cuts, each, &Bar::new())
             .map_err(|e| e.at(args.recording.display()))
@@ -88,7 +98,17 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
         device,
         total_seconds: report::total_seconds(),
     };
-    report::tell(&ChunkScores { scores, aligned }, args.common.json)
+    let overlap = overlap.into_inner().unwrap_or_default();
+    let warnings: Vec<String> = overlap.warning().into_iter().collect();
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    let report = ChunkScores {
+        scores,
+        aligned,
+        warnings,
+    };
+    report::tell(&report, args.common.json)
 }
 
 /// Scores, and the report on the behaviour.
@@ -97,6 +117,9 @@ struct ChunkScores {
     #[serde(flatten)]
     scores: Scores,
     aligned: AlignReport,
+    /// Doubts about the scores, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 impl Outcome for ChunkScores {

@@ -10,6 +10,7 @@ use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::{AlignReport, Dataset};
 use betz::train::ClassScores;
+use betz::train::overlap_warning;
 use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
 use betz::train::trials::{
     ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance, length_warning,
@@ -130,9 +131,15 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             args.recording.display()
         )));
     }
+    let warnings: Vec<String> = (length_warning(&model, &dataset).into_iter())
+        .chain(overlap_warning(&model, &dataset)?)
+        .collect();
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
     let classes = classes::scores(&model, &dataset, args.labels.as_deref())?;
     if let ("classes", Some(classes)) = (model.kind(), &classes) {
-        return classes::tell(classes.clone(), &dataset, args.common.json);
+        return classes::tell(classes.clone(), &dataset, warnings, args.common.json);
     }
     let dataset = dataset.with_outputs(model.outputs())?;
     let rates = Rates::of(&model, &dataset);
@@ -187,12 +194,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         variances: variances(&model, &dataset)?,
         rates_hz: rates,
         aligned,
-        warnings: length_warning(&model, &dataset).into_iter().collect(),
+        warnings,
         place,
     };
-    for warning in &evaluated.warnings {
-        eprintln!("warning: {warning}");
-    }
     if let Some(rates) = &evaluated.rates_hz {
         rates.warn();
     }

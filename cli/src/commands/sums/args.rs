@@ -50,4 +50,8 @@ pub(crate) struct Sums {
     /// none]
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
+    /// Sum steps with far more spikes than usual as they are; decoders of the sums decode them as
+    /// they are [default: they are artefacts, summed and decoded as if they were usual]
+    #[arg(long)]
+    pub(crate) keep_artefacts: bool,
 }

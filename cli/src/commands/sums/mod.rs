@@ -41,6 +41,8 @@ struct Facts {
     segments: u64,
     spikes: u64,
     artefacts: u64,
+    /// True if steps with far more spikes than usual were summed as they are.
+    keeps_artefacts: bool,
     /// Report on each recording's behaviour that was left out or interpolated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     aligned: Vec<AlignReport>,
@@ -70,6 +72,7 @@ impl Facts {
             segments: sums.segments(),
             spikes: sums.spikes(),
             artefacts: sums.artefacts(),
+            keeps_artefacts: sums.keeps_artefacts(),
             aligned: Vec::new(),
             device: None,
             total_seconds: report::total_seconds(),
@@ -100,11 +103,17 @@ impl Outcome for Facts {
                 .map_or_else(|| "none".to_owned(), |hz| format!("{} Hz", number(hz)))
         ))?;
         report::line(&format!(
-            "{}, {} and {}; {} taken for artefacts",
+            "{}, {} and {}; {}",
             count(self.steps, "step"),
             count(self.segments, "segment"),
             count(self.spikes, "spike"),
-            self.artefacts
+            match self.keeps_artefacts {
+                true => "artefacts kept".to_owned(),
+                false => format!(
+                    "{} taken for artefacts (--keep-artefacts keeps them)",
+                    count(self.artefacts, "step")
+                ),
+            }
         ))
     }
 }
@@ -159,6 +168,11 @@ fn check(args: &Arguments, are_sums: &[bool]) -> Result<()> {
         return Err(Error::argument(format!(
             "--segments, --from, --until: expected one recording that they are of, got {recordings}"
         )));
+    }
+    if args.keep_artefacts && recordings == 0 {
+        return Err(Error::argument(
+            "--keep-artefacts: expected a recording to sum, got sums, whose artefacts are already kept or left out",
+        ));
     }
     let told = args.bank.is_some() || !args.filters.is_empty();
     if told == (recordings > 0) {
@@ -230,6 +244,7 @@ pub(super) fn options(
     let mut options = TrainOptions::new(bank);
     options.low_pass = args.low_pass.as_deref().map(bank::low_pass).transpose()?;
     options.delay_steps = bank::delay_steps(&args.delay, step_seconds)?;
+    options.keep_artefacts = args.keep_artefacts;
     Ok(options)
 }
 

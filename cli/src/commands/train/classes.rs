@@ -105,6 +105,7 @@ pub(super) fn run(
         }
     };
     let model = labels::marked(finish(outcome.decoder)?, text)?;
+    report::check_interrupt("training")?;
     model.save(&args.out)?;
     let report = ClassTrainingReport {
         model: args.out.display().to_string(),

@@ -12,7 +12,7 @@ use super::{options, print};
 use crate::chunks;
 use crate::data;
 use crate::device;
-use crate::report::Bar;
+use crate::report::{self, Bar};
 
 /// Trains by a team; its first process writes the model.
 pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -> Result<()> {
@@ -27,6 +27,7 @@ pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -
     };
     device::note_fallback(&trained.ran, "training");
     let model = input_form::marked(trained.decoder, form)?;
+    report::check_interrupt("training")?;
     model.save(&args.out)?;
     let seconds = bar.seconds();
     drop(bar);

@@ -24,6 +24,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         .may_read("--groups", args.groups.as_deref())
         .writes("--out", &args.out, Kind::Model)?;
     classes::check(args)?;
+    report::stop_on_interrupt();
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
     if let Some(memory) = args.memory {
         return long::run(&Alone, args, &device, memory);
@@ -46,9 +47,6 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         let with = (&training, &device);
         return classes::run(args, text, (&dataset, aligned), with, finish).map_err(at);
     }
-    if args.decoder == DecoderKind::Recurrent {
-        report::stop_on_interrupt();
-    }
     let bar = Bar::new();
     let trained = training.run(&dataset, &device, &bar).map_err(at)?;
     let ran = &trained.ran;
@@ -68,6 +66,14 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         );
     }
     let model = input_form::marked(trained.decoder, form)?;
+    // Nobody waits for a model that was complete just before an interrupt.
+    if trained
+        .comparison
+        .as_ref()
+        .is_none_or(|comparison| comparison.stopped.is_none())
+    {
+        report::check_interrupt("training")?;
+    }
     let stopped = (trained.comparison.as_ref()).and_then(|comparison| comparison.stopped.clone());
     model.save(&files::destination(&args.out, stopped.is_none()))?;
     let seconds = bar.seconds();

@@ -82,7 +82,8 @@ fn add_behavior(
 }
 
 /// Σ a·x in f64, in eight sums that one SIMD register holds.
-fn dot(a: &[f32], x: &[f64]) -> f64 {
+#[inline(always)]
+pub fn dot(a: &[f32], x: &[f64]) -> f64 {
     let (a, a_rest) = a.as_chunks::<8>();
     let (x, x_rest) = x.as_chunks::<8>();
     let mut sums = [0.0; 8];

@@ -114,7 +114,7 @@ pub(super) fn form_of(archive: &Archive) -> Result<SpikeForm> {
             "expected one of `counts`, `spike_ticks` and `signal`, got both arrays `{one}` and `{other}`"
         ))),
         _ => Err(Error::recording(
-            "expected an array `counts` (u8 or u16), `spike_ticks` (i64) or `signal` (f32), got neither",
+            "expected an array `counts` (u8 or u16), `spike_ticks` (i64) or `signal` (f32), got none of these; docs/recordings.md lists the arrays of a recording",
         )),
     }
 }

@@ -4,6 +4,7 @@ use crate::lift::Cosines;
 use crate::readout::{Basis, Pass, Walk};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
+use betz_gram::gram::dense::dot;
 use rayon::prelude::*;
 
 /// Time constant of the filter h of the latents, in seconds.
@@ -123,26 +124,8 @@ impl Block {
         .with_min_len(8)
         .for_each(|(sum, row)| {
             for (sum, factors) in sum.iter_mut().zip(factors.chunks_exact(n)) {
-                *sum += dot(factors, row);
+                *sum += dot(row, factors);
             }
         });
     }
-}
-
-/// Σ a·b in eight partial sums: a fixed order that vectorises.
-fn dot(a: &[f64], b: &[f32]) -> f64 {
-    let mut partial = [0.0; 8];
-    let (a_blocks, a_rest) = a.as_chunks::<8>();
-    let (b_blocks, b_rest) = b.as_chunks::<8>();
-    for (a, b) in a_blocks.iter().zip(b_blocks) {
-        for i in 0..8 {
-            partial[i] += a[i] * f64::from(b[i]);
-        }
-    }
-    let rest: f64 = a_rest
-        .iter()
-        .zip(b_rest)
-        .map(|(a, b)| a * f64::from(*b))
-        .sum();
-    partial.iter().sum::<f64>() + rest
 }

@@ -143,8 +143,8 @@ impl Training {
         })?;
         let report = report.into_inner();
         report
-            .map(|report| (outcome, report))
-            .ok_or_else(|| Error::argument("gate: expected a report of training, got none"))
+            .map(|report| Ok((outcome.with_sample(data)?, report)))
+            .ok_or_else(|| Error::argument("gate: expected a report of training, got none"))?
     }
 }
 

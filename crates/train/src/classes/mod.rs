@@ -111,8 +111,8 @@ impl Training {
         )?;
         let report = report.into_inner();
         report
-            .map(|report| (outcome, report))
-            .ok_or_else(|| Error::argument("classes: expected a report of training, got none"))
+            .map(|report| Ok((outcome.with_sample(data)?, report)))
+            .ok_or_else(|| Error::argument("classes: expected a report of training, got none"))?
     }
 
     fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {

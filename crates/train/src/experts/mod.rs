@@ -89,7 +89,10 @@ impl Discriminant {
         let lacking = |what: &str| {
             Error::new(
                 ErrorKind::InsufficientData,
-                format!("experts: expected latents that {what}, got others over {total} steps"),
+                format!(
+                    "experts: expected latents that {what}, got others over {}",
+                    betz_base::text::count(total, "step")
+                ),
             )
         };
         if total == 0 {
@@ -164,14 +167,17 @@ impl Basis for Gate {
         plain.copy_from_slice(z);
         let (p, products) = gated.split_at_mut(self.experts * n);
         let inputs: Vec<&[f32]> = z.chunks_exact(n).chain(filtered.chunks_exact(n)).collect();
+        let arch = pulp::Arch::new();
         (p.par_chunks_exact_mut(n))
             .zip(self.weights.par_chunks_exact(inputs.len()))
             .zip(&self.bias)
             .for_each(|((row, weights), bias)| {
                 row.fill(*bias);
-                for (w, input) in weights.iter().zip(&inputs) {
-                    row.iter_mut().zip(*input).for_each(|(s, x)| *s += w * x);
-                }
+                arch.dispatch(|| {
+                    for (w, input) in weights.iter().zip(&inputs) {
+                        row.iter_mut().zip(*input).for_each(|(s, x)| *s += w * x);
+                    }
+                });
             });
         softmax(p, n);
         let p = &*p;

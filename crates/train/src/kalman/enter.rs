@@ -8,6 +8,7 @@ use crate::options::TrainOptions;
 use crate::validate::{BankChoice, BankSums, Study};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
+use betz_base::text::count;
 use betz_gram::gram::NormalEquations;
 use betz_recording::DatasetView;
 use betz_runtime::psc::{Filter, FilterBank};
@@ -70,7 +71,7 @@ impl Entrant {
         }
         let bank = found.validation.bank.clone();
         let of = (
-            format!("{} filters", bank.len()),
+            count(bank.len() as u128, "filter"),
             bank,
             found.validation.ridge,
         );

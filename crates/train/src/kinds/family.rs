@@ -156,11 +156,14 @@ pub(crate) fn compared<F: Family>(
     progress: &dyn Progress,
 ) -> Result<Option<Residuals<F::Config>>> {
     let mut all: Option<Residuals<F::Config>> = None;
-    for (k, fold) in split.folds().enumerate() {
-        if !folds.contains(&k) {
-            continue;
-        }
-        progress.update("compare decoders", k as u64, split.stages.len() as u64);
+    let wanted = split.folds().take(folds.end).skip(folds.start);
+    let count = split
+        .stages
+        .len()
+        .min(folds.end)
+        .saturating_sub(folds.start);
+    for (done, fold) in wanted.enumerate() {
+        progress.update("compare decoders", done as u64, count as u64);
         let more = family.compare(fold, latents, passes, progress)?;
         match &mut all {
             None => all = Some(more),
@@ -242,7 +245,8 @@ pub(crate) fn held_out<F: Family>(
 ) -> Result<Vec<f32>> {
     let data = split.data;
     let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
-    for fold in split.folds() {
+    for (done, fold) in split.folds().enumerate() {
+        progress.update("decode folds", done as u64, split.stages.len() as u64);
         let fitted = fit(family, fold, config, progress)?;
         let walk = fold.walk(fitted.plan.latents)?;
         let filters = fitted.plan.tau_seconds;

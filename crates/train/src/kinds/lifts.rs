@@ -7,6 +7,7 @@ use crate::lift::Cosines;
 use crate::readout::{KAPPAS, Pass, best_of, mean_of};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
+use betz_base::text::count;
 
 /// Numbers of latents and of units that are tried, and seconds of the filter behind the readout.
 const LATENTS: [usize; 2] = [12, 6];
@@ -121,8 +122,9 @@ impl Family for Lifts {
 
     fn describe(LiftConfig { units, plan }: &LiftConfig) -> String {
         format!(
-            "{} latents, {units} units, {}",
-            plan.latents,
+            "{}, {}, {}",
+            count(plan.latents as u128, "latent"),
+            count(*units as u128, "unit"),
             plan.describe()
         )
     }

@@ -15,7 +15,7 @@ use crate::options::TrainOptions;
 use crate::retained::StoredStatistics;
 use crate::validate::{BankChoice, BankSums, Study};
 use betz_base::error::Result;
-use betz_base::progress::{self, Progress};
+use betz_base::progress::{self, Phases, Progress};
 use betz_gram::solve::{CentredEquations, FeatureNames, Solution};
 use betz_gram::{MaskPolicy, NormalEquations};
 use betz_recording::DatasetView;
@@ -24,6 +24,10 @@ use betz_runtime::psc::FilterBank;
 
 /// Most latents that a decoder may have.
 pub(super) const MOST_LATENTS: usize = 64;
+
+/// Shares of the time that the race of configurations takes, and decoding the folds by the best.
+const RACE: u64 = 3;
+const HELD_OUT: u64 = 1;
 
 /// Regions that are held out one by one.
 const MOST_REGIONS: usize = 4;
@@ -122,8 +126,9 @@ impl<'a> Nonlinear<'a> {
         regions: Option<&Split<'_>>,
         progress: &dyn Progress,
     ) -> Result<(F::Config, KindScore)> {
-        let config = &race(family, &self.split, regions, progress)?;
-        let estimates = held_out(family, &self.split, config, progress)?;
+        let mut phases = Phases::new(progress, "training", RACE + HELD_OUT);
+        let config = &race(family, &self.split, regions, &phases.next(RACE))?;
+        let estimates = held_out(family, &self.split, config, &phases.next(HELD_OUT))?;
         let plan = F::plan(config);
         let outputs = self.data.outputs.len();
         let engine = engine_cost(&self.data, &self.found.validation.bank, plan.latents);

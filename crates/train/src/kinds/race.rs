@@ -3,7 +3,7 @@
 use super::family::{Family, Residuals, compared};
 use super::split::Split;
 use betz_base::error::{Error, Result};
-use betz_base::progress::Progress;
+use betz_base::progress::{Phases, Progress};
 
 /// Part of the score that regions are: one movement in twenty is expected to be unlike all that was trained on.
 const UNSEEN: f64 = 0.05;
@@ -32,14 +32,35 @@ pub(super) fn race<F: Family>(
     let of_regions = regions.map_or(usize::MAX, Split::latents);
     let latents = of_regions.min(split.latents());
     let mut passes: Vec<usize> = (0..family.passes(latents)).collect();
-    let run = |split, folds, passes: &[usize]| {
-        compared(family, (split, folds), (latents, passes), progress)
-    };
     let first = if passes.len() > 1 { FIRST_FOLDS } else { 0 };
-    let mut all = run(split, 0..first, &passes)?;
     let first_regions = first.min(FIRST_REGIONS);
+    // Every pass takes about as long on every fold and region.
+    let ahead_at_most = passes.len().min(MOST_AHEAD);
+    let share = |folds: usize, passes: usize| (folds * passes) as u64;
+    let of_split = |split: Option<&Split<'_>>, first: usize| {
+        let count = split.map_or(0, |split| split.stages.len());
+        let first = first.min(count);
+        (
+            share(first, passes.len()),
+            share(count - first, ahead_at_most),
+        )
+    };
+    let (folds, places) = (
+        of_split(Some(split), first),
+        of_split(regions, first_regions),
+    );
+    let mut phases = Phases::new(
+        progress,
+        "training",
+        folds.0 + folds.1 + places.0 + places.1,
+    );
+    let mut run = |split, folds, passes: &[usize], share| {
+        let phase = &phases.next(share);
+        compared(family, (split, folds), (latents, passes), phase)
+    };
+    let mut all = run(split, 0..first, &passes, folds.0)?;
     let mut elsewhere = match regions {
-        Some(regions) => run(regions, 0..first_regions, &passes)?,
+        Some(regions) => run(regions, 0..first_regions, &passes, places.0)?,
         None => None,
     };
     if let Some(all) = &mut all {
@@ -48,9 +69,10 @@ pub(super) fn race<F: Family>(
             compared.left.retain(|left| passes.contains(&left.pass));
         }
     }
-    let all = joined(all, run(split, first..usize::MAX, &passes)?);
+    let all = joined(all, run(split, first..usize::MAX, &passes, folds.1)?);
     if let Some(regions) = regions {
-        elsewhere = joined(elsewhere, run(regions, first_regions..usize::MAX, &passes)?);
+        let rest = run(regions, first_regions..usize::MAX, &passes, places.1)?;
+        elsewhere = joined(elsewhere, rest);
     }
     let none = || Error::argument("cross-validation: expected configurations, got none");
     let all = all.ok_or_else(none)?;

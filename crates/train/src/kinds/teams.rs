@@ -8,6 +8,7 @@ use crate::latents::labels;
 use crate::readout::{Pass, best_of, mean_of};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
+use betz_base::text::count;
 use betz_recording::DatasetView;
 
 /// Numbers of experts and sharpnesses β of the gate that are tried.
@@ -160,8 +161,9 @@ impl Family for Teams {
             beta,
             plan,
         } = config;
-        let (latents, readout) = (plan.latents, plan.describe());
-        format!("{latents} latents, {experts} experts, gate {beta}, {readout}")
+        let latents = count(plan.latents as u128, "latent");
+        let experts = count(*experts as u128, "expert");
+        format!("{latents}, {experts}, gate {beta}, {}", plan.describe())
     }
 
     fn multiply_adds(config: &TeamConfig, outputs: usize) -> f64 {

@@ -77,7 +77,7 @@ impl Latents {
         let nothing = || {
             Error::new(
                 ErrorKind::InsufficientData,
-                "latents: expected outputs that change and responses that say something about them, got neither",
+                "latents: expected outputs that change and responses that say something about them, got none; check that the behaviour changes, and that channels fire",
             )
         };
         if !(0..m).all(|j| covariance.col(j).iter().all(|c| c.is_finite())) {

@@ -3,6 +3,7 @@
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_base::team::add;
+use betz_base::text::count;
 use betz_device::Placement;
 use betz_runtime::model::{Decoder, TrainingRecord};
 
@@ -13,7 +14,6 @@ use crate::active::spread;
 use crate::blank::Artefacts;
 use crate::device::Trained;
 use crate::fit;
-use crate::limits::without_blanking;
 use crate::options::RidgeChoice;
 use crate::sums::{Form, RecordingFacts, SolveOptions, Sums, fixed};
 use crate::validate::{BankSums, Study, all_steps};
@@ -218,6 +218,7 @@ impl Job {
             },
             false => self.survey.usual.artefacts(),
         };
+        let sample = std::mem::take(&mut self.survey.sample);
         let decoder = self.sums_of(facts, total)?.solve(&solve)?;
         let training = TrainingRecord {
             folds,
@@ -225,15 +226,12 @@ impl Job {
             ..decoder.training().clone()
         };
         let mut decoder = decoder.with_training(training);
-        if options.keep_artefacts {
-            decoder = without_blanking(decoder)?;
+        if let Some(channels) = active {
+            decoder = spread(decoder, &names, &channels)?;
         }
         Ok(Trained {
             artefacts,
-            decoder: match active {
-                Some(channels) => spread(decoder, &names, &channels)?,
-                None => decoder,
-            },
+            decoder: sample.attach(decoder)?,
             ran: placement.ran(path.name()),
             gram_error: None,
         })
@@ -259,8 +257,8 @@ impl Job {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "sums: a delay of {} steps leaves no step of any segment with its partner",
-                    self.options.delay_steps
+                    "sums: expected a delay that leaves steps of a segment with their partners, got one of {}; choose one shorter than the segments",
+                    count(self.options.delay_steps.unsigned_abs(), "step")
                 ),
             ));
         }
@@ -278,7 +276,10 @@ impl Job {
             spikes: facts.spikes,
             artefacts: facts.artefacts,
             largest: facts.largest,
-            usual: facts.usual,
+            usual: match self.options.keep_artefacts {
+                true => facts.usual.without_limit(),
+                false => facts.usual,
+            },
             extremes: facts.extremes,
             ran: self.placement.ran(path.name()),
         };

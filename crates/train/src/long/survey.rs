@@ -9,6 +9,7 @@ use super::Outline;
 use super::words::{Words, put_extremes, put_usual};
 use crate::blank::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, extremes, widen};
+use crate::training_data::TrainingData;
 
 /// Counts of a recording between two of its steps; the recording need not stay in memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,7 @@ pub(super) struct Survey {
     pub(super) spikes: f64,
     pub(super) entries: u64,
     pub(super) weighted: bool,
+    pub(super) sample: TrainingData,
 }
 
 impl Survey {
@@ -45,6 +47,7 @@ impl Survey {
             spikes: 0.0,
             entries: 0,
             weighted: false,
+            sample: TrainingData::default(),
         }
     }
 
@@ -89,6 +92,7 @@ impl Survey {
             spikes: view.spikes_in_segments(),
             entries: view.events_in_segments() as u64,
             weighted: view.spikes.is_weighted(),
+            sample: TrainingData::new(view),
             segments: segments.iter().map(global).collect(),
             steps: chunk,
         }
@@ -123,6 +127,7 @@ impl Survey {
         self.spikes += next.spikes;
         self.entries += next.entries;
         self.weighted |= next.weighted;
+        self.sample.merge(&next.sample);
         Ok(())
     }
 
@@ -142,6 +147,9 @@ impl Survey {
             self.entries,
             u64::from(self.weighted),
         ]);
+        let sample = self.sample.to_words();
+        to.push(sample.len() as u64);
+        to.extend(sample);
         to
     }
 
@@ -170,6 +178,10 @@ impl Survey {
             spikes: from.f64()?,
             entries: from.next()?,
             weighted: from.next()? != 0,
+            sample: {
+                let words: Result<Vec<u64>> = (0..from.count(1)?).map(|_| from.next()).collect();
+                TrainingData::from_words(&words?)
+            },
         })
     }
 }

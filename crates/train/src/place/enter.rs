@@ -22,6 +22,10 @@ const PACES: [f64; 3] = [0.7, 1.5, 3.0];
 const JUMPS_HZ: [f64; 2] = [0.01, 0.1];
 const TRUSTS: [f64; 2] = [0.5, 1.0];
 
+/// Folds that all configurations go through. The best third of them goes through the others.
+const FIRST_FOLDS: usize = 2;
+const OF_AHEAD: usize = 3;
+
 /// A τ of so many parts of a step leaves of an order-0 filter the bin itself.
 const PARTS: f64 = 40.0;
 
@@ -99,27 +103,36 @@ impl Entrant {
         let configs = configs(across.unwrap_or(ACROSS));
         let n = data.outputs.len();
         let mut distances = vec![Vec::new(); configs.len()];
-        for (k, smoothing) in each_fold(found) {
-            progress::check(progress, "decoder of place")?;
-            progress.update("decoder of place", k as u64, found.split.folds.len() as u64);
-            let at = configs.iter().enumerate();
-            let at: Vec<usize> = at
-                .filter(|(_, c)| c.smoothing == smoothing)
-                .map(|(i, _)| i)
-                .collect();
-            let fields = fields_of(data, options, found, k, &configs[at[0]])?;
-            let tried: Result<Vec<Vec<f32>>> = (at.par_iter())
-                .map(|&i| off(data, options, &fields, &configs[i], &found.split.folds[k]))
-                .collect();
-            for (&i, mut tried) in at.iter().zip(tried?) {
-                distances[i].append(&mut tried);
+        let mut ahead: Vec<usize> = (0..configs.len()).collect();
+        let folds = found.split.folds.len();
+        let later = folds.saturating_sub(FIRST_FOLDS) * ahead.len() / OF_AHEAD;
+        let total = (folds.min(FIRST_FOLDS) * ahead.len() + later) as u64;
+        let mut done = 0;
+        for k in 0..folds {
+            if k == FIRST_FOLDS {
+                ahead = best_of(&mut distances, &ahead, ahead.len() / OF_AHEAD);
+            }
+            for smoothing in SMOOTHINGS {
+                progress::check(progress, "decoder of place")?;
+                progress.update("decoder of place", done, total);
+                let at: Vec<usize> = (ahead.iter().copied())
+                    .filter(|&i| configs[i].smoothing == smoothing)
+                    .collect();
+                let Some(&first) = at.first() else {
+                    continue;
+                };
+                let fields = fields_of(data, options, found, k, &configs[first])?;
+                let tried: Result<Vec<Vec<f32>>> = (at.par_iter())
+                    .map(|&i| off(data, options, &fields, &configs[i], &found.split.folds[k]))
+                    .collect();
+                for (&i, mut tried) in at.iter().zip(tried?) {
+                    distances[i].append(&mut tried);
+                }
+                done += at.len() as u64;
             }
         }
-        let medians = distances.iter_mut().map(|d| median(d));
-        let best = medians
-            .zip(&configs)
-            .reduce(|a, b| if b.0 < a.0 { b } else { a });
-        let Some((_, &config)) = best else {
+        let best = best_of(&mut distances, &ahead, 1);
+        let Some(&config) = best.first().and_then(|&best| configs.get(best)) else {
             return Err(Error::argument(
                 "decoder of place: expected something to try, got nothing",
             ));
@@ -225,10 +238,14 @@ fn configs(across: usize) -> Vec<Config> {
     configs
 }
 
-/// Every fold with every smoothing.
-fn each_fold(found: &BankChoice) -> impl Iterator<Item = (usize, f64)> {
-    let folds = 0..found.split.folds.len();
-    folds.flat_map(|k| SMOOTHINGS.into_iter().map(move |s| (k, s)))
+/// The `most` of `among` whose median distance is smallest, the best first; NaN is the largest.
+fn best_of(distances: &mut [Vec<f32>], among: &[usize], most: usize) -> Vec<usize> {
+    let mut medians: Vec<(f32, usize)> = (among.iter())
+        .map(|&i| (median(&mut distances[i]), i))
+        .collect();
+    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
+    medians.truncate(most);
+    medians.into_iter().map(|(_, i)| i).collect()
 }
 
 /// The fields without fold `k` (and without the guards between folds).

@@ -1,6 +1,7 @@
 //! A grid of square cells over the places of a recording.
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::text::count;
 use betz_recording::DatasetView;
 use betz_runtime::model::MAX_CELLS;
 
@@ -47,8 +48,8 @@ impl Grid {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "decoder of place: expected places that differ, got {} steps in one",
-                    rows.len()
+                    "decoder of place: expected places that differ, got {} in one; check the outputs, or use a longer part of the recording",
+                    count(rows.len() as u128, "step")
                 ),
             ));
         }

@@ -4,6 +4,7 @@ use betz_linear::{Cholesky, Mat};
 use rayon::prelude::*;
 
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::text::count;
 use betz_gram::NormalEquations;
 
 /// Ridges that are tried, each a part of the mean of the centred sums' diagonal.
@@ -127,9 +128,9 @@ impl CentredSums {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "readout: expected features of the latents that change over at least one step, got {} features over {} steps",
-                    subset.len(),
-                    sums.steps
+                    "readout: expected features of the latents that change over at least one step, got {} over {}; use a longer part of the recording",
+                    count(subset.len() as u128, "feature"),
+                    count(sums.steps, "step")
                 ),
             ));
         }

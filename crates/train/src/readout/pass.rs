@@ -1,5 +1,6 @@
 //! One pass over steps: features, block by block.
 
+use pulp::Arch;
 use rayon::prelude::*;
 
 use super::{Basis, cuda, decay};
@@ -7,6 +8,7 @@ use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
 use betz_device::Placement;
 use betz_gram::NormalEquations;
+use betz_gram::gram::dense::dot;
 use betz_gram::gram::paired_steps;
 use betz_gram::gram::product::LowerProduct;
 use betz_recording::DatasetView;
@@ -112,7 +114,8 @@ impl<'a> Pass<'a> {
             progress::check(progress, "readout")?;
             self.block(columns, &mut latent_state, &mut states, &mut room);
             if !room.steps.is_empty() {
-                each(&room.steps, &room.kept)?;
+                let all = room.steps.len() == columns.len();
+                each(&room.steps, if all { &room.features } else { &room.kept })?;
             }
             columns.clear();
             Ok(())
@@ -166,13 +169,7 @@ impl<'a> Pass<'a> {
         if let Some(tau) = self.basis.latent_filter_seconds() {
             room.filtered.resize(r * n, 0.0);
             let rho = decay(tau, step_seconds) as f32;
-            let rows = room
-                .z
-                .chunks_exact(n)
-                .zip(room.filtered.chunks_exact_mut(n));
-            for ((z, filtered), state) in rows.zip(latent_state) {
-                low_pass(rho, columns, z, state, filtered);
-            }
+            low_pass(rho, columns, &room.z, latent_state, &mut room.filtered);
         }
         room.features.resize(self.features() * n, 0.0);
         let (own, behind) = room.features.split_at_mut(width * n);
@@ -188,25 +185,20 @@ impl<'a> Pass<'a> {
             .zip(states.chunks_exact_mut(width.max(1)))
         {
             let rho = decay(*tau, step_seconds) as f32;
-            let rows = own.par_chunks_exact(n).zip(behind.par_chunks_exact_mut(n));
-            rows.zip(states)
-                .with_min_len(16)
-                .for_each(|((own, behind), state)| {
-                    low_pass(rho, columns, own, state, behind);
+            let rows = (own.par_chunks(ROWS * n)).zip(behind.par_chunks_mut(ROWS * n));
+            rows.zip(states.par_chunks_mut(ROWS))
+                .for_each(|((own, behind), states)| {
+                    low_pass(rho, columns, own, states, behind);
                 });
         }
         room.steps.clear();
         room.steps
             .extend(columns.iter().filter(|c| c.wanted).map(|c| c.step));
         let kept = room.steps.len();
+        if kept == 0 || kept == n {
+            return;
+        }
         room.kept.resize(self.features() * kept, 0.0);
-        if kept == 0 {
-            return;
-        }
-        if kept == n {
-            room.kept.copy_from_slice(&room.features);
-            return;
-        }
         let rows = room
             .features
             .par_chunks_exact(n)
@@ -278,11 +270,12 @@ impl<'a> Pass<'a> {
     /// Adds the block's part of Υ and of the plain sums.
     fn add_outputs(&self, steps: &[usize], values: &[f32], sums: &mut NormalEquations) {
         let (n, outputs) = (steps.len(), sums.outputs);
-        let mut x = vec![0.0; outputs * n];
+        // A row of ones gives the sums of the features.
+        let mut x = vec![1.0; (1 + outputs) * n];
         for (column, &step) in steps.iter().enumerate() {
             for (o, &value) in self.truth(step).iter().enumerate() {
                 let value = f64::from(value);
-                x[o * n + column] = value;
+                x[(1 + o) * n + column] = value;
                 sums.output_sum[o] += value;
                 sums.output_sq_sum[o] += value * value;
             }
@@ -290,17 +283,15 @@ impl<'a> Pass<'a> {
         sums.steps += n as u64;
         let sums =
             (sums.feature_sum.par_iter_mut()).zip(sums.upsilon.par_chunks_exact_mut(outputs));
+        let arch = Arch::new();
         (values.par_chunks_exact(n).zip(sums))
             .with_min_len(16)
             .for_each(|(row, (sum, upsilon))| {
-                *sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
-                for (u, x) in upsilon.iter_mut().zip(x.chunks_exact(n)) {
-                    *u += row
-                        .iter()
-                        .zip(x)
-                        .map(|(v, x)| f64::from(*v) * x)
-                        .sum::<f64>();
-                }
+                arch.dispatch(|| {
+                    let to = std::iter::once(sum).chain(upsilon);
+                    to.zip(x.chunks_exact(n))
+                        .for_each(|(to, x)| *to += dot(row, x));
+                });
             });
     }
 
@@ -319,14 +310,18 @@ impl<'a> Pass<'a> {
         let outputs = intercept.len();
         self.blocks(counts, progress, |steps, values| {
             let n = steps.len();
+            let arch = Arch::new();
             let of_output = |o: usize| -> Vec<f64> {
                 let mut sum = vec![intercept[o]; n];
-                for (row, weights) in values.chunks_exact(n).zip(weights.chunks_exact(outputs)) {
-                    let w = weights[o];
-                    sum.iter_mut()
-                        .zip(row)
-                        .for_each(|(s, v)| *s += w * f64::from(*v));
-                }
+                arch.dispatch(|| {
+                    let rows = values.chunks_exact(n).zip(weights.chunks_exact(outputs));
+                    for (row, weights) in rows {
+                        let w = weights[o];
+                        sum.iter_mut()
+                            .zip(row)
+                            .for_each(|(s, v)| *s += w * f64::from(*v));
+                    }
+                });
                 sum
             };
             let columns: Vec<Vec<f64>> = (0..outputs).into_par_iter().map(of_output).collect();
@@ -357,12 +352,12 @@ pub(crate) fn mean_of(
     let wants = pass.sampled(counts);
     pass.blocks(&wants, progress, |steps, values| {
         count += steps.len() as u64;
+        let (arch, ones) = (Arch::new(), vec![1.0; steps.len()]);
         (sums
             .par_iter_mut()
             .zip(values.par_chunks_exact(steps.len())))
-        .for_each(|(sum, row)| {
-            *sum += row.iter().map(|v| f64::from(*v)).sum::<f64>();
-        });
+        .with_min_len(16)
+        .for_each(|(sum, row)| *sum += arch.dispatch(|| dot(row, &ones)));
         Ok(())
     })?;
     sums.iter_mut().for_each(|s| *s /= count.max(1) as f64);
@@ -379,16 +374,45 @@ struct Room {
     steps: Vec<usize>,
 }
 
-/// s ← ρs + (1 − ρ)x along a row; from rest where a segment begins.
-fn low_pass(rho: f32, columns: &[Column], x: &[f32], state: &mut f32, y: &mut [f32]) {
-    let gain = 1.0 - rho;
-    let mut s = *state;
-    for ((x, y), column) in x.iter().zip(y).zip(columns) {
-        if column.fresh {
-            s = 0.0;
+/// Rows that a low-pass runs along together: a step of one waits for the step before, those of others do not.
+const ROWS: usize = 8;
+
+/// s ← ρs + (1 − ρ)x along each row, (row, column); from rest where a segment begins.
+fn low_pass(rho: f32, columns: &[Column], x: &[f32], states: &mut [f32], y: &mut [f32]) {
+    let n = columns.len();
+    let rows = x.chunks(ROWS * n).zip(y.chunks_mut(ROWS * n));
+    for ((x, y), states) in rows.zip(states.chunks_mut(ROWS)) {
+        if states.len() == ROWS {
+            low_pass_rows::<ROWS>(rho, columns, x, states, y);
+            continue;
         }
-        s = rho * s + gain * x;
-        *y = s;
+        let rows = x.chunks(n).zip(y.chunks_mut(n));
+        for ((x, y), state) in rows.zip(states.chunks_mut(1)) {
+            low_pass_rows::<1>(rho, columns, x, state, y);
+        }
     }
-    *state = s;
+}
+
+/// [`low_pass`] along `N` rows.
+fn low_pass_rows<const N: usize>(
+    rho: f32,
+    columns: &[Column],
+    x: &[f32],
+    states: &mut [f32],
+    y: &mut [f32],
+) {
+    let n = columns.len();
+    let gain = 1.0 - rho;
+    let mut s = [0.0; N];
+    s.copy_from_slice(states);
+    for (i, column) in columns.iter().enumerate() {
+        if column.fresh {
+            s = [0.0; N];
+        }
+        for (row, s) in s.iter_mut().enumerate() {
+            *s = rho * *s + gain * x[row * n + i];
+            y[row * n + i] = *s;
+        }
+    }
+    states.copy_from_slice(&s);
 }

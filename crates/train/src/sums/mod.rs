@@ -19,6 +19,7 @@ use super::options::TrainOptions;
 use super::{device, fit};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
+use betz_base::text::count;
 use betz_device::{Device, Ran};
 use betz_gram::NormalEquations;
 use betz_gram::largest_response;
@@ -61,7 +62,7 @@ impl Form {
                 "sums: expected those of the same {what}, {expected}, got {got}"
             )))
         };
-        let list = |names: &[String]| format!("{} channels", names.len());
+        let list = |names: &[String]| count(names.len() as u128, "channel");
         let (mine, theirs) = (&self.channel_names, &other.channel_names);
         if mine.len() != theirs.len() {
             return differ("channels", list(mine), list(theirs));
@@ -87,7 +88,10 @@ impl Form {
             return differ("step", step(self), step(other));
         }
         if self.delay_steps != other.delay_steps {
-            let delay = |form: &Self| format!("{} steps", form.delay_steps);
+            let delay = |form: &Self| match form.delay_steps {
+                1 => "1 step".to_owned(),
+                steps => format!("{steps} steps"),
+            };
             return differ("delay", delay(self), delay(other));
         }
         if self.low_pass != other.low_pass {
@@ -201,8 +205,8 @@ impl Sums {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "sums: a delay of {} steps leaves no step of any segment with its partner",
-                    options.delay_steps
+                    "sums: expected a delay that leaves steps of a segment with their partners, got one of {}; choose one shorter than the segments",
+                    count(options.delay_steps.unsigned_abs(), "step")
                 ),
             ));
         }
@@ -219,7 +223,10 @@ impl Sums {
             spikes: data.spikes_in_segments().abs().round() as u64,
             artefacts: cleaned.artefacts.steps,
             largest: largest_response(data, &options.bank),
-            usual: UsualCounts::new(data),
+            usual: match options.keep_artefacts {
+                true => UsualCounts::new(data).without_limit(),
+                false => UsualCounts::new(data),
+            },
             extremes: extremes(data),
             ran: placement.ran(found.path.name()),
         };
@@ -257,10 +264,21 @@ impl Sums {
     ///
     /// # Errors
     /// [`ErrorKind::Mismatch`] for sums of other channels, another bank, step, delay, low-pass or other
-    /// outputs, by name, and for a recording's sums that are in here already; [`ErrorKind::NonFinite`] when
+    /// outputs, by name, for sums that keep artefacts with such that do not, and for a recording's sums that are in here already; [`ErrorKind::NonFinite`] when
     /// a sum leaves its range. Nothing has been added then.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.form.same(&other.form)?;
+        if self.keeps_artefacts() != other.keeps_artefacts() {
+            let treat = |sums: &Self| match sums.keeps_artefacts() {
+                true => "sums that keep artefacts",
+                false => "sums without artefacts",
+            };
+            return Err(Error::mismatch(format!(
+                "sums: expected {}, as the others, got {}; sum all recordings with keep_artefacts, or none",
+                treat(self),
+                treat(other)
+            )));
+        }
         if self.shares(other) {
             return Err(Error::mismatch(
                 "sums: expected those of recordings that are not in them yet, got the same sums a second time",
@@ -268,13 +286,12 @@ impl Sums {
         }
         let both = self.values.iter().zip(&other.values);
         let values: Option<Vec<i128>> = both.map(|(a, b)| a.checked_add(*b)).collect();
-        let count = |a: u64, b: u64| a.checked_add(b);
         let counts = (
             values,
-            count(self.steps, other.steps),
-            count(self.segments, other.segments),
-            count(self.spikes, other.spikes),
-            count(self.artefacts, other.artefacts),
+            self.steps.checked_add(other.steps),
+            self.segments.checked_add(other.segments),
+            self.spikes.checked_add(other.spikes),
+            self.artefacts.checked_add(other.artefacts),
         );
         let (Some(values), Some(steps), Some(segments), Some(spikes), Some(artefacts)) = counts
         else {
@@ -328,6 +345,11 @@ impl Sums {
     /// Spikes inside segments.
     pub fn spikes(&self) -> u64 {
         self.spikes
+    }
+
+    /// True if steps with far more spikes than usual were summed as they are, and decoders of the sums decode them so.
+    pub fn keeps_artefacts(&self) -> bool {
+        self.usual.has_no_limit()
     }
 
     /// Steps that were taken for artefacts.

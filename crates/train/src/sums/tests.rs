@@ -62,6 +62,43 @@ fn a_recordings_sums_lead_to_the_decoder_that_training_gives() {
 }
 
 #[test]
+fn artefacts_are_kept_on_request_and_not_mixed_with_sums_that_leave_them_out() {
+    let mut struck = data(1);
+    // Every channel fires often at one step.
+    let mut pairs: Vec<(i64, u32)> = (struck.spikes.ticks.iter().copied())
+        .zip(struck.spikes.channels.iter().copied())
+        .collect();
+    pairs.extend((0..5).flat_map(|channel| std::iter::repeat_n((300, channel), 40)));
+    pairs.sort_unstable();
+    let (ticks, channels) = pairs.into_iter().unzip();
+    struck.spikes = betz_recording::Spikes::new(ticks, channels);
+    let keeping = TrainOptions {
+        keep_artefacts: true,
+        ..options()
+    };
+    let over = |options: &TrainOptions| Sums::over(&Device::cpu(), &struck, options, &()).unwrap();
+    let (kept, cleaned) = (over(&keeping), over(&options()));
+    assert_eq!((kept.artefacts(), cleaned.artefacts()), (0, 1));
+    assert!(kept.spikes() > cleaned.spikes() + 190);
+    assert!(kept.keeps_artefacts() && !cleaned.keeps_artefacts());
+    let read = Sums::from_bytes(&kept.to_bytes()).unwrap();
+    assert!(read.keeps_artefacts());
+    let ridge = SolveOptions::with(RidgeChoice::Fixed(3.0));
+    assert_eq!(read.solve(&ridge).unwrap().limits().blanking, None);
+    let trained = train(&struck, &keeping, &()).unwrap();
+    let solved = kept.solve(&ridge).unwrap();
+    let size = (trained.weights().iter()).fold(0.0, |s: f64, w| s.max(w.abs()));
+    for (a, b) in solved.weights().iter().zip(trained.weights()) {
+        assert!((a - b).abs() <= 1e-11 * size, "{a} and {b}");
+    }
+    let error = kept.clone().merge(&sums(2)).unwrap_err();
+    assert!(error.to_string().contains("keep artefacts"), "{error}");
+    let mut all = sums(2);
+    assert!(all.merge(&kept).is_err());
+    assert_eq!(all, sums(2));
+}
+
+#[test]
 fn no_order_of_merging_makes_a_difference() {
     let [a, b, c, d] = [1, 2, 3, 4].map(sums);
     let expected = merged(&[&a, &b, &c, &d]).to_bytes();
