@@ -62,7 +62,8 @@ pub use blank::Artefacts;
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use classes::{
-    ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, evaluate_classes,
+    ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, class_events,
+    evaluate_classes,
 };
 pub use device::{Trained, train_on};
 pub use fit::train;
