@@ -183,7 +183,7 @@ pub mod train {
         evaluate_classes,
     };
     pub use betz_train::{VarianceScore, generalised_ridge, variance_scores};
-    pub use betz_train::{long, online, place, retained, sums, trials};
+    pub use betz_train::{long, online, place, retained, sums, trials, unlike};
 }
 
 /// This version of Betz.

@@ -55,6 +55,7 @@ pub mod sums;
 mod tests;
 mod training;
 pub mod trials;
+pub mod unlike;
 mod validate;
 mod variance;
 
