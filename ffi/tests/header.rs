@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 24] = [
     "version",
     "status",
     "last_error",
@@ -26,6 +26,7 @@ const SOURCES: [&str; 23] = [
     "queue",
     "trainer_config",
     "trainer",
+    "unlike",
     "miner_config",
     "miner",
     "watch_list",

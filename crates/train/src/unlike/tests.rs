@@ -154,7 +154,10 @@ fn a_thread_gives_the_same() {
     }
     assert_eq!(watch.lost_steps(), 0);
     let (ours, theirs) = (watch.newest().unwrap(), unlikeness(&model, &data));
-    assert_eq!((ours.latents, ours.seconds), (theirs.latents, theirs.seconds));
+    assert_eq!(
+        (ours.latents, ours.seconds),
+        (theirs.latents, theirs.seconds)
+    );
 }
 
 #[test]
@@ -171,5 +174,9 @@ fn what_is_missing_is_said() {
     assert!(without.to_string().contains("--retain"), "{without}");
     let short = error(&model(Some(1 << 20)), 0.4);
     assert!(short.to_string().contains("more than 20 steps"), "{short}");
-    assert!(error(&model(Some(1 << 20)), f64::NAN).to_string().contains("NaN"));
+    assert!(
+        error(&model(Some(1 << 20)), f64::NAN)
+            .to_string()
+            .contains("NaN")
+    );
 }

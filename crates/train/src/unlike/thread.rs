@@ -56,6 +56,11 @@ impl UnlikeWatch {
         lock(&self.newest).unlikeness
     }
 
+    /// False if the thread has died of a panic.
+    pub fn is_running(&self) -> bool {
+        self.thread.is_running()
+    }
+
     /// Number of steps that were lost because the ring was full.
     pub fn lost_steps(&self) -> u64 {
         self.backlog.lost()
