@@ -39,10 +39,12 @@
 //! # }
 //! ```
 
+mod recalibrate;
 mod reference;
 mod thread;
 mod window;
 
+pub use recalibrate::{Recalibration, recalibrate};
 pub use thread::UnlikeWatch;
 
 use crate::retained::StoredStatistics;

@@ -48,12 +48,24 @@ fn around(uniform: f64) -> f64 {
 }
 
 fn model(retain: Option<usize>) -> Decoder {
-    let options = TrainOptions {
+    model_with(cases::bank(&[(2.0, 0), (6.0, 1)]), retain)
+}
+
+fn model_with(bank: betz_runtime::psc::FilterBank, retain: Option<usize>) -> Decoder {
+    train(
+        &trials(1, 400, around, |_| 1.0),
+        &options(bank, retain),
+        &(),
+    )
+    .unwrap()
+}
+
+fn options(bank: betz_runtime::psc::FilterBank, retain: Option<usize>) -> TrainOptions {
+    TrainOptions {
         ridge: RidgeChoice::Fixed(2.0),
         retain,
-        ..TrainOptions::new(cases::bank(&[(2.0, 0), (6.0, 1)]))
-    };
-    train(&trials(1, 400, around, |_| 1.0), &options, &()).unwrap()
+        ..TrainOptions::new(bank)
+    }
 }
 
 /// The newest comparison after all of `data`.
@@ -179,4 +191,87 @@ fn what_is_missing_is_said() {
             .to_string()
             .contains("NaN")
     );
+}
+
+/// `trials` in directions that `angle` gives, of which `share` of each channel's spikes are kept; recalibrated for.
+fn recalibrated(
+    model: &Decoder,
+    count: i64,
+    angle: fn(f64) -> f64,
+    share: fn(u32) -> f64,
+) -> (Recalibration, Option<Decoder>) {
+    recalibrate(model, &trials(5, count, angle, share), &()).unwrap()
+}
+
+fn thinned(channel: u32) -> f64 {
+    [0.15, 1.0, 0.4, 1.0][channel as usize % 4]
+}
+
+fn mean_r2(model: &Decoder, data: &Dataset) -> f64 {
+    let decoded = betz_gram::decode::decode(model, data.view()).unwrap();
+    let scores = betz_gram::score::score_estimates(data.view(), &decoded, 0).unwrap();
+    betz_gram::score::mean_r2(&scores.outputs)
+}
+
+#[test]
+fn weaker_channels_are_recalibrated_for_without_labels() {
+    let bank = cases::bank(&[(40.0, 0), (120.0, 1)]);
+    let model = model_with(bank.clone(), Some(1 << 20));
+    let (found, decoder) = recalibrated(&model, 100, around, thinned);
+    assert_eq!(found.refusal, None, "{found:?}");
+    for (channel, gain) in found.gains.iter().enumerate() {
+        let truth = thinned(channel as u32);
+        assert!(
+            (gain - truth).abs() < 0.2 * truth,
+            "{channel}: {gain} of {truth}"
+        );
+    }
+    let later = trials(6, 100, around, thinned);
+    let (frozen, solved) = (mean_r2(&model, &later), mean_r2(&decoder.unwrap(), &later));
+    // The best that is possible: labels of as many trials as in training.
+    let labelled = trials(7, 400, around, thinned);
+    let best = mean_r2(
+        &train(&labelled, &options(bank, None), &()).unwrap(),
+        &later,
+    );
+    let all = format!("{frozen} frozen, {solved} recalibrated, {best} with labels");
+    assert!(
+        best > frozen + 0.02 && solved > frozen + 0.7 * (best - frozen),
+        "{all}"
+    );
+}
+
+/// Trials like those in training, few targets, one target and short windows: not one bit changes.
+#[test]
+fn without_drift_nothing_is_suggested() {
+    let model = model(Some(1 << 20));
+    let targets: [fn(f64) -> f64; 4] = [
+        around,
+        |uniform| uniform.round(),
+        |_| 2.0,
+        |uniform| 1.5 * uniform,
+    ];
+    for angle in targets {
+        let (found, decoder) = recalibrated(&model, 100, angle, |_| 1.0);
+        assert!(found.refusal.is_some() && decoder.is_none(), "{found:?}");
+    }
+    let (found, decoder) = recalibrated(&model, 80, around, thinned);
+    assert!(found.refusal.unwrap().contains("96 s") && decoder.is_none());
+}
+
+/// Gains of 1 and the window's moments as in training: the model in use, to rounding.
+#[test]
+fn the_training_recording_gives_the_same_weights() {
+    let model = model(Some(1 << 20));
+    let retained = StoredStatistics::read(&model).unwrap();
+    let same = recalibrate::expected_from(&model, &retained.sums, &retained.sums).unwrap();
+    let refit = crate::retained::Refit::new(&model, &retained).unwrap();
+    let solved = refit.solve(&same, retained.ridge).unwrap();
+    let largest = model.weights().iter().fold(0.0, |a: f64, w| a.max(w.abs()));
+    for (a, b) in solved.weights().iter().zip(model.weights()) {
+        assert!((a - b).abs() < 1e-9 * largest, "{a} and {b}");
+    }
+    for (a, b) in solved.intercept().iter().zip(model.intercept()) {
+        assert!((a - b).abs() < 1e-9, "{a} and {b}");
+    }
 }
