@@ -179,12 +179,12 @@ pub mod train {
     };
     pub use betz_train::{Artefacts, Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{
-        ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource,
+        ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, class_events,
         evaluate_classes,
     };
     pub use betz_train::{Overlap, TrainingData, overlap_warning};
     pub use betz_train::{VarianceScore, generalised_ridge, variance_scores};
-    pub use betz_train::{long, online, place, retained, sums, trials};
+    pub use betz_train::{long, online, place, retained, sums, trials, unlike};
 }
 
 /// This version of Betz.

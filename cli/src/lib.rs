@@ -23,6 +23,7 @@ mod parse;
 mod rates;
 mod replay;
 mod report;
+mod unlike;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
  *     betz_session  a running decoder: one tick of spikes in, one estimate out; one thread at a time
  *     betz_queue    spikes from an acquisition thread to the thread that steps
  *     betz_trainer  learns from labels while a session runs, and offers better models
+ *     betz_unlike   says how far a session's steps are unlike the training of its model
  *     betz_miner    counts episodes of spikes in real time, attached to a session or alone
  *     betz_network  correlations of channels over a sliding window, attached to a session or alone
  *     betz_sorter   voltage in, spikes with their units out: the channels of a session
@@ -37,7 +38,8 @@
  *   reads its statistics, status and variances. During a step other threads may swap models, masks and clamps,
  *   call betz_trainer_apply, attach miners and networks, read health and request checkpoints.
  * - One thread pushes into a queue while another steps from it. The thread that steps gives a trainer its labels.
- *   All other calls on trainers, miners and networks, except closing, may come from any thread at any time.
+ *   All other calls on trainers, comparisons, miners and networks, except closing, may come from any thread
+ *   at any time.
  * - A step that misses betz_session_config.deadline_us is complete: it writes its estimates, counts the miss
  *   (betz_stats.deadline_misses, health) and returns BETZ_OK. Betz neither stops nor skips a late step: the
  *   controller decides by its own clock whether to use a late estimate.
@@ -566,6 +568,13 @@ typedef struct betz_sorter betz_sorter;
  * had been trained without them. The session's steps never wait for the trainer.
  */
 typedef struct betz_trainer betz_trainer;
+
+/**
+ * A comparison of a session with the training of its model, on a thread of its own. It says that a window
+ * of steps is *unlike training*, and does not say that quality is lost: a user who does something else
+ * moves it as well as drift does. The session's steps never wait for it.
+ */
+typedef struct betz_unlike betz_unlike;
 
 /**
  * The episodes that a miner watched at one moment, with their counts. Immutable: may be read from any
@@ -1422,6 +1431,34 @@ typedef struct betz_trainer_state {
      */
     uint64_t unsolved;
 } betz_trainer_state;
+
+/**
+ * Distance of a window of steps from training.
+ */
+typedef struct betz_unlike_state {
+    /**
+     * Tick of the window's last step; 0 before the first window is full.
+     */
+    int64_t tick;
+    /**
+     * Length of the window, in seconds; 0 before the first window is full.
+     */
+    double seconds;
+    /**
+     * KL divergence of the latents from those in training, in nats; a linear decoder's latents are its
+     * outputs. NaN before the first window is full.
+     */
+    double latents;
+    /**
+     * Mean |ln(rate / rate in training)| over the channels in use. NaN before the first window is full,
+     * and if the model does not store its mean counts.
+     */
+    double rates;
+    /**
+     * Number of steps lost because the queue was full.
+     */
+    uint64_t lost_steps;
+} betz_unlike_state;
 
 /**
  * Delays that an edge of an episode allows, in seconds: low_seconds < delay <= high_seconds.
@@ -3295,6 +3332,52 @@ betz_status betz_trainer_ill_channels(const struct betz_trainer *trainer,
  */
 BETZ_API
 void betz_trainer_close(struct betz_trainer *trainer);
+
+/**
+ * Compares `session`, which runs `model`, with the training of that model, on a thread of its own: from the
+ * session's next step on, over a moving window of `window_seconds` (0: 100 s). Fails with
+ * `BETZ_ERROR_INSUFFICIENT_DATA` unless the model stores its sufficient statistics
+ * (`betz_train_config.retain_bytes`, `betz train --retain`). Fails with `BETZ_ERROR_MISMATCH` if the model does
+ * not match the session's. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for a window of at most 20 steps, and for
+ * a session that has eight listeners already.
+ *
+ * The caller frees the comparison with `betz_unlike_close`; the session may be closed first. Steps that the
+ * session sends to a closed comparison are lost.
+ *
+ * Thread-safe: no (the thread that owns the session). Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `model` is NULL or a live model; `out` is
+ * NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_unlike_open(struct betz_session *session,
+                             const struct betz_model *model,
+                             double window_seconds,
+                             struct betz_unlike **out);
+
+/**
+ * Writes the newest comparison to `out`. `size` is `sizeof(betz_unlike_state)` in the caller's header.
+ *
+ * Thread-safe: yes. Realtime-safe: no (waits for the comparison's thread). Allocates: no.
+ *
+ * The caller's part:
+ * `unlike` is NULL or a live comparison; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_unlike_get_state(const struct betz_unlike *unlike,
+                                  struct betz_unlike_state *out,
+                                  size_t size);
+
+/**
+ * Closes and frees a comparison. Does nothing for NULL.
+ *
+ * Thread-safe: no (nobody may use the comparison any more). Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `unlike` is NULL or a live comparison, which is not used afterwards.
+ */
+BETZ_API void betz_unlike_close(struct betz_unlike *unlike);
 
 /**
  * Fills a miner's configuration of `size` bytes (pass `sizeof`) with the defaults. `symbols` and `tick_seconds`

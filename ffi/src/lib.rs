@@ -61,6 +61,9 @@ pub mod trainer_config;
 #[cfg(feature = "train")]
 pub mod trainer;
 
+#[cfg(feature = "train")]
+pub mod unlike;
+
 pub mod session;
 
 pub mod session_open;
@@ -142,6 +145,8 @@ pub use train::*;
 pub use trainer::*;
 #[cfg(feature = "train")]
 pub use trainer_config::*;
+#[cfg(feature = "train")]
+pub use unlike::*;
 pub use version::*;
 #[cfg(feature = "mine")]
 pub use watch_list::*;

@@ -259,7 +259,7 @@ pub unsafe extern "C" fn betz_trainer_open(
 }
 
 /// Refuses a model whose steps differ from the session's.
-fn like(session: &betz::stream::Session, decoder: &betz::model::Decoder) -> Result<()> {
+pub(crate) fn like(session: &betz::stream::Session, decoder: &betz::model::Decoder) -> Result<()> {
     let of_session = (session.channels(), session.outputs());
     let of_model = (decoder.channels(), decoder.outputs().len());
     let (step, its_step) = (session.model().step_seconds(), decoder.step_seconds());

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 27] = [
     "version",
     "status",
     "last_error",
@@ -29,6 +29,7 @@ const SOURCES: [&str; 26] = [
     "samples",
     "trainer_config",
     "trainer",
+    "unlike",
     "miner_config",
     "miner",
     "watch_list",

@@ -9,7 +9,7 @@ A decoder in four lines, from arrays or from a recording:
 >>> bool(decoder.score(X[800:], y[800:]) > 0.99)
 True
 
-`Recording` holds what was recorded, `Decoder` is scikit-learn's estimator, `Model` what it has trained, `Session` a
+`Recording` holds what was recorded, `Decoder` and `ClassDecoder` are scikit-learn's estimators, `Model` what they have trained, `Session` a
 model at work tick by tick; `look` shows what a recording holds, `plot`
 draws; `mine`, `network`, `simulate` and `sort` are the library's other parts.
 """
@@ -43,12 +43,14 @@ from ._core import (
 
 if TYPE_CHECKING:
     from . import plot
+    from ._classes import ClassDecoder
     from ._decoder import Decoder
     from ._falcon import FalconDecoder
 
 __all__ = [
     "BetzError",
     "BetzWarning",
+    "ClassDecoder",
     "CountPart",
     "Dataset",
     "Decoder",
@@ -81,6 +83,10 @@ def __getattr__(name):
         from ._decoder import Decoder
 
         return Decoder
+    if name == "ClassDecoder":
+        from ._classes import ClassDecoder
+
+        return ClassDecoder
     # Its base class is another package's.
     if name == "FalconDecoder":
         from ._falcon import FalconDecoder

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod arrays;
+mod classes;
 mod dataset;
 mod error;
 mod keywords;
@@ -41,6 +42,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sums::Sums>()?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
     module.add_function(wrap_pyfunction!(train::presets, module)?)?;
+    module.add_function(wrap_pyfunction!(classes::labels, module)?)?;
+    module.add_function(wrap_pyfunction!(classes::train_classes, module)?)?;
+    module.add_function(wrap_pyfunction!(classes::class_events, module)?)?;
     module.add_class::<mine::Episode>()?;
     module.add_class::<mine::Mined>()?;
     module.add_function(wrap_pyfunction!(mine::mine, module)?)?;

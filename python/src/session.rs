@@ -297,6 +297,24 @@ impl Session {
         self.model.clone_ref(py)
     }
 
+    /// The probability of each class in the last step, float32; 0 before the first. For models of kind `classes`, and gated
+    /// ones.
+    fn classes<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let session = self.session()?;
+        let mut out = vec![0.0; session.model().classes()];
+        session.classes(&mut out).or_raise(py)?;
+        Ok(out.into_pyarray(py))
+    }
+
+    /// Events of the classes that nobody has read yet, the oldest first: (tick, class, True for an onset, probability).
+    /// A session keeps 256 of them.
+    fn events(&mut self) -> PyResult<Vec<(i64, u32, bool, f32)>> {
+        let mut room = vec![rust::ClassEvent::default(); rust::EVENT_ROOM];
+        let count = self.session()?.events(&mut room);
+        let event = |e: &rust::ClassEvent| (e.tick, e.class, e.on, e.probability);
+        Ok(room[..count].iter().map(event).collect())
+    }
+
     /// Counters, and latencies of steps inside the library in microseconds.
     fn stats<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.session()?.stats();

@@ -122,3 +122,56 @@ fn what_does_not_go_together_is_refused_by_name() {
     let line = format!("{TRAIN} --labels labels.csv --out m.betz");
     fails(folder, &line, "do not overlap");
 }
+
+/// A drifted recording is unlike training; the value is that of every complete window.
+#[test]
+fn a_drifted_recording_is_unlike_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let line = "train train.npz --step 0.02 --filter 0.1:1 --folds 2 --out";
+    json(folder, &format!("{line} m.betz --retain"));
+    json(
+        folder,
+        "drift test.npz --gain 0.1,0.4 --swap 10 --at 0 --seed 3 --out drifted.npz",
+    );
+    let newest = |recording: &str| {
+        let streamed = json(folder, &format!("stream m.betz {recording} --unlike=8"));
+        let found = &streamed["unlike_training"];
+        assert_eq!(found["lost_steps"], 0);
+        // 10 s in parts of 0.4 s: five windows of 8 s end there.
+        assert_eq!(found["windows"].as_array().unwrap().len(), 6);
+        found["windows"][5]["latents"].as_f64().unwrap()
+    };
+    let (like, drifted) = (newest("test.npz"), newest("drifted.npz"));
+    assert!(drifted > 3.0 * like, "{drifted} and {like}");
+    // 10 s are too short to recalibrate for: the model is written as it was.
+    let short = json(
+        folder,
+        "adapt m.betz drifted.npz --no-labels=apply --out same.betz",
+    );
+    assert_eq!(short["applied"], false);
+    assert!(
+        short["refusal"].as_str().unwrap().contains("10 s"),
+        "{short}"
+    );
+    let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(bytes("m.betz") == bytes("same.betz"));
+    fails(
+        folder,
+        "adapt m.betz drifted.npz --no-labels=apply",
+        "--out MODEL",
+    );
+    fails(
+        folder,
+        "adapt m.betz drifted.npz --no-labels --out x.betz",
+        "--no-labels=apply",
+    );
+    let said = crate::program::done(folder, "stream m.betz test.npz --unlike");
+    assert!(
+        said.contains("unlike training: no complete window of 100 s"),
+        "{said}"
+    );
+    json(folder, &format!("{line} without.betz"));
+    fails(folder, "stream without.betz test.npz --unlike", "--retain");
+}

@@ -189,9 +189,9 @@ impl Labels {
     /// Refuses labels that cannot be trained on.
     ///
     /// # Errors
-    /// [`ErrorKind::InsufficientData`] for fewer than two classes, and for a class with fewer than [`LEAST_LABELLED`]
-    /// steps; [`ErrorKind::InvalidArgument`] for a name that comes twice.
-    pub fn check(&self) -> Result<()> {
+    /// [`ErrorKind::InsufficientData`] for fewer than two classes, and for a class with fewer than `least` steps
+    /// (usually [`LEAST_LABELLED`]); [`ErrorKind::InvalidArgument`] for a name that comes twice.
+    pub fn check(&self, least: usize) -> Result<()> {
         if let Some(twice) =
             (1..self.names.len()).find(|&i| self.names[..i].contains(&self.names[i]))
         {
@@ -218,11 +218,11 @@ impl Labels {
             ));
         }
         for (name, &count) in self.names.iter().zip(&counts) {
-            if count < LEAST_LABELLED {
+            if count < least {
                 return Err(Error::new(
                     ErrorKind::InsufficientData,
                     format!(
-                        "labels: expected at least {LEAST_LABELLED} labelled steps of every class, got {count} of {name:?}; \
+                        "labels: expected at least {least} labelled steps of every class, got {count} of {name:?}; \
                          label more, or leave the class out"
                     ),
                 ));
@@ -354,7 +354,7 @@ mod tests {
             (labels.get(29), labels.get(30), labels.get(40)),
             (Some(1), Some(0), None)
         );
-        labels.check().unwrap();
+        labels.check(LEAST_LABELLED).unwrap();
         let runs = labels.runs(&data);
         assert_eq!(
             runs.iter().map(|r| (r.start, r.stop)).collect::<Vec<_>>(),
@@ -381,7 +381,7 @@ mod tests {
         let few = [interval(0.0, 2.9, "a"), interval(3.0, 9.0, "b")];
         let error = Labels::from_intervals(&few, &data)
             .unwrap()
-            .check()
+            .check(LEAST_LABELLED)
             .unwrap_err();
         assert!(
             error
@@ -392,14 +392,14 @@ mod tests {
         let one = [interval(0.0, 9.0, "a")];
         let error = Labels::from_intervals(&one, &data)
             .unwrap()
-            .check()
+            .check(LEAST_LABELLED)
             .unwrap_err();
         assert!(error.to_string().contains("only \"a\""), "{error}");
         let mut twice = Labels::from_condition("a", |step| step < 50, &data);
         twice.names[0] = "a".into();
         assert!(
             twice
-                .check()
+                .check(LEAST_LABELLED)
                 .unwrap_err()
                 .to_string()
                 .contains("\"a\" twice")

@@ -56,6 +56,7 @@ mod tests;
 mod training;
 mod training_data;
 pub mod trials;
+pub mod unlike;
 mod validate;
 mod variance;
 
@@ -63,7 +64,8 @@ pub use blank::Artefacts;
 pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use classes::{
-    ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, evaluate_classes,
+    ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, class_events,
+    evaluate_classes,
 };
 pub use device::{Trained, train_on};
 pub use fit::train;

@@ -359,6 +359,46 @@ static void what_makes_no_sense_is_refused(const betz_model *model) {
     betz_model_free(plain);
 }
 
+// Runs `model` on counts of which a share is kept, and returns the comparison at the end.
+static betz_unlike_state compared(const betz_model *model, int only_half) {
+    betz_session *session = open_session(model);
+    betz_unlike *unlike = NULL;
+    betz_unlike_state state;
+    OK(betz_unlike_open(session, model, 20.0, &unlike));
+    OK(betz_unlike_get_state(unlike, &state, sizeof state));
+    CHECK(state.seconds == 0 && isnan(state.latents) && isnan(state.rates) && state.lost_steps == 0);
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 33);
+    float out[OUTPUTS];
+    for (size_t t = 0; t < STEPS; t++) {
+        for (size_t c = 0; only_half && c < CHANNELS / 2; c++) counts[t * CHANNELS + c] = 0;
+        OK(betz_session_step_counts(session, counts + t * CHANNELS, CHANNELS, out, OUTPUTS));
+    }
+    do OK(betz_unlike_get_state(unlike, &state, sizeof state));
+    while (state.seconds == 0 || state.tick < STEPS - 100);
+    CHECK(state.lost_steps == 0 && fabs(state.seconds - 20.0) < 0.5);
+    // The session may go first.
+    betz_session_close(session);
+    betz_unlike_close(unlike);
+    free(counts);
+    return state;
+}
+
+static void half_a_recording_is_unlike_training(const betz_model *model) {
+    const betz_unlike_state like = compared(model, 0), unlike = compared(model, 1);
+    CHECK(like.latents >= 0 && unlike.latents > 5 * like.latents);
+    betz_model *plain = retaining_model(0);
+    betz_session *session = open_session(plain);
+    betz_unlike *none = NULL;
+    CHECK_STATUS(BETZ_ERROR_INSUFFICIENT_DATA, betz_unlike_open(session, plain, 0, &none));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_unlike_open(session, model, 0.1, &none));
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, betz_unlike_open(session, model, NAN, &none));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_unlike_open(session, NULL, 0, &none));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_unlike_open(session, model, 0, NULL));
+    betz_unlike_close(NULL);
+    betz_session_close(session);
+    betz_model_free(plain);
+}
+
 int main(void) {
     betz_model *model = retaining_model(1 << 20);
     exchanged_channels_are_learned(model);
@@ -366,6 +406,7 @@ int main(void) {
     models_are_applied_and_what_was_learned_is_kept(model);
     a_miner_comes_and_goes(model);
     what_makes_no_sense_is_refused(model);
+    half_a_recording_is_unlike_training(model);
     betz_model_free(model);
     puts("trainer: ok");
     return 0;

@@ -2,10 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::common_args::{Common, Part};
 use crate::parse::seconds;
+
+/// Use of a recording without labels.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum NoLabels {
+    /// Print the recalibration, and write nothing
+    Suggest,
+    /// Write the recalibrated model to --out; the model as it is if nothing is suggested
+    Apply,
+}
 
 #[derive(Args)]
 #[command(
@@ -34,6 +43,10 @@ pub(crate) struct Adapt {
     /// deviations of the labels. 0: no limit
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) max_change: f64,
+    /// Use no labels: compare the rates of the recording with those in training, and recalibrate the model if channels
+    /// have changed (suggest without a value). In at least 100 s; see docs/classes.md
+    #[arg(long, value_name = "MODE", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "suggest")]
+    pub(crate) no_labels: Option<NoLabels>,
     /// Keep all channels, also dead and screaming ones
     #[arg(long)]
     pub(crate) no_watch: bool,

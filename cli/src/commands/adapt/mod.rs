@@ -2,6 +2,7 @@
 //! the model that stays as it is.
 
 pub(crate) mod args;
+mod unlabelled;
 
 use betz::model::Decoder;
 use betz::recording::AlignReport;
@@ -53,6 +54,9 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
         .reads("RECORDING", &args.recording)
         .may_write("--out", args.out.as_deref(), Kind::Model)?;
     let device = device::cpu_for("a session", &args.common.device)?;
+    if let Some(mode) = args.no_labels {
+        return unlabelled::run(args, mode, device);
+    }
     if args.window == 0 {
         return Err(Error::argument(
             "--window: expected at least 1 trial, got 0",

@@ -47,6 +47,10 @@ pub(crate) struct Stream {
     /// Do not detect dead or screaming channels
     #[arg(long, conflicts_with = "watch")]
     pub(crate) no_watch: bool,
+    /// Print how far a moving window of this many seconds is unlike training (100 without a value). Needs a model that was
+    /// trained with --retain. What the user does moves it as well as drift does
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, require_equals = true, default_missing_value = "100")]
+    pub(crate) unlike: Option<f64>,
     /// Replay speed as a multiple of real time [default: as fast as possible]
     #[arg(long, value_name = "TIMES")]
     pub(crate) speed: Option<f64>,

@@ -13,6 +13,7 @@ use super::args::Stream as Arguments;
 use crate::device;
 use crate::replay::{LatencyUs, deadline};
 use crate::report::{self, Outcome, UntilInterrupted};
+use crate::unlike::{LiveComparison, UnlikeTraining};
 
 /// Time between checks for Ctrl-C while no input arrives.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -27,6 +28,8 @@ struct Live {
     latency_us: LatencyUs,
     spikes: u64,
     unknown_channel_spikes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unlike_training: Option<UnlikeTraining>,
     source: BTreeMap<&'static str, u64>,
     sink: BTreeMap<&'static str, u64>,
 }
@@ -76,6 +79,9 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
         ..SessionConfig::default()
     };
     let mut session = Session::open(&model, config)?;
+    let unlike = (args.unlike)
+        .map(|seconds| LiveComparison::start(&model, &mut session, seconds))
+        .transpose()?;
     let mut source = open_source(source, &stream)?;
     let mut sink = match &args.sink()? {
         Some(address) => open_sink(address, &stream)?,
@@ -91,10 +97,16 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
     };
     let pumped = pump(&mut session, source.as_mut(), sink.as_mut(), &until)?;
     drop(source);
-    tell(args, &session, &pumped)
+    let unlike = unlike.map(LiveComparison::finish).transpose()?;
+    tell(args, &session, &pumped, unlike)
 }
 
-fn tell(args: &Arguments, session: &Session, pumped: &PumpReport) -> Result<()> {
+fn tell(
+    args: &Arguments,
+    session: &Session,
+    pumped: &PumpReport,
+    unlike_training: Option<UnlikeTraining>,
+) -> Result<()> {
     let stats = session.stats();
     let named = |counts: &Counts| counts.named().filter(|(_, n)| *n > 0).collect();
     let live = Live {
@@ -109,6 +121,7 @@ fn tell(args: &Arguments, session: &Session, pumped: &PumpReport) -> Result<()> 
         latency_us: LatencyUs::of(&stats),
         spikes: stats.spikes,
         unknown_channel_spikes: stats.unknown_channel_spikes,
+        unlike_training,
         source: named(&pumped.source),
         sink: named(&pumped.sink),
     };
@@ -128,6 +141,9 @@ impl Outcome for Live {
             "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs",
             self.through_us.p50, self.through_us.p99, self.through_us.max
         ))?;
+        if let Some(unlike) = &self.unlike_training {
+            unlike.print()?;
+        }
         for (name, counts) in [("in", &self.source), ("out", &self.sink)] {
             let counts: Vec<String> = counts.iter().map(|(n, c)| format!("{n}: {c}")).collect();
             report::line(&format!("{name}: {}", counts.join(", ")))?;

@@ -18,6 +18,7 @@ use crate::files::Files;
 use crate::rates::Rates;
 use crate::replay::{Feed, LatencyUs, deadline, replay_each};
 use crate::report::{self, Bar, Outcome, Scores};
+use crate::unlike::{SteppedComparison, UnlikeTraining};
 
 #[derive(Serialize)]
 struct StreamReport {
@@ -31,6 +32,8 @@ struct StreamReport {
     flags: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_misses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unlike_training: Option<UnlikeTraining>,
     #[serde(skip)]
     spikes: u64,
 }
@@ -83,10 +86,16 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     let mut watch = (args.watch || can_watch)
         .then(|| session.watch_channels(&model, ChannelRules::default()))
         .transpose()?;
+    let mut unlike = (args.unlike)
+        .map(|seconds| SteppedComparison::open(&model, &mut session, seconds))
+        .transpose()?;
     let (mut flagged, mut flags) = (0, BTreeMap::new());
     let mut each = |status: StepStatus| {
         if let Some(watch) = &mut watch {
             watch.look();
+        }
+        if let Some(unlike) = &mut unlike {
+            unlike.step(status);
         }
         flagged += u64::from(!status.is_ok());
         for name in status.names() {
@@ -124,6 +133,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         flagged,
         flags,
         deadline_misses: deadline.map(|_| stats.deadline_misses),
+        unlike_training: unlike.map(SteppedComparison::finish).transpose()?,
         spikes: stats.spikes,
     };
     report::tell(&streamed, args.common.json)
@@ -145,6 +155,9 @@ impl Outcome for StreamReport {
                 self.flagged,
                 flags.join(", ")
             ))?;
+        }
+        if let Some(unlike) = &self.unlike_training {
+            unlike.print()?;
         }
         report::line(&format!(
             "spikes: {}, dropped: {}",

@@ -75,6 +75,7 @@ pub(super) fn run(
     let options = ClassOptions {
         false_alarms: args.false_alarms,
         priors: args.priors.clone(),
+        ..ClassOptions::default()
     };
     let labels = labels::read(text, dataset)?;
     let (outcome, classes, gate): (TrainingOutcome, ClassReport, Option<Gate>) = match &args.gate {

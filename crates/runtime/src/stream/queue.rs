@@ -77,6 +77,8 @@ pub struct SpikeConsumer {
     ahead_seconds: f64,
     /// Dropped and cleared spikes that the session has counted already.
     losses_reported: u64,
+    /// Flag of the last step's data.
+    last_data: StepStatus,
     /// Total number of cleared spikes.
     cleared: u64,
     origin: Instant,
@@ -188,6 +190,7 @@ pub fn spike_queue_with(config: QueueConfig) -> Result<(SpikeProducer, SpikeCons
         late_spikes,
         ahead_seconds,
         losses_reported: 0,
+        last_data: StepStatus::STALE,
         cleared: 0,
         origin,
     };
@@ -366,6 +369,7 @@ impl SpikeConsumer {
         // An acquisition that has not begun is as silent as one that has stopped.
         let stale = entry.marked.is_none_or(|marked| marked < self.tick);
         let status = StepStatus::STALE.when(stale);
+        self.last_data = status;
         match session.try_step_as(&Input::Spikes(&self.channels), status, out) {
             Ok(()) => {
                 self.tick = self.tick.saturating_add(1);
@@ -376,6 +380,18 @@ impl SpikeConsumer {
                 Err(error)
             }
         }
+    }
+
+    /// Gives another session the tick that [`step`](Self::step) has just decoded: the same spikes, clock and flag of stale
+    /// data. Several models then share one queue. Call it directly after a step that succeeded, once per further session.
+    /// Lost and late spikes are counted by the first session alone. No allocation, lock or system call.
+    ///
+    /// # Errors
+    /// The errors of [`Session::step_spikes`]. The queue has moved on: this session misses the tick.
+    pub fn step_again(&mut self, session: &mut Session, out: &mut [f32]) -> Result<()> {
+        session.set_clock(self.tick.saturating_sub(1));
+        (session.try_step_as(&Input::Spikes(&self.channels), self.last_data, out))
+            .map_err(StepRefused::into_error)
     }
 
     /// Brings code and data of [`step`](Self::step) into the caches and changes nothing, as [`Session::warm`] does for

@@ -8,7 +8,8 @@ use betz_runtime::model::{
     VelocityGate,
 };
 use betz_runtime::stream::{
-    ChannelRules, ClassEvent, EVENT_ROOM, EventDetector, Session, SessionConfig, StepStatus,
+    ChannelRules, ClassEvent, EVENT_ROOM, EventDetector, LateSpikes, Session, SessionConfig, Spike,
+    StepStatus, spike_queue,
 };
 use rand::RngExt;
 
@@ -470,4 +471,49 @@ fn what_makes_no_sense_is_refused_by_name() {
             .contains("class: expected one of 3, got 3"),
         "{error}"
     );
+}
+
+/// A decoder of movement and one of classes read one queue, and decode as if each had its own.
+#[test]
+fn one_queue_feeds_two_sessions() {
+    let rng = &mut rng(80);
+    let movement = common::decoder(rng, CHANNELS, 2, BANK, None);
+    let states = decoder(&classes(60, 20, Some(0.1), None));
+    let (mut first, mut second) = (open(&movement), open(&states));
+    let (mut alone, mut also_alone) = (open(&movement), open(&states));
+    let (mut producer, mut consumer) = spike_queue(256, LateSpikes::Take).unwrap();
+    let counts = counts(rng, 200, CHANNELS);
+    let (mut moved, mut shares) = ([0.0; 2], [0.0; CLASSES]);
+    let (mut own_moved, mut own_shares) = ([0.0; 2], [0.0; CLASSES]);
+    for (tick, counts) in (0..).zip(counts.chunks(CHANNELS)) {
+        let fired: Vec<u32> = (0..)
+            .zip(counts)
+            .flat_map(|(channel, &count)| std::iter::repeat_n(channel, count.into()))
+            .collect();
+        for &channel in &fired {
+            producer.push(&[Spike { tick, channel }]);
+        }
+        // Every tenth tick is not marked in time: both sessions are told that its data are stale.
+        let stale = tick % 10 == 9;
+        if !stale {
+            producer.mark(tick);
+        }
+        consumer.step(&mut first, &mut moved).unwrap();
+        consumer.step_again(&mut second, &mut shares).unwrap();
+        alone.step_spikes(&fired, &mut own_moved).unwrap();
+        also_alone.step_spikes(&fired, &mut own_shares).unwrap();
+        assert_eq!((moved, shares), (own_moved, own_shares), "tick {tick}");
+        assert_eq!((first.tick(), second.tick()), (tick + 1, tick + 1));
+        for session in [&first, &second] {
+            assert_eq!(session.status().contains(StepStatus::STALE), stale);
+        }
+    }
+    // A late spike is counted once.
+    producer.push(&[Spike {
+        tick: 3,
+        channel: 1,
+    }]);
+    consumer.step(&mut first, &mut moved).unwrap();
+    consumer.step_again(&mut second, &mut shares).unwrap();
+    assert_eq!((first.stats().late, second.stats().late), (1, 0));
 }

@@ -8,24 +8,38 @@ use betz_gram::gram::dense::dot;
 use rayon::prelude::*;
 
 /// Time constant of the filter h of the latents, in seconds.
-pub(super) const TAU_SECONDS: f64 = 0.1;
+const TAU_SECONDS: f64 = 0.1;
+
+/// A step of more than this many time constants leaves nothing of the one before: such features have no filter.
+const FORGOTTEN_TAUS: f64 = 5.0;
+
+/// The time constant of the filter of the latents for steps of `step_seconds`; `None` if there is no filter.
+pub(super) fn latent_tau(step_seconds: f64) -> Option<f64> {
+    (step_seconds < FORGOTTEN_TAUS * TAU_SECONDS).then_some(TAU_SECONDS)
+}
 
 /// The features of [`Classes`](betz_runtime::model::Classes).
 pub(super) struct ClassFeatures {
+    /// Time constant of the filter of the latents, in seconds.
+    pub(super) tau_seconds: Option<f64>,
     pub(super) cosines: Cosines,
 }
 
 impl Basis for ClassFeatures {
     fn width(&self) -> usize {
-        self.cosines.latents + self.cosines.width()
+        self.cosines.latents * usize::from(self.tau_seconds.is_some()) + self.cosines.width()
     }
 
     fn latent_filter_seconds(&self) -> Option<f64> {
-        Some(TAU_SECONDS)
+        self.tau_seconds
     }
 
     fn fill(&self, z: &[f32], filtered: &[f32], n: usize, out: &mut [f32]) {
         let linear = self.cosines.latents * n;
+        if filtered.is_empty() {
+            self.cosines.fill(z, &[], n, out);
+            return;
+        }
         // The cosines write the latents before themselves; the filtered latents go between.
         let (_, behind) = out.split_at_mut(linear);
         self.cosines.fill(z, &[], n, behind);

@@ -19,7 +19,7 @@ pub use labels::LabelSource;
 pub use scores::{ClassScores, EventScores};
 
 use calibrate::Calibration;
-use features::{ClassFeatures, Samples, TAU_SECONDS};
+use features::{ClassFeatures, Samples, latent_tau};
 use scores::{Predictions, label_at};
 use softmax::Softmax;
 
@@ -38,9 +38,10 @@ use crate::validate;
 use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
-use betz_recording::labels::Labels;
+use betz_recording::labels::{LEAST_LABELLED, Labels};
 use betz_recording::{Dataset, DatasetView};
 use betz_runtime::model::{Classes, Decoder, EventRule, Head, MAX_CLASSES};
+use betz_runtime::stream::{ClassEvent, EventDetector};
 use std::cell::RefCell;
 
 /// Latents and cosines if nothing else is said.
@@ -54,6 +55,10 @@ pub struct ClassOptions {
     pub false_alarms: f64,
     /// Share of each class in use, if it differs from that in training; they add up to 1.
     pub priors: Option<Vec<f64>>,
+    /// Least number of labelled steps of a class.
+    pub least_labelled: usize,
+    /// Try a hidden Markov model behind the probabilities. Steps that no time connects have none.
+    pub markov: bool,
 }
 
 impl Default for ClassOptions {
@@ -61,6 +66,8 @@ impl Default for ClassOptions {
         Self {
             false_alarms: 1.0,
             priors: None,
+            least_labelled: LEAST_LABELLED,
+            markov: true,
         }
     }
 }
@@ -116,7 +123,7 @@ impl Training {
     }
 
     fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
-        labels.check()?;
+        labels.check(options.least_labelled)?;
         options.check(labels)?;
         if self.folds < 2 {
             return Err(Error::argument(format!(
@@ -158,6 +165,7 @@ impl Training {
             latents: latents.min(behind.split().latents()),
             units,
             seed: self.kinds.seed,
+            tau_seconds: latent_tau(data.step_seconds),
             progress,
         };
         let (chosen, report, held_out) = fitting.validate(data, behind.split(), options)?;
@@ -253,6 +261,7 @@ struct ClassFit<'a> {
     latents: usize,
     units: usize,
     seed: u64,
+    tau_seconds: Option<f64>,
     progress: &'a dyn Progress,
 }
 
@@ -268,6 +277,7 @@ struct ClassChoice {
 impl ClassFit<'_> {
     fn features(&self, latents: usize) -> ClassFeatures {
         ClassFeatures {
+            tau_seconds: self.tau_seconds,
             cosines: Cosines::draw(self.seed, latents, self.units),
         }
     }
@@ -348,7 +358,10 @@ impl ClassFit<'_> {
         let raw = probabilities(None);
         let ece_before = self.judged(data, &raw).scores(&priors).ece;
         let calibrated = probabilities(Some(calibration));
-        let smoothed = markov::choose(self.judged(data, &calibrated), &priors);
+        let smoothed = match options.markov {
+            true => markov::choose(self.judged(data, &calibrated), &priors),
+            false => None,
+        };
         let (markov, last) = match smoothed {
             Some((markov, probabilities)) => (Some(markov), probabilities),
             None => (None, calibrated),
@@ -396,7 +409,7 @@ impl ClassFit<'_> {
                     .collect(),
                 phases: cosines.phase,
             },
-            tau_seconds: Some(TAU_SECONDS),
+            tau_seconds: self.tau_seconds,
             weights: weights.iter().map(|w| (w * scale) as f32).collect(),
             bias: bias.iter().map(|b| *b as f32).collect(),
             priors: chosen.priors,
@@ -432,12 +445,7 @@ fn softmax_in_place(scores: &mut [f64]) -> f64 {
 /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if the decoder has no classes, or others; the errors of
 /// decoding.
 pub fn evaluate_classes(decoder: &Decoder, data: &Dataset, labels: &Labels) -> Result<ClassScores> {
-    let Some(classes) = decoder.classes() else {
-        return Err(Error::mismatch(format!(
-            "evaluate: expected a model with classes, got one of kind {}",
-            decoder.kind()
-        )));
-    };
+    let classes = expect_classes(decoder, "evaluate")?;
     let names = decoder.class_names();
     let labels = labels.in_order(&names)?;
     let probabilities = labels::probabilities(decoder, data)?;
@@ -455,6 +463,42 @@ pub fn evaluate_classes(decoder: &Decoder, data: &Dataset, labels: &Labels) -> R
         }
     }
     Ok(scores)
+}
+
+/// Events of `decoder`'s classes on `data`, in the order of time; filters and events start from rest at each segment.
+///
+/// # Errors
+/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if the decoder has no classes; the errors of decoding.
+pub fn class_events(decoder: &Decoder, data: &Dataset) -> Result<Vec<ClassEvent>> {
+    let classes = expect_classes(decoder, "events")?;
+    let probabilities = labels::probabilities(decoder, data)?;
+    let mut detector = EventDetector::new(&classes.events, data.step_seconds)?;
+    let (mut row, mut events) = (vec![0.0; classes.classes()], Vec::new());
+    let mut room = vec![ClassEvent::default(); 2 * classes.classes()];
+    for segment in &data.segments {
+        for step in segment.start..segment.stop {
+            let own = &probabilities[step as usize * row.len()..][..row.len()];
+            for (value, p) in row.iter_mut().zip(own) {
+                *value = f64::from(*p);
+            }
+            detector.step(step, &row);
+            let count = detector.read(&mut room);
+            events.extend_from_slice(&room[..count]);
+        }
+        detector.reset(segment.stop);
+        let count = detector.read(&mut room);
+        events.extend_from_slice(&room[..count]);
+    }
+    Ok(events)
+}
+
+fn expect_classes<'a>(decoder: &'a Decoder, what: &str) -> Result<&'a Classes> {
+    decoder.classes().ok_or_else(|| {
+        Error::mismatch(format!(
+            "{what}: expected a model with classes (`betz train --labels`), got one of kind {}",
+            decoder.kind()
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -215,3 +215,52 @@ fn a_filter_in_a_whole_recording_is_a_filter_in_a_stream() {
         assert!((sum - 1.0).abs() < 1e-6, "{sum}");
     }
 }
+
+/// Events of a recording are those of a session that steps through it.
+#[test]
+fn events_of_a_recording_are_those_of_a_session() {
+    let (data, labels) = recording(1);
+    let decoder = run(&data, &labels).unwrap().0.decoder;
+    let (other, _) = recording(2);
+    let events = class_events(&decoder, &other).unwrap();
+    assert!(events.iter().any(|event| event.on));
+    let config = betz_runtime::stream::SessionConfig::default();
+    let mut session = betz_runtime::stream::Session::open(&decoder, config).unwrap();
+    let mut room = [ClassEvent::default(); 8];
+    let mut outputs = [0.0; 2];
+    let mut streamed: Vec<ClassEvent> = Vec::new();
+    for segment in &other.segments {
+        session.reset();
+        let count = session.events(&mut room);
+        streamed.extend_from_slice(&room[..count]);
+        for step in segment.start..segment.stop {
+            let spikes = &other.spikes;
+            let from = spikes.ticks.partition_point(|tick| *tick < step);
+            let to = spikes.ticks.partition_point(|tick| *tick <= step);
+            session
+                .step_spikes(&spikes.channels[from..to], &mut outputs)
+                .unwrap();
+            let count = session.events(&mut room);
+            streamed.extend_from_slice(&room[..count]);
+        }
+    }
+    session.reset();
+    let count = session.events(&mut room);
+    streamed.extend_from_slice(&room[..count]);
+    let kept = |events: &[ClassEvent]| -> Vec<(u32, bool)> {
+        events.iter().map(|event| (event.class, event.on)).collect()
+    };
+    assert_eq!(kept(&events), kept(&streamed));
+}
+
+/// Steps that are long beside the filter of the latents have none, and no row depends on another.
+#[test]
+fn long_steps_have_no_filter() {
+    let (mut data, labels) = recording(1);
+    data.step_seconds = 1.0;
+    let decoder = run(&data, &labels).unwrap().0.decoder;
+    assert_eq!(decoder.classes().unwrap().tau_seconds, None);
+    data.step_seconds = 0.1;
+    let decoder = run(&data, &labels).unwrap().0.decoder;
+    assert_eq!(decoder.classes().unwrap().tau_seconds, Some(0.1));
+}

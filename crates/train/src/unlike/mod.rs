@@ -1,0 +1,260 @@
+//! Unlike training: how far the latents and the rates of a session are from those in training, without labels.
+//!
+//! ```text
+//! loop thread                            worker's thread (or whoever calls UnlikeWorker::work)
+//! Session ──UnlikeTap──ring──► stage 1 again ─► moving window ─► KL of latents, changes of rates
+//! ```
+//!
+//! The divergence of Kullback and Leibler is that of two normal distributions: of the window from training, whose
+//! moments come from the sums that the model retains. It says that a window is *unlike training*, and does not say that
+//! quality is lost. What a user does moves it as well as drift does, and often more: compare like tasks, and rest only
+//! with rest.
+//!
+//! ```
+//! use betz_runtime::psc::{Filter, FilterBank};
+//! use betz_runtime::stream::{Session, SessionConfig};
+//! use betz_train::unlike::{UnlikeConfig, UnlikeWorker};
+//! use betz_train::{TrainOptions, train};
+//!
+//! # fn main() -> betz_base::Result<()> {
+//! let data = betz_simulate::poisson(10, 20.0, 2_000, 0.01, 1)?;
+//! let bank = FilterBank::new(vec![Filter { tau_seconds: 0.1, order: 1 }])?;
+//! let retain = Some(1 << 20);
+//! let model = train(&data, &TrainOptions { retain, ..TrainOptions::new(bank) }, &())?;
+//!
+//! let mut session = Session::open(&model, SessionConfig::default())?;
+//! let config = UnlikeConfig { window_seconds: 5.0, ..UnlikeConfig::default() };
+//! let (tap, mut worker) = UnlikeWorker::open(&model, &config)?;
+//! session.attach(Box::new(tap), 0)?;
+//! let mut out = vec![0.0; session.outputs()];
+//! for step in 0..600 {
+//!     let spikes = &data.spikes.channels[data.spikes.range(step, step + 1)];
+//!     session.step_spikes(spikes, &mut out)?;
+//! }
+//! // On another thread: `UnlikeWatch::start(worker)`; here at once.
+//! worker.work()?;
+//! let newest = worker.newest().unwrap();
+//! assert!(newest.latents.is_finite() && newest.seconds >= 5.0);
+//! # Ok(())
+//! # }
+//! ```
+
+mod recalibrate;
+mod reference;
+mod thread;
+mod window;
+
+pub use recalibrate::{Recalibration, recalibrate};
+pub use thread::UnlikeWatch;
+
+use crate::retained::StoredStatistics;
+use betz_base::error::{Error, Result};
+use betz_runtime::model::{Decoder, DecoderParts, Head};
+use betz_runtime::stream::{
+    Session, SessionConfig, Step, StepReader, StepRecord, StepWriter, Tap, step_ring,
+};
+use reference::Reference;
+use std::time::Duration;
+use window::Window;
+
+/// Words of the ring for each step or spike that it is asked to hold.
+const WORDS: usize = 2;
+/// A pause of at most so many seconds is skipped; after a longer one filters start from rest.
+const LONGEST_PAUSE_SECONDS: f64 = 30.0;
+
+/// Configuration of the comparison with training.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnlikeConfig {
+    /// Length of the moving window, in seconds. A new value comes every twentieth of it.
+    pub window_seconds: f64,
+    /// Steps and spikes that the ring between the loop and the worker holds at least (8 bytes each; a step counts twice).
+    pub capacity: usize,
+    /// Time that the worker's thread sleeps when it is idle.
+    pub idle: Duration,
+}
+
+impl Default for UnlikeConfig {
+    /// A window of 100 s, 2¹⁸ steps and spikes (2 MB), 5 ms of sleep.
+    fn default() -> Self {
+        Self {
+            window_seconds: 100.0,
+            capacity: 1 << 18,
+            idle: Duration::from_millis(5),
+        }
+    }
+}
+
+/// Distance of a window of steps from training.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Unlikeness {
+    /// Tick of the window's last step, as the tap was given it.
+    pub tick: i64,
+    /// Length of the window, in seconds.
+    pub seconds: f64,
+    /// KL divergence of the latents of stage 1 from those in training, in nats. A linear decoder's latents are its
+    /// outputs.
+    pub latents: f64,
+    /// Mean |ln(rate / rate in training)| over the channels in use; NaN if the model does not store its mean counts.
+    pub rates: f64,
+}
+
+/// Hands a session's steps to the comparison. Wait-free: a step is a bounded number of instructions, without allocation,
+/// lock or system call; a step that finds the ring full is left out and counted.
+pub struct UnlikeTap {
+    ring: StepWriter,
+}
+
+impl Tap for UnlikeTap {
+    fn take(&mut self, step: &Step<'_>) {
+        self.ring.push(step);
+    }
+
+    fn rest(&mut self) {
+        self.ring.rest();
+    }
+
+    fn name(&self) -> &'static str {
+        "unlike"
+    }
+}
+
+/// The worker of the comparison, on whichever thread calls it.
+pub struct UnlikeWorker {
+    steps: StepReader,
+    record: StepRecord,
+    latents: LatentSession,
+    reference: Reference,
+    window: Window,
+    newest: Option<Unlikeness>,
+    idle: Duration,
+}
+
+impl UnlikeWorker {
+    /// Opens a comparison for sessions of `decoder`, and its tap.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) if the model does not retain its sums;
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a window that is not longer than 20
+    /// steps.
+    pub fn open(decoder: &Decoder, config: &UnlikeConfig) -> Result<(UnlikeTap, Self)> {
+        let window_steps = config.window_seconds / decoder.step_seconds();
+        if !(window_steps > window::PARTS as f64 && window_steps < 1e12) {
+            return Err(Error::argument(format!(
+                "unlike training: expected a window of more than {} steps ({} s), got {} s",
+                window::PARTS,
+                window::PARTS as f64 * decoder.step_seconds(),
+                config.window_seconds
+            )));
+        }
+        let reference = Reference::new(decoder, &StoredStatistics::read(decoder)?)?;
+        let (writer, steps) = step_ring("unlike's ring", config.capacity, WORDS, None)?;
+        let worker = Self {
+            steps,
+            record: StepRecord::default(),
+            latents: LatentSession::open(decoder)?,
+            window: Window::new(window_steps as u64, decoder.latents(), decoder.channels()),
+            reference,
+            newest: None,
+            idle: config.idle,
+        };
+        Ok((UnlikeTap { ring: writer }, worker))
+    }
+
+    /// Takes all steps that wait, and returns their number.
+    ///
+    /// # Errors
+    /// The errors of steps, which the session's own steps have had before.
+    pub fn work(&mut self) -> Result<usize> {
+        let mut taken = 0;
+        while self.steps.take(&mut self.record) {
+            taken += 1;
+            let record = &self.record;
+            let latents = self.latents.step(record)?;
+            if self.window.push(latents, &record.fired, &self.reference) {
+                self.newest = self.window.compare(&self.reference, record.tick);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The newest comparison; `None` before the first window is full.
+    pub fn newest(&self) -> Option<Unlikeness> {
+        self.newest
+    }
+
+    /// Number of steps that were lost because the ring was full.
+    pub fn lost_steps(&self) -> u64 {
+        self.steps.backlog().lost()
+    }
+}
+
+/// Stage 1 of a decoder in a session of its own.
+struct LatentSession {
+    session: Session,
+    /// One value per channel, 0 between steps.
+    counts: Vec<f32>,
+    latents: Vec<f32>,
+    last: Option<i64>,
+    longest_pause: u64,
+}
+
+impl LatentSession {
+    fn open(decoder: &Decoder) -> Result<Self> {
+        let stage = stage_1(decoder)?;
+        let config = SessionConfig {
+            statistics: false,
+            ..SessionConfig::default()
+        };
+        Ok(Self {
+            session: Session::open(&stage, config)?,
+            counts: vec![0.0; decoder.channels()],
+            latents: vec![0.0; decoder.latents()],
+            last: None,
+            longest_pause: (LONGEST_PAUSE_SECONDS / decoder.step_seconds()) as u64,
+        })
+    }
+
+    /// The latents of a step.
+    fn step(&mut self, record: &StepRecord) -> Result<&[f32]> {
+        let pause = self.last.map_or(1, |last| record.tick.saturating_sub(last));
+        let pause = u64::try_from(pause.saturating_sub(1)).unwrap_or(u64::MAX);
+        if record.after_rest || record.after_gap || pause > self.longest_pause {
+            self.session.reset();
+        } else if pause > 0 {
+            self.session.skip(pause);
+        }
+        self.last = Some(record.tick);
+        for (channel, count) in &record.fired {
+            if let Some(to) = self.counts.get_mut(*channel as usize) {
+                *to += count;
+            }
+        }
+        let stepped = self.session.step_values(&self.counts, &mut self.latents);
+        for (channel, _) in &record.fired {
+            if let Some(to) = self.counts.get_mut(*channel as usize) {
+                *to = 0.0;
+            }
+        }
+        stepped.map(|()| &self.latents[..])
+    }
+}
+
+/// A linear decoder whose outputs are the latents of `decoder`.
+fn stage_1(decoder: &Decoder) -> Result<Decoder> {
+    let parts = decoder.parts().clone();
+    let outputs = (0..decoder.latents()).map(|i| format!("latent {i}").as_str().into());
+    Decoder::new(DecoderParts {
+        head: Head::Linear,
+        outputs: outputs.collect(),
+        limits: betz_runtime::model::Limits {
+            ranges: Vec::new(),
+            ..parts.limits
+        },
+        attachments: Vec::new(),
+        ..parts
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+"""scikit-learn's classifier over the library's classes."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import _labels
+from ._core import Dataset, Recording, class_events, labels, train_classes
+from ._decoder import Decoder, _warn
+
+# Least number of labelled steps of a class where steps follow each other in time.
+_LEAST_LABELLED = 30
+
+
+class ClassDecoder(ClassifierMixin, BaseEstimator):
+    """A decoder of classes (move or rest, which target, which key) from spike counts or other features.
+
+    The linear engine computes latents that predict the labels; a softmax of the latents and of cosines of them gives the
+    probability of each class, calibrated on held-out folds. `model_` is a model of the library: `model_.save` writes the
+    file that the command line and the C library run, and `session()` runs it here.
+
+    Parameters
+    ----------
+    step_seconds : float or None
+        Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
+        runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms.
+    bank : "auto", a name from `betz.presets()`, or a list of (tau_seconds, order)
+        The filters; "auto" cross-validates the presets. Rows without time have none.
+    ridge : "auto" or float
+        The ridge λ of the latents; "auto" cross-validates it.
+    delay_seconds : float
+        Row t of the estimates estimates the class this much earlier.
+    folds : int
+        Folds of cross-validation, at least 2. They also calibrate the probabilities and choose the rules of events.
+    latents, units : int or None
+        Number of latents and of cosines; None: 12 and 128.
+    priors : dict or None
+        Share of each class in use, if it differs from that in training; the shares add up to 1.
+    false_alarms : float
+        Largest number of false alarms per minute that the events of a class may make.
+    unlabelled : object
+        The value of y of rows without a label. Their spikes enter the filters, and they enter nothing else. `predict`
+        gives it to rows outside trials. None: every row has a label.
+    device : str
+        "cpu", "auto", "cuda", "cuda:1", "cuda:all".
+    seed : int
+        Seed of the random projections.
+    progress : callable or None
+        Called as progress(stage, done, total), at most twenty times per second. Ctrl-C stops training either way.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, in the order of the columns of `predict_proba`; text for labels of a recording.
+    model_ : betz.Model
+        The trained model.
+    training_ : dict
+        Scores on held-out folds: accuracy, balanced accuracy, AUC, confusion, negative log-likelihood, calibration error
+        before and after calibration, and events of each class.
+    n_features_in_, feature_names_in_
+        As scikit-learn has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from betz import ClassDecoder
+    >>> rng = np.random.default_rng(1)
+    >>> moves = np.repeat(rng.integers(0, 2, 100), 25).astype(bool)               # half a second each
+    >>> rates = np.where(moves[:, None] == (np.arange(30) < 15), 0.5, 0.2)
+    >>> X = rng.poisson(rates).astype(np.uint8)                                   # counts in bins of 20 ms
+    >>> y = np.where(moves, "move", "rest")
+    >>> decoder = ClassDecoder(step_seconds=0.02, bank=[(0.1, 0)]).fit(X[:2000], y[:2000])
+    >>> decoder.classes_.tolist(), decoder.predict_proba(X[2000:]).shape
+    (['move', 'rest'], (500, 2))
+    >>> decoder.score(X[2000:], y[2000:]) > 0.8
+    True
+    >>> events = decoder.events(X[2000:])
+    >>> events.dtype.names
+    ('step', 'class', 'on', 'probability')
+    """
+
+    # With scikit-learn's metadata routing, trials reach the decoder of every fold.
+    __metadata_request__fit = {"trials": True}
+    __metadata_request__predict = {"trials": True}
+    __metadata_request__predict_proba = {"trials": True}
+    __metadata_request__score = {"trials": True, "sample_weight": True}
+
+    def __init__(
+        self,
+        *,
+        step_seconds=None,
+        bank="auto",
+        ridge="auto",
+        delay_seconds=0.0,
+        folds=5,
+        latents=None,
+        units=None,
+        priors=None,
+        false_alarms=1.0,
+        unlabelled=None,
+        device="cpu",
+        seed=0,
+        progress=None,
+    ):
+        self.step_seconds = step_seconds
+        self.bank = bank
+        self.ridge = ridge
+        self.delay_seconds = delay_seconds
+        self.folds = folds
+        self.latents = latents
+        self.units = units
+        self.priors = priors
+        self.false_alarms = false_alarms
+        self.unlabelled = unlabelled
+        self.device = device
+        self.seed = seed
+        self.progress = progress
+
+    # Trials mean the same for both estimators.
+    _segments = Decoder._segments
+    _wanted_bank = Decoder._wanted_bank
+    session = Decoder.session
+
+    def fit(self, X, y, trials=None):
+        """Trains on X, (time, channels), with y, one label per row; or on a `Recording` or `Dataset`.
+
+        y of a recording is a column of its behaviour with whole numbers (−1: no label), a condition such as
+        "move=speed>60", or a list of (start, stop, name) in seconds.
+
+        trials : one label per row, or None, as for `Decoder.fit`; a recording has its own.
+
+        With `step_seconds`, and for recordings, a class needs at least 30 labelled steps.
+        """
+        for name in ("model_", "training_", "classes_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        data, y = self._dataset(X, y, trials, first=True, rows=2)
+        names, codes = self._codes(data, y, first=True)
+        self.model_, self.training_ = train_classes(
+            data, self._options(data, self._wanted_bank(X)), names, codes, self._choices(X, names), self.progress
+        )
+        for message in self.training_["warnings"]:
+            _warn(message)
+        return self
+
+    def predict_proba(self, X, trials=None):
+        """The probability of each class, float64 (rows, classes), in the order of `classes_`. NaN in rows outside trials,
+        and in a recording's steps outside them.
+
+        trials : as in `fit`. A decoder that was fitted with trials needs them here, too, unless X is one trial.
+        """
+        check_is_fitted(self, "model_")
+        data, _ = self._dataset(X, None, trials, first=False, rows=1)
+        return _labels.like(X, self._probabilities(data), self.model_.output_names)
+
+    def predict(self, X, trials=None):
+        """The most probable class of each row of X. Rows outside trials, and a recording's steps outside them, have the
+        value `unlabelled`; without one they are refused.
+        """
+        check_is_fitted(self, "model_")
+        data, _ = self._dataset(X, None, trials, first=False, rows=1)
+        probabilities = self._probabilities(data)
+        outside = np.isnan(probabilities[:, 0])
+        classes = self.classes_[np.argmax(np.where(outside[:, None], 0.0, probabilities), axis=1)]
+        if outside.any():
+            if self.unlabelled is None:
+                raise ValueError(
+                    f"predict: expected every row inside a trial, got {int(outside.sum())} of {len(outside)} outside; set"
+                    " unlabelled= to the value that they get, or use predict_proba, which gives NaN there"
+                )
+            classes = np.where(outside, np.asarray(self.unlabelled), classes)
+        return classes
+
+    def events(self, X, trials=None):
+        """Onsets and ends of the classes, in the order of time: an array with the fields "step" (row of X), "class", "on"
+        (True for an onset, False for the end) and "probability" (0 if the trial's end ended it).
+
+        The rule of each class keeps the rate of false alarms; a class for which no rule does makes no events.
+        """
+        check_is_fitted(self, "model_")
+        if self.step_seconds is None and not isinstance(X, (Recording, Dataset)):
+            raise ValueError("events: expected steps that follow each other in time; set step_seconds in the constructor")
+        data, _ = self._dataset(X, None, trials, first=False, rows=1)
+        steps, classes, on, probability = class_events(self.model_, data)
+        kinds = [("step", np.int64), ("class", self.classes_.dtype), ("on", bool), ("probability", np.float32)]
+        events = np.empty(len(steps), kinds)
+        events["step"], events["class"], events["on"], events["probability"] = steps, self.classes_[classes], on, probability
+        return events
+
+    def score(self, X, y, trials=None, sample_weight=None):
+        """Share of the labelled rows whose most probable class is theirs, each against the class `delay_seconds` earlier.
+
+        y, trials : as in `fit`. sample_weight : one weight per row, or None.
+        """
+        check_is_fitted(self, "model_")
+        data, y = self._dataset(X, y, trials, first=False, rows=1, labels=True)
+        _, codes = self._codes(data, y, first=False)
+        decided = np.argmax(self._probabilities(data), axis=1)
+        weights = np.ones(data.steps) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        if weights.shape != (data.steps,):
+            raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(data.steps,)}: one weight per row of X")
+        delay, right, total = self.model_.delay_steps, 0.0, 0.0
+        for start, stop in data.segments:
+            rows = np.arange(max(start, start + delay), min(stop, stop + delay))
+            rows = rows[codes[rows - delay] != -1]
+            right += weights[rows - delay][decided[rows] == codes[rows - delay]].sum()
+            total += weights[rows - delay].sum()
+        if not total > 0:
+            raise ValueError("y: expected a label for at least one row, got none")
+        return float(right / total)
+
+    def _probabilities(self, data):
+        probabilities = self.model_.decode(data, device=self.device).astype(np.float64)
+        return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+    def _codes(self, data, y, first):
+        """Names of the classes, and the class of each step as a number; −1 for no label, or another class."""
+        if isinstance(y, tuple):
+            names, codes = y
+            if first:
+                self.classes_ = np.array(names)
+                return names, codes
+            places = {name: code for code, name in enumerate(self.classes_.tolist())}
+            return self.classes_.tolist(), np.array([places.get(name, -1) for name in names] + [-1])[codes]
+        known = np.ones(len(y), bool) if self.unlabelled is None else y != self.unlabelled
+        if first:
+            self.classes_ = np.unique(y[known])
+        order = {label: code for code, label in enumerate(self.classes_.tolist())}
+        codes = [order.get(label, -2) if has else -1 for label, has in zip(y.tolist(), known.tolist())]
+        return [str(label) for label in self.classes_], np.array(codes, np.int64)
+
+    def _choices(self, X, names):
+        timed = self.step_seconds is not None or isinstance(X, (Recording, Dataset))
+        priors = self.priors
+        if priors is not None:
+            if not hasattr(priors, "keys") or set(priors) != set(self.classes_.tolist()):
+                raise ValueError(f"priors: expected a share for each of the classes {self.classes_.tolist()}, got {priors!r}")
+            priors = [float(priors[label]) for label in self.classes_.tolist()]
+        return {
+            "false_alarms": self.false_alarms,
+            "priors": priors,
+            "least_labelled": _LEAST_LABELLED if timed else 1,
+            "markov": timed,
+        }
+
+    def _options(self, data, bank):
+        decoder = Decoder(
+            ridge=self.ridge,
+            delay_seconds=self.delay_seconds,
+            folds=self.folds,
+            latents=self.latents,
+            units=self.units,
+            device=self.device,
+            seed=self.seed,
+            progress=self.progress,
+        )
+        return decoder._options(data, bank)
+
+    def _dataset(self, X, y, trials, *, first, rows, labels=False):
+        """X on a clock, and y: checked as scikit-learn checks them; y of a recording as names and numbers."""
+        if isinstance(X, (Recording, Dataset)):
+            return self._of_recording(X, y, trials, first, labels)
+        _labels.refuse_other_than_numbers("X", X)
+        if trials is None:
+            trials = _labels.trials(X)
+        X = _labels.plain(X)
+        checks = dict(reset=first, dtype=[np.float64, np.float32], ensure_min_samples=rows)
+        if first or labels:
+            if isinstance(y, str):
+                raise ValueError(f"y: expected one label per row of X, got {y!r}; a column or a condition is for recordings")
+            X, y = validate_data(self, X, _labels.plain(y), **checks)
+            check_classification_targets(y)
+        else:
+            X = validate_data(self, X, **checks)
+        segments = self._segments(trials, len(X), first)
+        names = getattr(self, "feature_names_in_", None)
+        if first and self.step_seconds is None:
+            X, y, segments = self._dealt(X, y, segments)
+        data = Dataset.of_rows(
+            X,
+            None,
+            1.0 if self.step_seconds is None else self.step_seconds,
+            segments,
+            None if names is None else [str(name) for name in names],
+            # A signal may happen to be whole numbers.
+            signal=not first and self.model_.takes_signal,
+        )
+        if not first and data.is_signal and not self.model_.takes_signal:
+            row, column = np.argwhere((X < 0) | (X != np.floor(X)) | (X > 65535))[0]
+            raise ValueError(
+                f"X: expected counts, whole numbers from 0 to 65535 as in fit, got {X[row, column]} at [{row}, {column}]; scale X"
+                " in the same way as for fit"
+            )
+        return data, y
+
+    def _dealt(self, X, y, segments):
+        """Rows that no time connects, dealt to the folds so that each has its share of every class."""
+        if segments is not None:
+            inside = np.concatenate([np.arange(start, stop) for start, stop in segments])
+            X, y = X[inside], y[inside]
+        _, codes = np.unique(y, return_inverse=True)
+        by_class = np.argsort(codes, kind="stable")
+        fold = np.empty(len(y), np.int64)
+        fold[by_class] = np.arange(len(y)) % max(int(self.folds), 1)
+        order = np.argsort(fold, kind="stable")
+        return X[order], y[order], None
+
+    def _of_recording(self, data, y, trials, first, wants_labels):
+        if trials is not None:
+            raise ValueError("a recording has trials of its own: expected no trials beside it")
+        if isinstance(data, Recording):
+            data = data.align(self.step_seconds if first else self.model_.step_seconds)
+        if first:
+            self.n_features_in_ = len(data.channel_names)
+        return data, labels(data, y) if first or wants_labels else None

@@ -1,0 +1,51 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from ._core import Dataset, Model, Progress, Recording, Session
+
+class ClassDecoder(ClassifierMixin, BaseEstimator):
+    classes_: NDArray[Any]
+    model_: Model
+    training_: dict[str, Any]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    def __init__(
+        self,
+        *,
+        step_seconds: float | None = None,
+        bank: str | Sequence[tuple[float, int]] = "auto",
+        ridge: str | float = "auto",
+        delay_seconds: float = 0.0,
+        folds: int = 5,
+        latents: int | None = None,
+        units: int | None = None,
+        priors: Mapping[Any, float] | None = None,
+        false_alarms: float = 1.0,
+        unlabelled: Any = None,
+        device: str = "cpu",
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> None: ...
+    def fit(
+        self,
+        X: ArrayLike | Recording | Dataset,
+        y: ArrayLike | str | Sequence[tuple[float, float, str]],
+        trials: ArrayLike | None = None,
+    ) -> ClassDecoder: ...
+    def predict(self, X: ArrayLike | Recording | Dataset, trials: ArrayLike | None = None) -> NDArray[Any]: ...
+    def predict_proba(
+        self, X: ArrayLike | Recording | Dataset, trials: ArrayLike | None = None
+    ) -> NDArray[np.float64]: ...
+    def events(self, X: ArrayLike | Recording | Dataset, trials: ArrayLike | None = None) -> NDArray[Any]: ...
+    def score(
+        self,
+        X: ArrayLike | Recording | Dataset,
+        y: ArrayLike | str | Sequence[tuple[float, float, str]],
+        trials: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float: ...
+    def session(self, **config: Any) -> Session: ...
