@@ -2,10 +2,10 @@
 
 use betz_base::{Error, Result};
 use betz_interop::rig::{Block, RigSpike, Samples, Signal};
-use betz_sort::{BlockFrontEnd, Layout};
 use serde::Serialize;
 
-use crate::plan::{Feature, Plan};
+use crate::front::Front;
+use crate::plan::Plan;
 
 /// Input of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,15 +122,6 @@ pub struct Binner {
     bridge_rows: u64,
 }
 
-/// The front end of voltage.
-struct Front {
-    front: BlockFrontEnd,
-    feature: Feature,
-    channels: usize,
-    last_row: Vec<i16>,
-    bridge: Vec<i16>,
-}
-
 /// Input of the step that is being filled.
 struct Input {
     spikes: Vec<u32>,
@@ -159,9 +150,10 @@ impl Binner {
                 ),
             ));
         }
-        let channels = signal.channels;
+        let front = voltage.then(|| Front::new(plan, signal)).transpose()?;
+        let channels = front.as_ref().map_or(signal.channels, Front::width);
         Ok(Self {
-            front: voltage.then(|| Front::new(plan, signal)).transpose()?,
+            front,
             grid: Grid {
                 origin: 0,
                 first: 0,
@@ -203,9 +195,7 @@ impl Binner {
 
     /// Noise of each channel in microvolts, as the front end tracks it; `None` without voltage or before it is known.
     pub fn noise(&self) -> Option<Vec<f32>> {
-        let front = self.front.as_ref()?;
-        (front.feature == Feature::Crossings && front.front.is_calibrated())
-            .then(|| front.front.noise())
+        self.front.as_ref()?.noise()
     }
 
     /// Sets the noise of each channel, as an earlier session's [`Binner::noise`]; ends the calibration.
@@ -214,7 +204,7 @@ impl Binner {
     /// The errors of [`BlockFrontEnd::set_noise`]; `Mismatch` without voltage.
     pub fn set_noise(&mut self, noise: &[f32]) -> Result<()> {
         match &mut self.front {
-            Some(front) => front.front.set_noise(noise),
+            Some(front) => front.set_noise(noise),
             None => Err(Error::mismatch(
                 "noise: expected a source of voltage, got features or spikes",
             )),
@@ -228,7 +218,7 @@ impl Binner {
     pub fn take(&mut self, block: &Block, give: &mut Give<'_>) -> Result<()> {
         let width = self.channels();
         let rows = match (&block.samples, &self.front) {
-            (Samples::Voltage(all), Some(front)) => whole_rows(all.len(), front.channels, block)?,
+            (Samples::Voltage(all), Some(front)) => whole_rows(all.len(), front.channels(), block)?,
             (Samples::Features(all), None) => whole_rows(all.len(), width, block)?,
             (Samples::Spikes(_), None) => 0,
             _ => {
@@ -276,7 +266,7 @@ impl Binner {
             give(Event::Restart)?;
             self.counts.restarts += 1;
             if let Some(front) = &mut self.front {
-                front.front.restart();
+                front.restart()?;
             }
             self.input.clear();
             self.step += 1;
@@ -310,7 +300,9 @@ impl Binner {
                 // Steps that were made without data are over; their rows pass the filters alone.
                 let take = left.min(end - self.next);
                 if let (Some(front), Samples::Voltage(all)) = (&mut self.front, &block.samples) {
-                    front.bridge(all, row as usize, gap, gap - left, take)?;
+                    let after = row as usize * front.channels();
+                    let after = &all[after..after + front.channels()];
+                    front.bridge(after, gap, gap - left, take)?;
                 }
                 let from = self.next.max(self.grid.begin(self.step));
                 self.next += take;
@@ -333,7 +325,7 @@ impl Binner {
         self.input.missing += first - self.next.max(self.grid.begin(step));
         self.next = first;
         if let Some(front) = &mut self.front {
-            front.front.restart();
+            front.restart()?;
         }
         Ok(())
     }
@@ -343,13 +335,8 @@ impl Binner {
         let (row, rows) = (row as usize, rows as usize);
         match (&block.samples, &mut self.front) {
             (Samples::Voltage(all), Some(front)) => {
-                let n = front.channels;
-                let now = &all[row * n..(row + rows) * n];
-                let spikes = &mut self.input.spikes;
-                front
-                    .front
-                    .push(now, &mut |crossing| spikes.push(crossing.channel as u32))?;
-                front.last_row.copy_from_slice(&now[(rows - 1) * n..]);
+                let n = front.channels();
+                front.push(&all[row * n..(row + rows) * n], &mut self.input.spikes)?;
             }
             (Samples::Features(all), _) => {
                 let n = self.input.features.len();
@@ -398,11 +385,8 @@ impl Binner {
         let length = self.grid.begin(self.step + 1) - self.grid.begin(self.step);
         let missing = self.input.missing.min(length);
         // Power is taken in any case: the next step begins anew.
-        if let Some(front) = &mut self.front
-            && front.feature == Feature::Sbp
-        {
-            front.front.take_power(&mut self.input.features)?;
-            self.input.has_features = true;
+        if let Some(front) = &mut self.front {
+            self.input.has_features |= front.take_power(&mut self.input.features)?;
         }
         let usable = self.front.as_ref().is_none_or(Front::is_ready) && 2 * missing <= length;
         if usable {
@@ -456,43 +440,6 @@ impl Input {
                 }
             }
         }
-    }
-}
-
-impl Front {
-    fn new(plan: &Plan, signal: &Signal) -> Result<Self> {
-        let (settings, options) = plan.front_settings(signal)?;
-        // The noise until it is measured, and without a calibration until it is tracked.
-        let layout = Layout::with_noise(signal.channels, 10.0);
-        Ok(Self {
-            front: BlockFrontEnd::new(&settings, &layout, &options)
-                .map_err(|e| plan.refuse("voltage", "", e.message()))?,
-            feature: plan.voltage.feature,
-            channels: signal.channels,
-            last_row: vec![0; signal.channels],
-            bridge: Vec::new(),
-        })
-    }
-
-    /// False while the noise is being measured: nothing crosses then.
-    fn is_ready(&self) -> bool {
-        self.feature != Feature::Crossings || self.front.is_calibrated()
-    }
-
-    /// Passes `rows` interpolated rows of a gap of `gap` through the filters, from its row `done`; `next` holds the row after
-    /// it. What crosses there does not count.
-    fn bridge(&mut self, all: &[i16], next: usize, gap: u64, done: u64, rows: u64) -> Result<()> {
-        let n = self.channels;
-        let after = &all[next * n..(next + 1) * n];
-        self.bridge.clear();
-        for row in done + 1..=done + rows {
-            for (before, after) in self.last_row.iter().zip(after) {
-                let (a, b) = (i64::from(*before), i64::from(*after));
-                let value = a + (b - a) * row as i64 / (gap as i64 + 1);
-                self.bridge.push(value as i16);
-            }
-        }
-        self.front.push(&self.bridge, &mut |_| ())
     }
 }
 

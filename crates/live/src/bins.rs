@@ -94,6 +94,40 @@ impl Bins {
         self.steps += 1;
     }
 
+    /// The outputs of each step; segments are cut where there are none.
+    fn label(
+        &mut self,
+        outputs: usize,
+        behavior: &dyn Fn(u64, u64) -> Option<Vec<f32>>,
+    ) -> Vec<f32> {
+        if outputs == 0 {
+            return Vec::new();
+        }
+        let mut values = vec![0.0; outputs * self.ends.len()];
+        let segments = std::mem::take(&mut self.segments);
+        for segment in &segments {
+            let mut begun = None;
+            for step in segment.start..segment.stop {
+                let row = behavior(step as u64, self.ends[step as usize])
+                    .filter(|row| row.len() == outputs && row.iter().all(|v| v.is_finite()));
+                if let Some(row) = row {
+                    let at = step as usize * outputs;
+                    values[at..at + outputs].copy_from_slice(&row);
+                    begun.get_or_insert(step);
+                } else if let Some(start) = begun.take() {
+                    self.segments.push(Segment { start, stop: step });
+                }
+            }
+            if let Some(start) = begun {
+                self.segments.push(Segment {
+                    start,
+                    stop: segment.stop,
+                });
+            }
+        }
+        values
+    }
+
     fn close(&mut self) {
         if let Some(start) = self.begun.take()
             && start < self.steps
@@ -105,8 +139,8 @@ impl Bins {
         }
     }
 
-    /// The recording; `behavior` gives the outputs of a step by the device time of its end. Steps without data lie outside
-    /// of all segments.
+    /// The recording; `behavior` gives the outputs of a step by its number and the device time of its end. Steps without data
+    /// or without outputs lie outside of all segments.
     ///
     /// # Errors
     /// `InsufficientData` if no step has data.
@@ -114,23 +148,20 @@ impl Bins {
         mut self,
         plan: &Plan,
         outputs: Vec<OutputInfo>,
-        behavior: &dyn Fn(u64, &mut Vec<f32>),
+        behavior: &dyn Fn(u64, u64) -> Option<Vec<f32>>,
     ) -> Result<Recording> {
         self.close();
+        let values = self.label(outputs.len(), behavior);
         if self.segments.is_empty() {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "expected steps with data, got {} without: the noise is measured for {} first",
+                    "expected steps with data and labels, got {} without: the noise is measured for {} first",
                     self.steps, plan.voltage.noise.calibrate
                 ),
             ));
         }
-        let mut values = Vec::new();
-        if !outputs.is_empty() {
-            self.ends.iter().for_each(|end| behavior(*end, &mut values));
-        }
-        let crossings = plan.voltage.feature == Feature::Crossings;
+        let counts = plan.voltage.feature != Feature::Sbp;
         let meta = serde_json::json!({
             "source": "betz live",
             "front_end": plan.voltage,
@@ -147,7 +178,7 @@ impl Bins {
             }),
             segments: self.segments,
             electrode_um: None,
-            form: if crossings {
+            form: if counts {
                 SpikeForm::Counts
             } else {
                 SpikeForm::Signal
@@ -179,7 +210,8 @@ pub fn bin(plan: &Plan, rig: &mut dyn Rig, step_seconds: f64) -> Result<(Bins, O
             })?;
             let voltage = matches!(block.samples, Samples::Voltage(_));
             let binner = Binner::new(plan, &signal, voltage, step_seconds)?;
-            work = Some((binner, Bins::new(signal.channels, step_seconds)));
+            let bins = Bins::new(binner.channels(), step_seconds);
+            work = Some((binner, bins));
         }
         if let Some((binner, bins)) = &mut work {
             binner.take(&block, &mut |event| {

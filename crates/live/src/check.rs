@@ -208,19 +208,28 @@ fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) 
     if heard.voltage {
         let voltage = &plan.voltage;
         let feature = match (voltage.feature, voltage.at) {
+            (Feature::Units, _) => "sorted units".to_owned(),
             (Feature::Sbp, _) => "spike-band power".to_owned(),
             (_, At::Once) => format!("crossings at once of {} times the noise", voltage.threshold),
             (_, At::Settled) => {
                 format!("settled crossings of {} times the noise", voltage.threshold)
             }
         };
-        report.say(
-            "voltage",
-            format!(
-                "{feature}, band {} to {} Hz; the noise is measured for {} first: steps without data until then",
-                voltage.band[0], voltage.band[1], voltage.noise.calibrate
+        let text = match voltage.feature {
+            Feature::Units => feature,
+            _ => format!(
+                "{feature}, band {} to {} Hz",
+                voltage.band[0], voltage.band[1]
             ),
-        );
+        };
+        report.say("voltage", text);
+        if voltage.feature == Feature::Crossings && voltage.noise.calibrate.seconds() > 0.0 {
+            let calibrate = voltage.noise.calibrate;
+            report.say(
+                "noise",
+                format!("measured for {calibrate} first: steps are without data until then"),
+            );
+        }
     }
     let step = model.step_seconds() * 1e3;
     let block = heard.longest_rows as f64 / rate * 1e3;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use betz_base::ring::ring;
 use betz_base::{Error, ErrorKind, Result};
 use betz_interop::bus::{Estimate, Sink, Stream, open_sink};
+use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal, host_ns};
 use betz_runtime::model::Decoder;
 use hdrhistogram::Histogram;
@@ -17,6 +18,8 @@ use ringbuf::{HeapCons, HeapProd};
 use serde::Serialize;
 
 use crate::binner::BinnerCounts;
+use crate::clock::{Clock, ClockState};
+use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline};
 use crate::plan::Plan;
 use crate::record::{self, Facts, Recorder, RecorderCounts, unix_seconds};
@@ -40,6 +43,17 @@ pub struct Until<'a> {
     pub stop: &'a dyn Fn() -> bool,
 }
 
+/// Begin or end of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trial {
+    /// A trial begins.
+    Begin,
+    /// A trial ends.
+    End,
+    /// A trial ends and is not to be learned from.
+    Reject,
+}
+
 /// Counts and latencies of a session so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct SessionReport {
@@ -47,6 +61,10 @@ pub struct SessionReport {
     pub input: BinnerCounts,
     /// Counts of the recorder, if there is one.
     pub recorder: Option<RecorderCounts>,
+    /// Labels, marks and trials.
+    pub notes: NoteCounts,
+    /// The source's clock.
+    pub clock: ClockState,
     /// Outputs that a sink could not send.
     pub unsent: u64,
     /// Median time from the arrival of a step's last block to the hand-over of its outputs, in microseconds.
@@ -86,11 +104,15 @@ pub struct Live {
     noise: Option<Vec<f32>>,
     sinks: Vec<Box<dyn Sink>>,
     ear: Ear,
+    notes: Option<Notes>,
+    note_counts: NoteCounts,
     recorder: Option<Recorder>,
     latency: Histogram<u64>,
-    /// Earliest arrival of a row, as the host's time minus the device's, in nanoseconds.
-    offset: Option<i64>,
-    epoch: u32,
+    /// The source's clock; device times count from the first row of the epoch.
+    clock: Clock,
+    origin: Option<(u32, u64)>,
+    /// Arrival of the newest block.
+    last_ns: i64,
     stale_ns: i64,
 }
 
@@ -124,7 +146,15 @@ impl Live {
                     .map_err(|e| plan.refuse("outputs", "to", e.message()).of_kind(e.kind()))
             })
             .collect::<Result<_>>()?;
+        let notes = (plan.labels.as_ref())
+            .map(|labels| {
+                Notes::open(&labels.from)
+                    .map_err(|e| plan.refuse("labels", "from", e.message()).of_kind(e.kind()))
+            })
+            .transpose()?;
         Ok(Self {
+            notes,
+            note_counts: NoteCounts::default(),
             stale_ns: (plan.missing.stale_after.seconds() * 1e9) as i64,
             ear: Ear::start(rig)?,
             pipeline: None,
@@ -132,8 +162,9 @@ impl Live {
             recorder: None,
             latency: Histogram::new_with_bounds(1, LONGEST, 3)
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
-            offset: None,
-            epoch: 0,
+            clock: Clock::new(plan.source().path.seconds()),
+            origin: None,
+            last_ns: 0,
             plan,
             model,
             sinks,
@@ -232,6 +263,7 @@ impl Live {
         let mut made = 0;
         while until.steps.is_none_or(|most| made < most) && !(until.stop)() {
             let before = self.steps();
+            self.take_notes()?;
             match self.ear.take() {
                 Some(block) => {
                     let done = self.decode(&block, each);
@@ -250,6 +282,63 @@ impl Live {
         Ok(())
     }
 
+    /// Takes the labels, marks and trials that have arrived.
+    fn take_notes(&mut self) -> Result<()> {
+        while let Some(note) = self.notes.as_mut().and_then(Notes::take) {
+            let step = note.step.unwrap_or_else(|| self.open_step());
+            self.note(step, &note.content, note.host_ns);
+        }
+        match self.notes.as_ref().and_then(Notes::failure) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn open_step(&self) -> u64 {
+        let open = self.pipeline.as_ref().and_then(|p| p.binner().open_step());
+        open.map_or(0, |(step, _)| step)
+    }
+
+    /// Counts and records a note.
+    fn note(&mut self, step: u64, content: &NoteContent, host_ns: i64) {
+        let counts = &mut self.note_counts;
+        match content {
+            NoteContent::Label(values) => {
+                let outputs = self.model.outputs().len();
+                if values.len() != outputs || values.iter().any(|v| !v.is_finite()) {
+                    counts.odd_labels += 1;
+                    return;
+                }
+                counts.labels += 1;
+            }
+            NoteContent::Mark(_) => counts.marks += 1,
+            _ => counts.trials += 1,
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(step, content, host_ns);
+        }
+    }
+
+    /// Adds the true outputs of a step; of another width, or not finite, they are counted and left out.
+    pub fn label(&mut self, step: u64, values: &[f32]) {
+        self.note(step, &NoteContent::Label(values.to_vec()), host_ns());
+    }
+
+    /// Adds a text at the open step.
+    pub fn mark(&mut self, text: &str) {
+        self.note(self.open_step(), &NoteContent::Mark(text.into()), host_ns());
+    }
+
+    /// Adds the begin or the end of a trial at the open step.
+    pub fn trial(&mut self, trial: Trial) {
+        let content = match trial {
+            Trial::Begin => NoteContent::TrialBegin,
+            Trial::End => NoteContent::TrialEnd,
+            Trial::Reject => NoteContent::TrialReject,
+        };
+        self.note(self.open_step(), &content, host_ns());
+    }
+
     fn steps(&self) -> u64 {
         self.pipeline
             .as_ref()
@@ -257,17 +346,17 @@ impl Live {
     }
 
     fn decode(&mut self, block: &Block, each: &mut Give<'_>) -> Result<()> {
+        if self.origin.is_none_or(|(epoch, _)| epoch != block.epoch) {
+            self.origin = Some((block.epoch, block.first));
+        }
+        // The last row of a block arrives with it.
+        let last = block.first + block.rows as u64;
+        self.last_ns = block.host_ns;
+        let device = self.device_seconds(last);
+        self.clock.add(device, block.host_ns as f64 * 1e-9);
         let Some(pipeline) = &mut self.pipeline else {
             return Ok(());
         };
-        let rate = self.ear.rate();
-        if block.epoch != self.epoch {
-            (self.epoch, self.offset) = (block.epoch, None);
-        }
-        // The last row of a block arrives with it; the earliest arrivals show how late the others are.
-        let last = block.first + block.rows as u64;
-        let offset = block.host_ns - (last as f64 / rate * 1e9) as i64;
-        self.offset = Some(self.offset.map_or(offset, |least| least.min(offset)));
         let (sinks, latency) = (&mut self.sinks, &mut self.latency);
         let mut recorder = self.recorder.as_mut();
         if let Some(recorder) = &mut recorder {
@@ -283,25 +372,39 @@ impl Live {
         })
     }
 
+    /// Device time in seconds since the first row of the epoch.
+    fn device_seconds(&self, row: u64) -> f64 {
+        let origin = self.origin.map_or(0, |(_, first)| first);
+        (row as f64 - origin as f64) / self.ear.rate()
+    }
+
+    /// State of the source's clock.
+    pub fn clock(&self) -> ClockState {
+        self.clock.state()
+    }
+
     /// Waits for the next block, or makes the open step without data if it is overdue.
     fn rest(&mut self, each: &mut Give<'_>) -> Result<()> {
-        let Some(pipeline) = &mut self.pipeline else {
-            return Ok(());
-        };
-        let due = match (pipeline.binner().open_step(), self.offset) {
-            (Some((_, end)), Some(offset)) => {
-                offset + (end as f64 / self.ear.rate() * 1e9) as i64 + self.stale_ns
+        let open = self.pipeline.as_ref().and_then(|p| p.binner().open_step());
+        // A source that sends is not silent, however late it is: its clock may have jumped.
+        let due = match open {
+            Some((_, end)) => {
+                let arrival = self.clock.arrival(self.device_seconds(end));
+                ((arrival * 1e9) as i64).max(self.last_ns) + self.stale_ns
             }
-            _ => i64::MAX,
+            None => i64::MAX,
         };
         let wait = due.saturating_sub(host_ns());
         if wait > 0 {
             std::thread::park_timeout(LOOK.min(Duration::from_nanos(wait as u64)));
             return Ok(());
         }
+        let Some(pipeline) = &mut self.pipeline else {
+            return Ok(());
+        };
         let sinks = &mut self.sinks;
         let mut recorder = self.recorder.as_mut();
-        if let (Some(recorder), Some((step, _))) = (&mut recorder, pipeline.binner().open_step()) {
+        if let (Some(recorder), Some((step, _))) = (&mut recorder, open) {
             recorder.stale(step, host_ns());
         }
         pipeline.step_stale(&mut |step| {
@@ -371,6 +474,11 @@ impl Live {
             input: (self.pipeline.as_ref())
                 .map(|p| p.binner().counts())
                 .unwrap_or_default(),
+            notes: NoteCounts {
+                malformed: self.notes.as_ref().map_or(0, Notes::malformed),
+                ..self.note_counts
+            },
+            clock: self.clock(),
             recorder: self.recorder.as_ref().map(Recorder::counts),
             unsent: self.sinks.iter().map(|s| s.counts().unsent).sum(),
             p50_us: microseconds(0.5),

@@ -47,10 +47,11 @@ impl Pipeline {
     /// # Errors
     /// `InvalidArgument` with file, line and key if the model does not fit the signal; the errors of the session.
     pub fn new(plan: &Plan, model: &Decoder, signal: &Signal, voltage: bool) -> Result<Self> {
-        check_fit(plan, model, signal)?;
+        let binner = Binner::new(plan, signal, voltage, model.step_seconds())?;
+        check_fit(plan, model, binner.channels())?;
         let session = Session::open(model, plan.session_config(model)?)?;
         Ok(Self {
-            binner: Binner::new(plan, signal, voltage, model.step_seconds())?,
+            binner,
             decoder: SessionStage {
                 values: vec![0.0; session.outputs()],
                 session,
@@ -129,17 +130,16 @@ impl SessionStage {
     }
 }
 
-/// Refuses a model that does not fit the signal.
-fn check_fit(plan: &Plan, model: &Decoder, signal: &Signal) -> Result<()> {
-    if model.channels() == signal.channels {
+/// Refuses a model that does not fit the features.
+fn check_fit(plan: &Plan, model: &Decoder, channels: usize) -> Result<()> {
+    if model.channels() == channels {
         return Ok(());
     }
     Err(plan.refuse(
         "session",
         "model",
         format_args!(
-            "expected a model of the {} channels of the source `{}`, got one of {}; train it on a recording of this rig (`betz record bins`)",
-            signal.channels,
+            "expected a model of the {channels} channels of the source `{}`, got one of {}; train it on a recording of this rig (`betz record bins`)",
             plan.source().name,
             model.channels()
         ),

@@ -134,7 +134,10 @@ impl Replay {
                         made.clear();
                     }
                 }
-                Record::Unrecorded(_) | Record::Configuration(_) | Record::End => {}
+                Record::Note { .. }
+                | Record::Unrecorded(_)
+                | Record::Configuration(_)
+                | Record::End => {}
             }
         }
         replayed.damage = reader.damage();

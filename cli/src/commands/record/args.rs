@@ -11,8 +11,8 @@ pub(crate) enum Record {
     /// Read the whole recording of a session, and say what is damaged or missing. Exit code 1 if
     /// anything is
     Check(Check),
-    /// Run the front end of a recorded session over its voltage, and write the binned recording. Add
-    /// its behaviour to it to train a decoder
+    /// Run the front end of a recorded session over its voltage, and write the binned recording to
+    /// train on. Its behaviour is what the session's labels say; without labels, add it
     Bins(Bins),
 }
 

@@ -63,6 +63,7 @@ fn check(args: &Check) -> Result<()> {
 #[derive(Serialize)]
 struct BinReport {
     steps: i64,
+    labels: usize,
     segments: usize,
     channels: usize,
     damage: Damage,
@@ -74,10 +75,19 @@ fn bins(args: &Bins) -> Result<()> {
     let plan = recording.plan.clone();
     let step = args.step.unwrap_or(recording.model.step_seconds());
     let (bins, _) = bin(&plan, &mut recording, step)?;
-    let made = bins.into_recording(&plan, Vec::new(), &|_, _| ())?;
+    // Labels belong to the steps of the session.
+    let same_step = step == recording.model.step_seconds();
+    let outputs = match same_step && !recording.labels.is_empty() {
+        true => recording.model.outputs().to_vec(),
+        false => Vec::new(),
+    };
+    let made = bins.into_recording(&plan, outputs, &|step, _| {
+        recording.labels.get(&step).cloned()
+    })?;
     made.write_npz(&args.out)?;
     let binned = BinReport {
         steps: made.ticks,
+        labels: recording.labels.len(),
         segments: made.segments.len(),
         channels: made.channel_names.len(),
         damage: recording.reader.damage(),
@@ -88,10 +98,11 @@ fn bins(args: &Bins) -> Result<()> {
 impl Outcome for BinReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
-            "{} of {} in {}",
+            "{} of {} in {}, {}",
             report::count(self.steps as u64, "step"),
             report::count(self.channels as u64, "channel"),
-            report::count(self.segments as u64, "segment")
+            report::count(self.segments as u64, "segment"),
+            report::count(self.labels as u64, "label")
         ))?;
         print_damage(&self.damage)
     }

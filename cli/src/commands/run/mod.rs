@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 use betz::{Error, Progress, Result};
 use betz_live::{Live, Pace, Part, Plan, Until, check, open_rig};
 
+use betz_live::plan::Span;
+use betz_monitor::{Monitor, Source};
+
+use crate::browser::Door;
+use crate::page::{announce, options};
 use crate::report::{self, UntilInterrupted};
 use args::Run;
 use print::{RunReport, Status};
@@ -72,7 +77,11 @@ fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
     if let Some(noise) = noise {
         live.set_noise(noise);
     }
-    run_live(args, live, Status::new(&names).with_truth(Box::new(truth)))
+    run_live(
+        args,
+        live,
+        Status::new(&names).with_truth(Box::new(truth), delay),
+    )
 }
 
 fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
@@ -87,7 +96,11 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         steps: None,
         stop: &|| UntilInterrupted.cancelled() || started.elapsed() >= most,
     };
-    let mut next = started + EVERY;
+    let _page = match args.page && live.wait(&until)? {
+        true => Some(open_page(args, &mut live, &mut status)?),
+        false => None,
+    };
+    let mut next = Instant::now() + EVERY;
     loop {
         let part = Until {
             stop: &|| (until.stop)() || Instant::now() >= next,
@@ -97,6 +110,9 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
             status.add(step);
             Ok(())
         })?;
+        for (step, label) in status.take_labels() {
+            live.label(step, &label);
+        }
         if (until.stop)() || Instant::now() < next {
             break;
         }
@@ -112,4 +128,19 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         report::cross_limit();
     }
     Ok(())
+}
+
+/// Serves the page, and attaches its tap to the session. The page ends with what is returned.
+fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monitor, Option<Door>)> {
+    let page = args.page_options();
+    let mut source = Source::of(&live.plan().session.name, live.model());
+    source.deadline = live.plan().outputs.deadline.map(Span::duration);
+    let (monitor, feed) = Monitor::start(source, options(&page))?;
+    if let Some(pipeline) = live.pipeline_mut() {
+        monitor.watch(pipeline.session_mut().health());
+        pipeline.session_mut().attach(Box::new(feed), 0)?;
+    }
+    status.show_truth(monitor.truth());
+    let door = announce(&monitor, &page, args.json)?;
+    Ok((monitor, door))
 }

@@ -41,6 +41,11 @@ pub(super) struct Status {
     names: Vec<String>,
     newest: Vec<f32>,
     truth: Option<Truth>,
+    /// Steps that the model is behind the movement.
+    delay: u64,
+    page: Option<betz_monitor::Truth>,
+    /// True outputs of steps, until they are handed to the session as labels.
+    labels: Vec<(u64, [f32; 2])>,
     sums: [Sums; 2],
 }
 
@@ -50,19 +55,42 @@ impl Status {
             names: names.to_vec(),
             newest: Vec::new(),
             truth: None,
+            delay: 0,
+            page: None,
+            labels: Vec::new(),
             sums: [Sums::default(); 2],
         }
     }
 
-    pub(super) fn with_truth(mut self, truth: Truth) -> Self {
+    pub(super) fn with_truth(mut self, truth: Truth, delay: u64) -> Self {
         self.truth = Some(truth);
+        self.delay = delay;
         self
+    }
+
+    /// Labels since the last call.
+    pub(super) fn take_labels(&mut self) -> Vec<(u64, [f32; 2])> {
+        std::mem::take(&mut self.labels)
+    }
+
+    /// Sends the truth of each step to the page as well.
+    pub(super) fn show_truth(&mut self, page: Option<betz_monitor::Truth>) {
+        self.page = page;
     }
 
     pub(super) fn add(&mut self, step: &Step<'_>) {
         self.newest.clear();
         self.newest.extend_from_slice(step.values);
-        if let Some(truth) = self.truth.as_ref().and_then(|truth| truth(step.end)) {
+        let truth = self.truth.as_ref().and_then(|truth| truth(step.end));
+        if let (Some(page), Some(_)) = (&mut self.page, &self.truth) {
+            page.step(&truth.unwrap_or([f32::NAN; 2]));
+        }
+        if let Some(truth) = truth {
+            self.labels.extend(
+                step.number
+                    .checked_sub(self.delay)
+                    .map(|step| (step, truth)),
+            );
             for (sums, (truth, value)) in self.sums.iter_mut().zip(truth.iter().zip(step.values)) {
                 sums.add(*truth, *value);
             }
@@ -154,6 +182,12 @@ impl Outcome for RunReport {
         report::line(&format!(
             "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; unsent: {}",
             f.p50_us, f.p99_us, f.max_us, f.unsent
+        ))?;
+        report::line(&format!(
+            "clock of the source: drift {:+.1} ppm, within {:.0} µs of the host's; {}",
+            f.clock.drift_ppm,
+            f.clock.bound_us,
+            report::count(f.clock.epoch, "epoch")
         ))?;
         if !self.r2.is_empty() {
             let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();

@@ -51,8 +51,12 @@ pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<Simulat
     let mut rig = simulation.rig(Part::Train, Pace::Fastest);
     let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS)?;
     let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
-    let recording = bins.into_recording(&plan, outputs, &|end, values| {
-        values.extend(simulation.truth(Part::Train, end.saturating_sub(1)));
+    let recording = bins.into_recording(&plan, outputs, &|_, end| {
+        Some(
+            simulation
+                .truth(Part::Train, end.saturating_sub(1))
+                .to_vec(),
+        )
     })?;
     let bank = FilterBank::new(vec![
         Filter {

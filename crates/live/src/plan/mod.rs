@@ -12,7 +12,7 @@ use betz_base::{Error, ErrorKind, Result};
 use betz_interop::rig::Signal;
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Clamp, Hold, SessionConfig};
-use betz_sort::{BlockOptions, CrossingRule, Reference, Settings};
+use betz_sort::{BlockOptions, CrossingRule, Reference, Settings, Sorter};
 use serde::{Deserialize, Serialize};
 
 use place::Lines;
@@ -35,6 +35,9 @@ pub struct Plan {
     /// Outputs and their bounds.
     #[serde(default)]
     pub outputs: OutputsPlan,
+    /// Labels, marks and trials from a bus; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<LabelsPlan>,
     /// Recording; nothing is recorded if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordPlan>,
@@ -125,6 +128,8 @@ pub enum Feature {
     Crossings,
     /// Spike-band power of each channel.
     Sbp,
+    /// Units of a sorter.
+    Units,
 }
 
 /// Rule of crossings of `[voltage]`.
@@ -147,6 +152,9 @@ pub struct VoltagePlan {
     pub band: [f64; 2],
     /// Feature that the model decodes.
     pub feature: Feature,
+    /// File of the sorter, for units; relative to the plan's folder. It has its own filter, reference and threshold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sorter: Option<PathBuf>,
     /// Rule of crossings.
     pub at: At,
     /// Threshold in standard deviations of the noise; below 0.
@@ -212,6 +220,14 @@ pub struct HoldPlan {
     pub patience: u32,
 }
 
+/// Section `[labels]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelsPlan {
+    /// Address at which they are received: `udp://HOST:PORT`. One without a step belongs to the step that is open when it arrives.
+    pub from: String,
+}
+
 /// Section `[record]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -253,6 +269,7 @@ impl Default for VoltagePlan {
             reference: ReferencePlan::Median,
             band: [300.0, 6000.0],
             feature: Feature::Crossings,
+            sorter: None,
             at: At::Once,
             threshold: -4.5,
             dead: Span::from_seconds(1e-3),
@@ -343,10 +360,13 @@ impl Plan {
             .map_err(|e| Error::new(ErrorKind::Internal, format!("writing the plan: {e}")))
     }
 
-    /// The plan with another model, relative to its folder.
-    pub(crate) fn with_model(&self, model: &str) -> Self {
+    /// The plan with another model and another sorter, relative to its folder.
+    pub(crate) fn with_files(&self, model: &str, sorter: &str) -> Self {
         let mut plan = self.clone();
         plan.session.model = model.into();
+        if let Some(path) = &mut plan.voltage.sorter {
+            *path = sorter.into();
+        }
         plan
     }
 
@@ -385,6 +405,20 @@ impl Plan {
                 .lines
                 .message(&self.file, "session", "model", e.message());
             Error::new(e.kind(), message)
+        })
+    }
+
+    /// Loads the sorter of units.
+    ///
+    /// # Errors
+    /// The errors of [`Sorter::load`], with file, line and key.
+    pub fn load_sorter(&self) -> Result<Sorter> {
+        let Some(path) = &self.voltage.sorter else {
+            return Err(self.refuse("voltage", "sorter", "expected a sorter for units, got none"));
+        };
+        Sorter::load(&self.beside(path)).map_err(|e| {
+            self.refuse("voltage", "sorter", e.message())
+                .of_kind(e.kind())
         })
     }
 
@@ -441,6 +475,13 @@ impl Plan {
                 "record",
                 "segment_mib",
                 format_args!("expected 1 to 1048576 MiB, got {}", record.segment_mib),
+            ));
+        }
+        if (self.voltage.feature == Feature::Units) != self.voltage.sorter.is_some() {
+            return Err(self.refuse(
+                "voltage",
+                "sorter",
+                "expected a sorter with feature = \"units\", and none with another feature",
             ));
         }
         if self.voltage.at == At::Settled && self.voltage.noise.calibrate.seconds() > 0.0 {

@@ -1,10 +1,12 @@
 //! The folder of a recording: plan, model, facts of the source.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use betz_base::{Error, Result};
+use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
 use betz_runtime::model::Decoder;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,7 @@ use crate::plan::Plan;
 /// The plan as it was used, and the model, in a recording's folder.
 const PLAN: &str = "resolved.toml";
 const MODEL: &str = "model.betz";
+const SORTER: &str = "sorter.betz";
 /// Seconds of data that the ring holds while the disk is slow, and its bounds in bytes.
 const RING_SECONDS: f64 = 4.0;
 const RING: (usize, usize) = (4 << 20, 256 << 20);
@@ -64,7 +67,10 @@ pub fn start(
     let segment_mib = plan.record.as_ref().map_or(1024, |r| r.segment_mib);
     let folder = create(to)?;
     model.save(&folder.join(MODEL))?;
-    let resolved = plan.with_model(MODEL).resolved()?;
+    if plan.voltage.sorter.is_some() {
+        plan.load_sorter()?.save(&folder.join(SORTER))?;
+    }
+    let resolved = plan.with_files(MODEL, SORTER).resolved()?;
     betz_base::file::write_atomically(&folder.join(PLAN), |out| {
         out.write_all(resolved.as_bytes())
     })?;
@@ -134,6 +140,8 @@ pub struct Recording {
     pub facts: Facts,
     /// The rest of the recording.
     pub reader: Reader,
+    /// Labels that were read so far, by their steps; the last one of a step counts.
+    pub labels: BTreeMap<u64, Vec<f32>>,
 }
 
 impl Recording {
@@ -166,6 +174,7 @@ impl Recording {
             model,
             facts,
             reader,
+            labels: BTreeMap::new(),
         })
     }
 }
@@ -177,9 +186,18 @@ impl Rig for Recording {
 
     fn take(&mut self, block: &mut Block, _: Duration) -> Result<Arrival> {
         while let Some(record) = self.reader.next_record()? {
-            if let Record::Block(recorded) = record {
-                *block = recorded;
-                return Ok(Arrival::Block);
+            match record {
+                Record::Block(recorded) => {
+                    *block = recorded;
+                    return Ok(Arrival::Block);
+                }
+                Record::Note {
+                    step,
+                    content: NoteContent::Label(values),
+                } => {
+                    self.labels.insert(step, values);
+                }
+                _ => {}
             }
         }
         Ok(Arrival::Ended)

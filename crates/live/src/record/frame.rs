@@ -26,6 +26,12 @@ pub enum Kind {
     Features = 3,
     /// A step: its number is `first`; the body is u32 status, u64 device time of its end, and one f32 per output.
     Step = 4,
+    /// True outputs of the step `first`: one f32 per output.
+    Label = 5,
+    /// A text at the step `first`.
+    Mark = 6,
+    /// A trial at the step `first`; the body is one byte: 1 begins, 2 ends, 3 ends and is not to be learned from.
+    Trial = 7,
     /// A decision of the loop at the step `first`, which the outputs depend on. The body is one byte: 1, made without data.
     Decision = 8,
     /// A new epoch of the source's clock, `first`.
@@ -41,7 +47,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 13] = [
+        Self::Label,
+        Self::Mark,
+        Self::Trial,
         Self::Voltage,
         Self::Spikes,
         Self::Features,

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use betz_base::{Error, ErrorKind, Result};
+use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Block, Loss, RigSpike, Samples};
 use serde::Serialize;
 
@@ -56,6 +57,13 @@ pub enum Record {
         status: u32,
         /// One value per output.
         values: Vec<f32>,
+    },
+    /// A label, a mark or a trial.
+    Note {
+        /// Step that it belongs to.
+        step: u64,
+        /// Content.
+        content: NoteContent,
     },
     /// Number of frames that were not recorded here.
     Unrecorded(u64),
@@ -265,6 +273,23 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
                 status: u32::from_le_bytes(*status),
                 values: words(values.get(8..).unwrap_or(&[]), f32::from_le_bytes),
             });
+        }
+        Kind::Label | Kind::Mark | Kind::Trial => {
+            let content = match (head.kind, body) {
+                (Kind::Label, body) => Some(NoteContent::Label(words(body, f32::from_le_bytes))),
+                (Kind::Mark, body) => String::from_utf8(body.to_vec()).ok().map(NoteContent::Mark),
+                (_, [1]) => Some(NoteContent::TrialBegin),
+                (_, [2]) => Some(NoteContent::TrialEnd),
+                (_, [3]) => Some(NoteContent::TrialReject),
+                _ => None,
+            };
+            return match content {
+                None => Contents::Odd,
+                Some(content) => Contents::Record(Record::Note {
+                    step: head.first,
+                    content,
+                }),
+            };
         }
         Kind::Configuration => {
             return match String::from_utf8(body.to_vec()) {

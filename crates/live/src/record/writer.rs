@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
+use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Block, Samples};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
@@ -170,6 +171,30 @@ impl Recorder {
         self.body.clear();
         self.body.push(1);
         self.put(Kind::Decision, step, 0, host_ns);
+    }
+
+    /// Records a label, a mark or a trial at a step.
+    pub fn note(&mut self, step: u64, content: &NoteContent, host_ns: i64) {
+        self.body.clear();
+        let kind = match content {
+            NoteContent::Label(values) => {
+                (values.iter()).for_each(|v| self.body.extend_from_slice(&v.to_le_bytes()));
+                Kind::Label
+            }
+            NoteContent::Mark(text) => {
+                self.body.extend_from_slice(text.as_bytes());
+                Kind::Mark
+            }
+            NoteContent::TrialBegin => self.trial(1),
+            NoteContent::TrialEnd => self.trial(2),
+            NoteContent::TrialReject => self.trial(3),
+        };
+        self.put(kind, step, 0, host_ns);
+    }
+
+    fn trial(&mut self, code: u8) -> Kind {
+        self.body.push(code);
+        Kind::Trial
     }
 
     /// Puts the body into the ring, or counts it.

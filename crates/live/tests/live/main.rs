@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod clock;
 mod gaps;
 mod killed;
 mod plan;

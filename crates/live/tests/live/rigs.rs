@@ -42,8 +42,12 @@ pub(crate) fn small(loss: f64) -> Small {
     let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS).unwrap();
     let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
     let recording = bins
-        .into_recording(&plan, outputs, &|end, values| {
-            values.extend(simulation.truth(Part::Train, end.saturating_sub(1)));
+        .into_recording(&plan, outputs, &|_, end| {
+            Some(
+                simulation
+                    .truth(Part::Train, end.saturating_sub(1))
+                    .to_vec(),
+            )
         })
         .unwrap();
     let bank = FilterBank::new(vec![Filter {

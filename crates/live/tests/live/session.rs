@@ -178,7 +178,9 @@ fn a_recording_becomes_the_bins_that_its_session_decoded() {
     let mut recording = betz_live::record::Recording::open(live.folder().unwrap()).unwrap();
     let plan = rigs::plan(&["voltage.noise.calibrate=200ms"]);
     let (bins, noise) = betz_live::bin(&plan, &mut recording, rigs::STEP_SECONDS).unwrap();
-    let made = bins.into_recording(&plan, Vec::new(), &|_, _| ()).unwrap();
+    let made = bins
+        .into_recording(&plan, Vec::new(), &|_, _| None)
+        .unwrap();
     assert_eq!(
         (made.ticks, made.segments[0].start, noise.unwrap().len()),
         (50, 10, 24)
