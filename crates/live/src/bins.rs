@@ -188,11 +188,17 @@ impl Bins {
     }
 }
 
-/// Bins of all that a rig sends until it ends, and the noise of each channel at the end.
+/// Bins of all that a rig sends until it ends, and the noise of each channel at the end. With `noise`, as an earlier session's
+/// [`Binner::noise`], nothing is calibrated.
 ///
 /// # Errors
 /// The errors of the rig and of the front end.
-pub fn bin(plan: &Plan, rig: &mut dyn Rig, step_seconds: f64) -> Result<(Bins, Option<Vec<f32>>)> {
+pub fn bin(
+    plan: &Plan,
+    rig: &mut dyn Rig,
+    step_seconds: f64,
+    noise: Option<&[f32]>,
+) -> Result<(Bins, Option<Vec<f32>>)> {
     let mut block: Block = Block::new();
     let mut work: Option<(Binner, Bins)> = None;
     loop {
@@ -209,7 +215,10 @@ pub fn bin(plan: &Plan, rig: &mut dyn Rig, step_seconds: f64) -> Result<(Bins, O
                 )
             })?;
             let voltage = matches!(block.samples, Samples::Voltage(_));
-            let binner = Binner::new(plan, &signal, voltage, step_seconds)?;
+            let mut binner = Binner::new(plan, &signal, voltage, step_seconds)?;
+            if let Some(noise) = noise {
+                binner.set_noise(noise)?;
+            }
             let bins = Bins::new(binner.channels(), step_seconds);
             work = Some((binner, bins));
         }

@@ -17,7 +17,7 @@ mod replay;
 mod simulated;
 mod source;
 
-pub use binner::{Binner, BinnerCounts};
+pub use binner::{Binner, BinnerCounts, Content, Event, StepInput};
 pub use bins::{Bins, bin};
 pub use check::{Report, check};
 pub use clock::{Clock, ClockState};

@@ -74,7 +74,8 @@ fn bins(args: &Bins) -> Result<()> {
     let mut recording = Recording::open(&args.folder)?;
     let plan = recording.plan.clone();
     let step = args.step.unwrap_or(recording.model.step_seconds());
-    let (bins, _) = bin(&plan, &mut recording, step)?;
+    let noise = recording.facts.noise.clone();
+    let (bins, _) = bin(&plan, &mut recording, step, noise.as_deref())?;
     // Labels belong to the steps of the session.
     let same_step = step == recording.model.step_seconds();
     let outputs = match same_step && !recording.labels.is_empty() {

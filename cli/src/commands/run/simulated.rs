@@ -49,7 +49,7 @@ pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<Simulat
     }
     let simulation = Simulation::new(&options)?;
     let mut rig = simulation.rig(Part::Train, Pace::Fastest);
-    let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS)?;
+    let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS, None)?;
     let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
     let recording = bins.into_recording(&plan, outputs, &|_, end| {
         Some(

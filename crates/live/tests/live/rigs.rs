@@ -39,7 +39,7 @@ pub(crate) fn small(loss: f64) -> Small {
     let simulation = Simulation::new(&options).unwrap();
     let plan = plan(&[]);
     let mut rig = simulation.rig(Part::Train, Pace::Fastest);
-    let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS).unwrap();
+    let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS, None).unwrap();
     let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
     let recording = bins
         .into_recording(&plan, outputs, &|_, end| {
