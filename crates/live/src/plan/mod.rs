@@ -332,17 +332,22 @@ impl Plan {
             false => {
                 let mut table: toml::Table =
                     toml::from_str(text).map_err(|e| lines.refuse(file, &e))?;
+                let whole = toml::from_str::<Self>(text);
                 for change in changes {
                     place::set(&mut table, change)?;
+                    // A change is named if the plan was whole without it.
+                    if whole.is_ok() {
+                        table.clone().try_into::<Self>().map_err(|e| {
+                            Error::argument(format!("--set {change}: {}", e.message()))
+                        })?;
+                    }
                 }
-                // Line numbers are the errors of the file, if the file alone is what is wrong.
-                if let Err(e) = toml::from_str::<Self>(text)
-                    && e.span().is_some()
-                    && table.clone().try_into::<Self>().is_err()
-                {
-                    return Err(lines.refuse(file, &e));
+                match (table.try_into(), whole) {
+                    (Ok(plan), _) => plan,
+                    // The file's own fault has a line.
+                    (Err(_), Err(e)) => return Err(lines.refuse(file, &e)),
+                    (Err(e), Ok(_)) => return Err(lines.refuse(file, &e)),
                 }
-                (table.try_into()).map_err(|e| lines.refuse(file, &e))?
             }
         };
         plan.file = file.to_owned();
