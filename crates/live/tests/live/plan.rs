@@ -55,6 +55,20 @@ fn changes_of_the_command_line_win() {
 }
 
 #[test]
+fn a_change_that_does_not_fit_is_named() {
+    let changes = ["voltage.threshold=-4", "source.channels=x"];
+    let refused = parse(SHORT, &changes).unwrap_err();
+    assert!(
+        refused.starts_with("--set source.channels=x: "),
+        "{refused}"
+    );
+    // What the file lacks may come from the command line.
+    let short = SHORT.replace("model = \"reach.betz\"", "");
+    let plan = parse(&short, &["session.model=other.betz"]).unwrap();
+    assert_eq!(plan.model_path(), Path::new("lab/other.betz"));
+}
+
+#[test]
 fn each_fault_is_refused_with_file_line_and_key() {
     for (more, place, words) in [
         (

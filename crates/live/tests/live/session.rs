@@ -196,9 +196,9 @@ fn a_recording_becomes_the_bins_that_its_session_decoded() {
 }
 
 /// Sends its blocks as they are taken, with the time of day, and is silent afterwards.
-struct Silenced(rigs::ListRig);
+struct SilentRig(rigs::ListRig);
 
-impl Rig for Silenced {
+impl Rig for SilentRig {
     fn signal(&self) -> Option<Signal> {
         self.0.signal()
     }
@@ -222,7 +222,7 @@ fn a_source_that_falls_silent_is_stepped_without_data_and_its_replay_is_equal() 
     let small = rigs::small(0.0);
     let folder = tempfile::tempdir().unwrap();
     let blocks = rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), 130);
-    let rig = Silenced(ListRig {
+    let rig = SilentRig(ListRig {
         signal: small.simulation.signal(),
         blocks: blocks.into_iter(),
     });
