@@ -62,7 +62,7 @@ fn a_change_that_does_not_fit_is_named() {
         refused.starts_with("--set source.channels=x: "),
         "{refused}"
     );
-    // What the file lacks may come from the command line.
+    // A key that the file lacks may come from the command line.
     let short = SHORT.replace("model = \"reach.betz\"", "");
     let plan = parse(&short, &["session.model=other.betz"]).unwrap();
     assert_eq!(plan.model_path(), Path::new("lab/other.betz"));
