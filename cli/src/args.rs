@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     adapt, compare, convert, decode, demo, drop, evaluate, export, import, info, join, look, mine,
-    monitor, network, serve, simulate, solve, som, sort, stream, sums, train,
+    monitor, network, record, run, serve, simulate, solve, som, sort, stream, sums, train,
 };
 
 #[derive(Parser)]
@@ -64,6 +64,11 @@ pub(crate) enum Command {
     Decode(decode::args::Decode),
     /// Decode a recording, or a live source, step by step in a real-time session; report scores and latency
     Stream(stream::args::Stream),
+    /// Run a whole session from a plan: source, front end, decoder, outputs
+    Run(run::args::Run),
+    /// Check the recording of a session, or make the recording to train on from it
+    #[command(subcommand)]
+    Record(record::args::Record),
     /// Run a real-time session and serve a page that shows it
     Monitor(monitor::args::Monitor),
     /// Serve a page that shows recordings, networks, maps and sorters
@@ -89,7 +94,7 @@ pub(crate) enum Command {
 impl Command {
     /// Whether results cannot be made again, because they are of a session.
     fn is_session(&self) -> bool {
-        matches!(self, Self::Stream(_) | Self::Monitor(_))
+        matches!(self, Self::Run(_) | Self::Stream(_) | Self::Monitor(_))
     }
 
     fn run(&self) -> betz::Result<()> {
@@ -109,6 +114,8 @@ impl Command {
             Self::Evaluate(args) => evaluate::run(args),
             Self::Decode(args) => decode::run(args),
             Self::Stream(args) => stream::run(args),
+            Self::Run(args) => run::run(args),
+            Self::Record(command) => record::run(command),
             Self::Monitor(args) => monitor::run(args),
             Self::Serve(args) => serve::run(args),
             Self::Look(args) => look::run(args),

@@ -3,7 +3,7 @@
 //! The command line as a library, for its own programs: `betz` and `betz-mpi`, which adds [`cluster`] to a team.
 //!
 //! Results go to standard output (`--json`: one object), progress and notes to standard error.
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a session's limit crossed, 130 interrupted.
 
 mod args;
 mod bank;
@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
     begin();
     let cli = args::Cli::parse();
     match cli.run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => report::exit_code(),
         Err(error) => {
             eprintln!("betz: {}: {error}", error.kind());
             ExitCode::from(exit_code(&error))

@@ -40,6 +40,22 @@ pub(crate) fn check_interrupt(work: &str) -> Result<()> {
     betz::progress::check(&UntilInterrupted, work)
 }
 
+/// True once a session has ended as asked and crossed one of its limits.
+static LIMIT_CROSSED: AtomicBool = AtomicBool::new(false);
+
+/// From here on the command's exit code is 3: it ended as asked, and crossed a limit.
+pub(crate) fn cross_limit() {
+    LIMIT_CROSSED.store(true, Ordering::Relaxed);
+}
+
+/// The exit code of a command that did not fail.
+pub(crate) fn exit_code() -> std::process::ExitCode {
+    match LIMIT_CROSSED.load(Ordering::Relaxed) {
+        true => std::process::ExitCode::from(3),
+        false => std::process::ExitCode::SUCCESS,
+    }
+}
+
 /// Progress of work that shows itself, and stops on Ctrl-C.
 pub(crate) struct UntilInterrupted;
 

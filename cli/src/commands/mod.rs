@@ -15,6 +15,8 @@ pub(crate) mod look;
 pub(crate) mod mine;
 pub(crate) mod monitor;
 pub(crate) mod network;
+pub(crate) mod record;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod solve;

@@ -1,1 +1,30 @@
-//! A whole session: the sources of a rig, one clock, front end, decoder, outputs, recorder and replay.
+//! A whole session: the source of a rig, front end, decoder, outputs, recorder and replay.
+//!
+//! A [`Plan`] is read from a TOML file. [`Live`] runs it: blocks of a rig go through the [`Pipeline`], and its steps to the
+//! buses. The pipeline never looks at a clock, so that the replay of a recording gives the same bits.
+
+pub mod binner;
+mod bins;
+mod check;
+mod clock;
+mod front;
+mod live;
+mod notes;
+pub mod pipeline;
+pub mod plan;
+pub mod record;
+mod replay;
+mod simulated;
+mod source;
+
+pub use binner::{Binner, BinnerCounts, Content, Event, StepInput};
+pub use bins::{Bins, bin};
+pub use check::{Report, check};
+pub use clock::{Clock, ClockState};
+pub use live::{Live, SessionReport, Trial, Until};
+pub use notes::NoteCounts;
+pub use pipeline::{Pipeline, Step};
+pub use plan::Plan;
+pub use replay::{Difference, Replay, ReplayReport};
+pub use simulated::{Pace, Part, SimulatedRig, Simulation, SimulationOptions};
+pub use source::open_rig;

@@ -1,0 +1,110 @@
+//! `betz record`: the recordings that `betz run` makes.
+
+pub(crate) mod args;
+
+use betz::{Error, Result};
+use betz_live::bin;
+use betz_live::record::{Damage, Reader, Recording};
+use serde::Serialize;
+
+use crate::files::{Files, Kind};
+use crate::report::{self, Outcome};
+use args::{Bins, Check, Record};
+
+pub(crate) fn run(command: &Record) -> Result<()> {
+    match command {
+        Record::Check(args) => check(args),
+        Record::Bins(args) => bins(args),
+    }
+}
+
+impl Outcome for Damage {
+    fn print(&self) -> Result<()> {
+        print_damage(self)
+    }
+}
+
+/// Says what is damaged or missing.
+pub(crate) fn print_damage(damage: &Damage) -> Result<()> {
+    let whole = report::count(damage.frames, "whole frame");
+    report::line(&match damage.is_clean() {
+        true => format!("recording: {whole}, none damaged or missing"),
+        false => format!(
+            "recording: {whole}; {} damaged ({} bytes), {} missing, {} never recorded",
+            report::count(damage.places, "place"),
+            damage.bytes,
+            damage.missing,
+            damage.unrecorded
+        ),
+    })?;
+    if damage.ended {
+        return Ok(());
+    }
+    report::line(&format!(
+        "the session did not end as asked; its last frame is {}",
+        if damage.torn > 0 { "torn" } else { "whole" }
+    ))
+}
+
+fn check(args: &Check) -> Result<()> {
+    let mut reader = Reader::open(&args.folder)?;
+    while reader.next_record()?.is_some() {}
+    let damage = reader.damage();
+    report::tell(&damage, args.json)?;
+    if damage.is_clean() {
+        return Ok(());
+    }
+    Err(Error::recording(format!(
+        "{}: expected a whole recording, got a damaged one",
+        args.folder.display()
+    )))
+}
+
+#[derive(Serialize)]
+struct BinReport {
+    steps: i64,
+    labels: usize,
+    segments: usize,
+    channels: usize,
+    damage: Damage,
+}
+
+fn bins(args: &Bins) -> Result<()> {
+    Files::new(&args.common).writes("--out", &args.out, Kind::Recorded)?;
+    let mut recording = Recording::open(&args.folder)?;
+    let plan = recording.plan.clone();
+    let step = args.step.unwrap_or(recording.model.step_seconds());
+    let noise = recording.facts.noise.clone();
+    let (bins, _) = bin(&plan, &mut recording, step, noise.as_deref())?;
+    // Labels belong to the steps of the session.
+    let same_step = step == recording.model.step_seconds();
+    let outputs = match same_step && !recording.labels.is_empty() {
+        true => recording.model.outputs().to_vec(),
+        false => Vec::new(),
+    };
+    let made = bins.into_recording(&plan, outputs, &|step, _| {
+        recording.labels.get(&step).cloned()
+    })?;
+    made.write_npz(&args.out)?;
+    let binned = BinReport {
+        steps: made.ticks,
+        labels: recording.labels.len(),
+        segments: made.segments.len(),
+        channels: made.channel_names.len(),
+        damage: recording.reader.damage(),
+    };
+    report::tell(&binned, args.common.json)
+}
+
+impl Outcome for BinReport {
+    fn print(&self) -> Result<()> {
+        report::line(&format!(
+            "{} of {} in {}, {}",
+            report::count(self.steps as u64, "step"),
+            report::count(self.channels as u64, "channel"),
+            report::count(self.segments as u64, "segment"),
+            report::count(self.labels as u64, "label")
+        ))?;
+        print_damage(&self.damage)
+    }
+}

@@ -1,0 +1,72 @@
+//! Arguments of `betz run`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::page::Page;
+use crate::parse::seconds;
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500\n  betz run session.toml --set voltage.threshold=-4 --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
+)]
+pub(crate) struct Run {
+    /// Plan of the session, a TOML file
+    #[arg(value_name = "PLAN", required_unless_present_any = ["simulate", "replay"])]
+    pub(crate) plan: Option<PathBuf>,
+    /// Simulate a rig with a known movement, train a decoder on a minute of it made faster than
+    /// life, and run that. A plan is not needed, but may change the defaults
+    #[arg(long)]
+    pub(crate) simulate: bool,
+    /// Open the source, listen for two seconds, say what the session will do, and send nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Run the session that was recorded in this folder again, as fast as possible, and compare every
+    /// output with the recorded one, bit by bit
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plan", "simulate", "check", "set", "seconds"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// Seconds after which the session ends [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) seconds: Option<f64>,
+    /// Change a key of the plan, such as voltage.threshold=-4; repeat for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Serve the page that shows the session, as `betz monitor` does
+    #[arg(long, conflicts_with_all = ["check", "replay"])]
+    pub(crate) page: bool,
+    /// Port of the page. 0: any free port
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "page")]
+    pub(crate) port: u16,
+    /// Address that the page listens on. Without TLS, everyone between this machine and a viewer
+    /// elsewhere can read along
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1",
+        requires = "page"
+    )]
+    pub(crate) host: IpAddr,
+    /// Do not open a browser
+    #[arg(long, requires = "page")]
+    pub(crate) no_open: bool,
+    /// Print one JSON object at the end instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Run {
+    /// The options of the page's server.
+    pub(crate) fn page_options(&self) -> Page {
+        Page {
+            port: self.port,
+            host: self.host,
+            allow_host: Vec::new(),
+            no_token: false,
+            control: false,
+            no_open: self.no_open,
+            folder: None,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `betz run`: a whole session, from the source of a rig to its outputs.
+
+pub(crate) mod args;
+mod print;
+mod replay;
+mod simulated;
+
+use std::time::{Duration, Instant};
+
+use betz::{Error, Progress, Result};
+use betz_live::{Live, Pace, Part, Plan, Until, check, open_rig};
+
+use betz_live::plan::Span;
+use betz_monitor::{Monitor, Source};
+
+use crate::browser::Door;
+use crate::page::{announce, options};
+use crate::report::{self, UntilInterrupted};
+use args::Run;
+use print::{RunReport, Status};
+use simulated::SimulatedSession;
+
+/// Time between two lines of status.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Time for which --check listens.
+const LISTEN: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(args: &Run) -> Result<()> {
+    report::stop_on_interrupt();
+    if args.simulate {
+        let made = simulated::prepare(args.plan.as_deref(), &args.set)?;
+        return run_simulated(args, made);
+    }
+    if let Some(folder) = &args.replay {
+        return replay::run(folder, args.json);
+    }
+    let file = args
+        .plan
+        .as_deref()
+        .ok_or_else(|| Error::argument("expected a plan or --simulate, got neither"))?;
+    let plan = Plan::read(file, &args.set)?;
+    if args.check {
+        let model = plan.load_model()?;
+        let mut rig = open_rig(&plan, &model)?;
+        return report::tell(&check(&plan, &model, rig.as_mut(), LISTEN)?, args.json);
+    }
+    let live = Live::open(plan)?;
+    eprintln!("listening; Ctrl-C ends");
+    run_live(args, live, Status::new(&[]))
+}
+
+fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
+    let SimulatedSession {
+        simulation,
+        plan,
+        model,
+        noise,
+    } = made;
+    eprintln!(
+        "trained on a minute of {} simulated electrodes in {:.1} s; running; Ctrl-C ends",
+        simulation.signal().channels,
+        report::total_seconds()
+    );
+    let delay = model.delay_steps().max(0) as u64;
+    let rows = (model.step_seconds() * simulation.signal().rate) as u64;
+    let mut rig = simulation.rig(Part::Run, Pace::RealTime);
+    if args.check {
+        return report::tell(&check(&plan, &model, &mut rig, LISTEN)?, args.json);
+    }
+    let truth = move |end: u64| {
+        let at = end.saturating_sub(1).checked_sub(delay * rows)?;
+        Some(simulation.truth(Part::Run, at))
+    };
+    let names: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+    let mut live = Live::with_rig(plan, model, Box::new(rig))?;
+    if let Some(noise) = noise {
+        live.set_noise(noise);
+    }
+    run_live(
+        args,
+        live,
+        Status::new(&names).with_truth(Box::new(truth), delay),
+    )
+}
+
+fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
+    let started = Instant::now();
+    let most = match args.seconds {
+        None => Duration::MAX,
+        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| {
+            Error::argument(format!("--seconds: expected seconds, got {seconds}: {e}"))
+        })?,
+    };
+    let until = Until {
+        steps: None,
+        stop: &|| UntilInterrupted.cancelled() || started.elapsed() >= most,
+    };
+    let _page = match args.page && live.wait(&until)? {
+        true => Some(open_page(args, &mut live, &mut status)?),
+        false => None,
+    };
+    let mut next = Instant::now() + EVERY;
+    loop {
+        let part = Until {
+            stop: &|| (until.stop)() || Instant::now() >= next,
+            ..until
+        };
+        live.run(&part, &mut |step| {
+            status.add(step);
+            Ok(())
+        })?;
+        for (step, label) in status.take_labels() {
+            live.label(step, &label);
+        }
+        if (until.stop)() || Instant::now() < next {
+            break;
+        }
+        next += EVERY;
+        if !args.json {
+            eprintln!("{}", status.line(&live.report(), started.elapsed()));
+        }
+    }
+    live.stop()?;
+    let told = RunReport::new(&live, &status, started.elapsed());
+    report::tell(&told, args.json)?;
+    if !told.crossed.is_empty() {
+        report::cross_limit();
+    }
+    Ok(())
+}
+
+/// Serves the page, and attaches its tap to the session. The page ends with what is returned.
+fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monitor, Option<Door>)> {
+    let page = args.page_options();
+    let mut source = Source::of(&live.plan().session.name, live.model());
+    source.deadline = live.plan().outputs.deadline.map(Span::duration);
+    let (monitor, feed) = Monitor::start(source, options(&page))?;
+    if let Some(pipeline) = live.pipeline_mut() {
+        monitor.watch(pipeline.session_mut().health());
+        pipeline.session_mut().attach(Box::new(feed), 0)?;
+    }
+    status.show_truth(monitor.truth());
+    let door = announce(&monitor, &page, args.json)?;
+    Ok((monitor, door))
+}

@@ -1,0 +1,216 @@
+//! The output of `betz run`: a line per second, and the report at the end.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use betz::Result;
+use betz_live::{Live, Report, SessionReport, Step};
+use serde::Serialize;
+
+use crate::report::{self, Outcome};
+
+/// True outputs of a step, by the device time of its end; `None` where there are none.
+type Truth = Box<dyn Fn(u64) -> Option<[f32; 2]>>;
+
+/// Sums for R² of one output.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    n: f64,
+    truth: f64,
+    truth_squared: f64,
+    error_squared: f64,
+}
+
+impl Sums {
+    fn add(&mut self, truth: f32, value: f32) {
+        let (truth, value) = (f64::from(truth), f64::from(value));
+        self.n += 1.0;
+        self.truth += truth;
+        self.truth_squared += truth * truth;
+        self.error_squared += (truth - value).powi(2);
+    }
+
+    fn r2(&self) -> Option<f64> {
+        let total = self.truth_squared - self.truth * self.truth / self.n;
+        (self.n >= 2.0 && total > 0.0).then(|| 1.0 - self.error_squared / total)
+    }
+}
+
+/// The newest outputs, and scores if the truth is known.
+pub(super) struct Status {
+    names: Vec<String>,
+    newest: Vec<f32>,
+    truth: Option<Truth>,
+    /// Steps that the model is behind the movement.
+    delay: u64,
+    page: Option<betz_monitor::Truth>,
+    /// True outputs of steps, until they are handed to the session as labels.
+    labels: Vec<(u64, [f32; 2])>,
+    sums: [Sums; 2],
+}
+
+impl Status {
+    pub(super) fn new(names: &[String]) -> Self {
+        Self {
+            names: names.to_vec(),
+            newest: Vec::new(),
+            truth: None,
+            delay: 0,
+            page: None,
+            labels: Vec::new(),
+            sums: [Sums::default(); 2],
+        }
+    }
+
+    pub(super) fn with_truth(mut self, truth: Truth, delay: u64) -> Self {
+        self.truth = Some(truth);
+        self.delay = delay;
+        self
+    }
+
+    /// Labels since the last call.
+    pub(super) fn take_labels(&mut self) -> Vec<(u64, [f32; 2])> {
+        std::mem::take(&mut self.labels)
+    }
+
+    /// Sends the truth of each step to the page as well.
+    pub(super) fn show_truth(&mut self, page: Option<betz_monitor::Truth>) {
+        self.page = page;
+    }
+
+    pub(super) fn add(&mut self, step: &Step<'_>) {
+        self.newest.clear();
+        self.newest.extend_from_slice(step.values);
+        let truth = self.truth.as_ref().and_then(|truth| truth(step.end));
+        if let (Some(page), Some(_)) = (&mut self.page, &self.truth) {
+            page.step(&truth.unwrap_or([f32::NAN; 2]));
+        }
+        if let Some(truth) = truth {
+            self.labels.extend(
+                step.number
+                    .checked_sub(self.delay)
+                    .map(|step| (step, truth)),
+            );
+            for (sums, (truth, value)) in self.sums.iter_mut().zip(truth.iter().zip(step.values)) {
+                sums.add(*truth, *value);
+            }
+        }
+    }
+
+    /// R² of each output, where the truth is known.
+    fn r2(&self) -> Vec<f64> {
+        self.sums.iter().filter_map(Sums::r2).collect()
+    }
+
+    pub(super) fn line(&self, now: &SessionReport, elapsed: Duration) -> String {
+        let outputs: Vec<String> = (self.newest.iter().take(4).enumerate())
+            .map(|(i, value)| match self.names.get(i) {
+                Some(name) => format!("{name} {value:+.3}"),
+                None => format!("{value:+.3}"),
+            })
+            .collect();
+        let mut line = format!(
+            "{:>5.0} s  {}  {} lost  {} without data  arrival to output p50 {:.0} p99 {:.0} µs  {}",
+            elapsed.as_secs_f64(),
+            report::count(now.input.steps, "step"),
+            report::count(now.input.lost, "row"),
+            now.input.stale + now.input.skipped,
+            now.p50_us,
+            now.p99_us,
+            outputs.join("  ")
+        );
+        let r2: Vec<String> = self.r2().iter().map(|r| format!("{r:.3}")).collect();
+        if !r2.is_empty() {
+            line += &format!("  R² {}", r2.join(" "));
+        }
+        line
+    }
+}
+
+/// The report at the end.
+#[derive(Serialize)]
+pub(super) struct RunReport {
+    name: String,
+    seconds: f64,
+    #[serde(flatten)]
+    finished: SessionReport,
+    /// Folder of the recording, if there is one.
+    folder: Option<PathBuf>,
+    /// R² of each output against the truth of a simulated rig.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    r2: Vec<f64>,
+    /// Limits that were crossed.
+    pub(super) crossed: Vec<String>,
+}
+
+impl RunReport {
+    pub(super) fn new(live: &Live, status: &Status, elapsed: Duration) -> Self {
+        Self {
+            name: live.plan().session.name.clone(),
+            seconds: elapsed.as_secs_f64(),
+            finished: live.report(),
+            folder: live.folder().map(Path::to_owned),
+            r2: status.r2(),
+            crossed: live.crossed(),
+        }
+    }
+}
+
+impl Outcome for RunReport {
+    fn print(&self) -> Result<()> {
+        let (f, input) = (&self.finished, &self.finished.input);
+        report::line(&format!(
+            "{}: {} in {}",
+            self.name,
+            report::count(input.steps, "step"),
+            report::duration(self.seconds)
+        ))?;
+        let bounds = match input.bounds {
+            0 => String::new(),
+            _ => " at least".into(),
+        };
+        report::line(&format!(
+            "lost:{bounds} {} of {}, {} bridged; {} without data, {} skipped; {} late; {}",
+            report::count(input.lost, "row"),
+            input.lost + input.rows,
+            input.bridged,
+            report::count(input.stale, "step"),
+            input.skipped,
+            input.late,
+            report::count(input.restarts, "restart"),
+        ))?;
+        report::line(&format!(
+            "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; unsent: {}",
+            f.p50_us, f.p99_us, f.max_us, f.unsent
+        ))?;
+        report::line(&format!(
+            "clock of the source: drift {:+.1} ppm, within {:.0} µs of the host's; {}",
+            f.clock.drift_ppm,
+            f.clock.bound_us,
+            report::count(f.clock.epoch, "epoch")
+        ))?;
+        if !self.r2.is_empty() {
+            let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();
+            report::line(&format!("R² against the truth: {}", r2.join(", ")))?;
+        }
+        if let (Some(folder), Some(recorder)) = (&self.folder, &self.finished.recorder) {
+            report::line(&format!(
+                "recorded: {} in {:.1} MB, {} not; {}",
+                report::count(recorder.frames - recorder.unrecorded, "frame"),
+                recorder.written as f64 / 1e6,
+                recorder.unrecorded,
+                folder.display()
+            ))?;
+        }
+        for limit in &self.crossed {
+            report::line(&format!("limit crossed: {limit}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Outcome for Report {
+    fn print(&self) -> Result<()> {
+        report::line(&self.to_string())
+    }
+}

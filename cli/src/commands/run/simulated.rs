@@ -1,0 +1,85 @@
+//! `betz run --simulate`: a rig with a known movement, and a decoder trained on a minute of it.
+
+use std::path::Path;
+
+use betz::model::Decoder;
+use betz::psc::{Filter, FilterBank};
+use betz::recording::OutputInfo;
+use betz::train::{Search, TrainOptions, train_validated};
+use betz::{Error, Result};
+use betz_live::{Pace, Part, Plan, Simulation, SimulationOptions, bin};
+
+use crate::report::Bar;
+
+/// Length of a step in seconds.
+const STEP_SECONDS: f64 = 0.02;
+
+/// The plan of a simulated session, before `--set`.
+const PLAN: &str = r#"[session]
+name = "simulated"
+model = "simulated.betz"
+
+[[source]]
+name = "rig"
+from = "simulated"
+
+[voltage]
+reference = "median"
+feature = "crossings"
+noise = { calibrate = "5s", track = "30s" }
+"#;
+
+/// A simulated rig, its plan and the decoder that was trained on it.
+pub(super) struct SimulatedSession {
+    pub(super) simulation: Simulation,
+    pub(super) plan: Plan,
+    pub(super) model: Decoder,
+    pub(super) noise: Option<Vec<f32>>,
+}
+
+/// Simulates and trains.
+pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<SimulatedSession> {
+    let plan = match file {
+        Some(file) => Plan::read(file, changes)?,
+        None => Plan::parse(PLAN, Path::new("simulated.toml"), changes)?,
+    };
+    let mut options = SimulationOptions::default();
+    if let Some(channels) = plan.source().channels {
+        options.channels = channels;
+    }
+    let simulation = Simulation::new(&options)?;
+    let mut rig = simulation.rig(Part::Train, Pace::Fastest);
+    let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS, None)?;
+    let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
+    let recording = bins.into_recording(&plan, outputs, &|_, end| {
+        Some(
+            simulation
+                .truth(Part::Train, end.saturating_sub(1))
+                .to_vec(),
+        )
+    })?;
+    let bank = FilterBank::new(vec![
+        Filter {
+            tau_seconds: 0.03,
+            order: 1,
+        },
+        Filter {
+            tau_seconds: 0.1,
+            order: 1,
+        },
+    ])?;
+    let data = recording.align(STEP_SECONDS)?;
+    let model = train_validated(
+        &data,
+        &TrainOptions::new(bank),
+        &Search::ridge(),
+        &Bar::new(),
+    )
+    .map_err(|e: Error| e.at("training on the simulated rig"))?;
+    Ok(SimulatedSession {
+        simulation,
+        plan,
+        model,
+        noise,
+    })
+}

@@ -1,0 +1,130 @@
+//! `betz run` and `betz record`: from a simulated rig to its replay, and plans of files.
+
+use std::path::{Path, PathBuf};
+
+use crate::program::{betz, fails, json, refused};
+
+/// Trains on a minute of eight electrodes and runs for two seconds, recorded; however busy the machine is, no step is made
+/// without data.
+fn recorded(folder: &Path) -> (serde_json::Value, PathBuf) {
+    let line = "run --simulate --seconds 2 --set source.channels=8 --set record.to=recordings \
+                --set missing.stale_after=1h";
+    let told = json(folder, line);
+    let path = PathBuf::from(told["folder"].as_str().unwrap());
+    (told, path)
+}
+
+#[test]
+fn a_simulated_session_is_recorded_checked_and_replayed_bit_by_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (told, path) = recorded(folder);
+    let steps = told["input"]["steps"].as_u64().unwrap();
+    assert!(
+        steps > 0 && told["input"]["lost"] == 0 && told["input"]["stale"] == 0,
+        "{told}"
+    );
+    assert_eq!(told["r2"].as_array().unwrap().len(), 2);
+    let path = path.display();
+
+    let checked = json(folder, &format!("record check {path}"));
+    assert!(
+        checked["ended"] == true && checked["places"] == 0,
+        "{checked}"
+    );
+    let replayed = json(folder, &format!("run --replay {path}"));
+    assert!(
+        replayed["equal"] == true && replayed["compared"] == steps,
+        "{replayed}"
+    );
+    let bins = json(
+        folder,
+        &format!("record bins {path} --step 0.02 --out bins.npz"),
+    );
+    assert_eq!(bins["channels"], 8);
+    assert!(bins["labels"].as_u64().unwrap() > 0, "{bins}");
+
+    // A bit of the middle: told by both.
+    let segment = folder.join(format!("{path}/000000.blog"));
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    fails(folder, &format!("record check {path}"), "got a damaged one");
+    let replayed = json(folder, &format!("run --replay {path}"));
+    assert!(
+        replayed["equal"] == false && replayed["damage"]["places"] == 1,
+        "{replayed}"
+    );
+
+    plans(folder, &format!("{path}/model.betz"));
+}
+
+/// Plans with the model of the session above.
+fn plans(folder: &Path, model: &str) {
+    let plan = |name: &str, more: &str| {
+        let text = format!(
+            "[session]\nmodel = {model:?}\n[[source]]\nname = \"file\"\nmicrovolts = 0.25\n\
+             from = \"pipe:voltage.raw?channels=8&rate=30000\"\n{more}"
+        );
+        std::fs::write(folder.join(name), text).unwrap();
+    };
+    // A second of silence: the noise is still being measured, so that every step is without data.
+    std::fs::write(folder.join("voltage.raw"), vec![0u8; 2 * 8 * 30_000]).unwrap();
+    plan("short.toml", "");
+    let output = betz(folder, "run short.toml --json");
+    assert_eq!(
+        output.status.code(),
+        Some(3),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&told["input"]["steps"], &told["input"]["stale"]),
+        (&50.into(), &50.into())
+    );
+    assert_eq!(told["crossed"].as_array().unwrap().len(), 1);
+
+    let checked = json(folder, "run short.toml --check");
+    assert!(
+        checked["lines"]
+            .to_string()
+            .contains("8 channels at 30000 rows"),
+        "{checked}"
+    );
+
+    for (more, words) in [
+        (
+            "[voltage]\nthreshold = 4.5\n",
+            "odd.toml, line 8, voltage.threshold: expected",
+        ),
+        (
+            "[missing]\nbridge = 5\n",
+            "odd.toml, line 8, missing.bridge: ",
+        ),
+        (
+            "[outputs]\nslew = [1]\n",
+            "odd.toml, line 8, outputs.slew: expected 2 entries",
+        ),
+        ("[outputs]\ntoo = []\n", "did you mean `to`?"),
+    ] {
+        plan("odd.toml", more);
+        refused(folder, "run odd.toml", 2, words);
+        refused(folder, "run odd.toml --check", 2, words);
+    }
+    refused(
+        folder,
+        "run short.toml --set source.channels=x",
+        2,
+        "channels",
+    );
+    refused(folder, "run --replay nowhere", 1, "nowhere");
+    std::fs::create_dir(folder.join("empty")).unwrap();
+    refused(
+        folder,
+        "record check empty",
+        1,
+        "expected a folder that `betz run` recorded",
+    );
+}

@@ -1,0 +1,454 @@
+//! From blocks to the input of each step: grid of steps, gaps, front end.
+
+use betz_base::{Error, Result};
+use betz_interop::rig::{Block, RigSpike, Samples, Signal};
+use serde::Serialize;
+
+use crate::front::Front;
+use crate::plan::Plan;
+
+/// Input of a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Content<'a> {
+    /// Channels that fired, one entry per spike.
+    Spikes(&'a [u32]),
+    /// Counts of each channel, scaled up to a whole step because a part of it is missing.
+    Counts(&'a [f32]),
+    /// Features of each channel.
+    Features(&'a [f32]),
+    /// No data: most of the step is missing, the noise is still being measured, or nothing came in time.
+    Nothing,
+}
+
+/// A step's input and its place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepInput<'a> {
+    /// Number of the step, from 0.
+    pub number: u64,
+    /// Device time of its end: the first row that is not in it.
+    pub end: u64,
+    /// Arrival of the block that completed it, in nanoseconds of the host's clock; 0 without data.
+    pub host_ns: i64,
+    /// True if a part of it is missing.
+    pub dropped: bool,
+    /// Input.
+    pub content: Content<'a>,
+}
+
+/// Event of a [`Binner`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event<'a> {
+    /// The device began a new epoch: the decoder starts from rest.
+    Restart,
+    /// Number of steps that never came.
+    Skip(u64),
+    /// A step is complete.
+    Step(StepInput<'a>),
+}
+
+/// Receiver of events.
+type Give<'g> = dyn FnMut(Event<'_>) -> Result<()> + 'g;
+
+/// Counts of a binner.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct BinnerCounts {
+    /// Rows that were decoded.
+    pub rows: u64,
+    /// Steps made, with data or without.
+    pub steps: u64,
+    /// Steps made without data.
+    pub stale: u64,
+    /// Steps that were left out because their data came too late or never.
+    pub skipped: u64,
+    /// Rows that never came.
+    pub lost: u64,
+    /// Blocks before which more may be missing than was counted.
+    pub bounds: u64,
+    /// Rows of `lost` that were interpolated.
+    pub bridged: u64,
+    /// Rows that came twice, or after their step.
+    pub late: u64,
+    /// Times that the device started again.
+    pub restarts: u64,
+}
+
+/// Device times of the steps of one epoch.
+#[derive(Debug, Clone, Copy)]
+struct Grid {
+    /// Device time at which the step `first` begins.
+    origin: u64,
+    first: u64,
+    rows_per_step: f64,
+}
+
+impl Grid {
+    /// Device time at which a step begins.
+    fn begin(&self, step: u64) -> u64 {
+        let steps = step.saturating_sub(self.first) as f64;
+        self.origin
+            .saturating_add((steps * self.rows_per_step).round() as u64)
+    }
+
+    /// The step that a row belongs to.
+    fn step_at(&self, row: u64) -> u64 {
+        let rows = row.saturating_sub(self.origin) as f64;
+        let mut step = self.first + (rows / self.rows_per_step) as u64;
+        while self.begin(step + 1) <= row {
+            step += 1;
+        }
+        while step > self.first && self.begin(step) > row {
+            step -= 1;
+        }
+        step
+    }
+}
+
+/// Front end and grid of steps at work.
+///
+/// It never looks at a clock: the steps depend on the blocks and on the calls of [`Binner::step_stale`], in their order.
+pub struct Binner {
+    front: Option<Front>,
+    grid: Grid,
+    started: bool,
+    epoch: u32,
+    /// Device time of the next row.
+    next: u64,
+    /// Rows from there on that came too late.
+    late_in_gap: u64,
+    /// The step that is being filled.
+    step: u64,
+    input: Input,
+    counts: BinnerCounts,
+    bridge_rows: u64,
+}
+
+/// Input of the step that is being filled.
+struct Input {
+    spikes: Vec<u32>,
+    features: Vec<f32>,
+    /// Sum of each feature over the rows of a step.
+    rows: u32,
+    has_features: bool,
+    /// Rows of the step that never came.
+    missing: u64,
+    host_ns: i64,
+}
+
+impl Binner {
+    /// A binner of `signal` into steps of `step_seconds`, at rest; of `voltage`, or of features and spikes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with file, line and key for settings that do not fit the signal.
+    pub fn new(plan: &Plan, signal: &Signal, voltage: bool, step_seconds: f64) -> Result<Self> {
+        let rows_per_step = signal.rate * step_seconds;
+        if !(1.0 - 1e-9..=1e9).contains(&rows_per_step) {
+            return Err(plan.refuse(
+                "source",
+                "rate",
+                format_args!(
+                    "expected at least one row per step of the model ({step_seconds} s), got {rows_per_step} rows"
+                ),
+            ));
+        }
+        let front = voltage.then(|| Front::new(plan, signal)).transpose()?;
+        let channels = front.as_ref().map_or(signal.channels, Front::width);
+        Ok(Self {
+            front,
+            grid: Grid {
+                origin: 0,
+                first: 0,
+                rows_per_step,
+            },
+            started: false,
+            epoch: 0,
+            next: 0,
+            late_in_gap: 0,
+            step: 0,
+            input: Input {
+                spikes: Vec::with_capacity(channels * 64),
+                features: vec![0.0; channels],
+                rows: 0,
+                has_features: false,
+                missing: 0,
+                host_ns: 0,
+            },
+            counts: BinnerCounts::default(),
+            bridge_rows: (plan.missing.bridge.seconds() * signal.rate).round() as u64,
+        })
+    }
+
+    /// Channels of a step's input.
+    pub fn channels(&self) -> usize {
+        self.input.features.len()
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> BinnerCounts {
+        self.counts
+    }
+
+    /// The number of the step that is being filled, and the device time of its end; `None` before the first block.
+    pub fn open_step(&self) -> Option<(u64, u64)> {
+        self.started
+            .then(|| (self.step, self.grid.begin(self.step + 1)))
+    }
+
+    /// Noise of each channel in microvolts, as the front end tracks it; `None` without voltage or before it is known.
+    pub fn noise(&self) -> Option<Vec<f32>> {
+        self.front.as_ref()?.noise()
+    }
+
+    /// Sets the noise of each channel, as an earlier session's [`Binner::noise`]; ends the calibration.
+    ///
+    /// # Errors
+    /// The errors of [`BlockFrontEnd::set_noise`]; `Mismatch` without voltage.
+    pub fn set_noise(&mut self, noise: &[f32]) -> Result<()> {
+        match &mut self.front {
+            Some(front) => front.set_noise(noise),
+            None => Err(Error::mismatch(
+                "noise: expected a source of voltage, got features or spikes",
+            )),
+        }
+    }
+
+    /// Takes a block and gives the steps that it completes. Allocates only for rows that are longer than any before.
+    ///
+    /// # Errors
+    /// `Mismatch` for a block of another kind, or of rows that are not whole; the errors of `give`.
+    pub fn take(&mut self, block: &Block, give: &mut Give<'_>) -> Result<()> {
+        let width = self.channels();
+        let rows = match (&block.samples, &self.front) {
+            (Samples::Voltage(all), Some(front)) => whole_rows(all.len(), front.channels(), block)?,
+            (Samples::Features(all), None) => whole_rows(all.len(), width, block)?,
+            (Samples::Spikes(_), None) => 0,
+            _ => {
+                return Err(Error::mismatch(
+                    "block: expected the kind of samples that the source began with, got another",
+                ));
+            }
+        };
+        self.input.host_ns = block.host_ns;
+        if !self.started || block.epoch != self.epoch {
+            self.begin(block, give)?;
+        }
+        self.counts.bounds += u64::from(block.lost_before.at_least);
+        if let Samples::Spikes(spikes) = &block.samples {
+            return self.take_spikes(spikes, give);
+        }
+        // Rows that were decoded already, or whose step is over, come too late.
+        let due = self.next.max(self.grid.begin(self.step));
+        let stale = due.saturating_sub(block.first).min(rows);
+        self.counts.late += stale;
+        self.late_in_gap += (block.first + stale).saturating_sub(self.next.max(block.first));
+        if stale == rows {
+            return Ok(());
+        }
+        let first = block.first + stale;
+        self.fill_gap(first, block, stale, give)?;
+        let mut row = stale;
+        while row < rows {
+            let end = self.grid.begin(self.step + 1);
+            let take = (rows - row).min(end - self.next);
+            self.push(block, row, take)?;
+            row += take;
+            self.next += take;
+            self.counts.rows += take;
+            if self.next == end {
+                self.finish_step(give)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a new epoch at a block's first row.
+    fn begin(&mut self, block: &Block, give: &mut Give<'_>) -> Result<()> {
+        if self.started {
+            give(Event::Restart)?;
+            self.counts.restarts += 1;
+            if let Some(front) = &mut self.front {
+                front.restart()?;
+            }
+            self.input.clear();
+            self.step += 1;
+        }
+        self.started = true;
+        self.epoch = block.epoch;
+        self.grid.origin = match &block.samples {
+            Samples::Spikes(spikes) => spikes.first().map_or(block.first, |s| s.tick),
+            Samples::Voltage(_) | Samples::Features(_) => block.first,
+        };
+        self.grid.first = self.step;
+        self.next = self.grid.origin;
+        self.late_in_gap = 0;
+        Ok(())
+    }
+
+    /// Accounts for the rows from the next one to `first`: interpolates a few of them, or skips the steps of many.
+    fn fill_gap(&mut self, first: u64, block: &Block, row: u64, give: &mut Give<'_>) -> Result<()> {
+        let gap = first - self.next;
+        if gap == 0 {
+            return Ok(());
+        }
+        // Rows that came after their step had been made without data are late, not lost.
+        let late = std::mem::take(&mut self.late_in_gap);
+        self.counts.lost += gap.saturating_sub(late);
+        if gap <= self.bridge_rows && self.front.is_some() {
+            self.counts.bridged += gap;
+            let mut left = gap;
+            while left > 0 {
+                let end = self.grid.begin(self.step + 1);
+                // Steps that were made without data are over; their rows pass the filters alone.
+                let take = left.min(end - self.next);
+                if let (Some(front), Samples::Voltage(all)) = (&mut self.front, &block.samples) {
+                    let after = row as usize * front.channels();
+                    let after = &all[after..after + front.channels()];
+                    front.bridge(after, gap, gap - left, take)?;
+                }
+                let from = self.next.max(self.grid.begin(self.step));
+                self.next += take;
+                left -= take;
+                self.input.missing += self.next.saturating_sub(from);
+                if self.next == end {
+                    self.finish_step(give)?;
+                }
+            }
+            return Ok(());
+        }
+        let step = self.grid.step_at(first);
+        if step > self.step {
+            let skipped = step - self.step;
+            give(Event::Skip(skipped))?;
+            self.counts.skipped += skipped;
+            self.step = step;
+            self.input.clear();
+        }
+        self.input.missing += first - self.next.max(self.grid.begin(step));
+        self.next = first;
+        if let Some(front) = &mut self.front {
+            front.restart()?;
+        }
+        Ok(())
+    }
+
+    /// Takes rows of a block into the open step.
+    fn push(&mut self, block: &Block, row: u64, rows: u64) -> Result<()> {
+        let (row, rows) = (row as usize, rows as usize);
+        match (&block.samples, &mut self.front) {
+            (Samples::Voltage(all), Some(front)) => {
+                let n = front.channels();
+                front.push(&all[row * n..(row + rows) * n], &mut self.input.spikes)?;
+            }
+            (Samples::Features(all), _) => {
+                let n = self.input.features.len();
+                for row in all[row * n..(row + rows) * n].chunks_exact(n) {
+                    for (sum, value) in self.input.features.iter_mut().zip(row) {
+                        *sum += value;
+                    }
+                }
+                self.input.rows += rows as u32;
+                self.input.has_features = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_spikes(&mut self, spikes: &[RigSpike], give: &mut Give<'_>) -> Result<()> {
+        for spike in spikes {
+            if spike.tick < self.grid.begin(self.step) {
+                self.counts.late += 1;
+                continue;
+            }
+            while spike.tick >= self.grid.begin(self.step + 1) {
+                self.finish_step(give)?;
+            }
+            self.input.spikes.push(spike.channel);
+            self.next = self.next.max(spike.tick);
+            self.counts.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes the open step without data: a decision of whoever looks at the clock. Its rows that come later are late.
+    ///
+    /// # Errors
+    /// The errors of `give`.
+    pub fn step_stale(&mut self, give: &mut Give<'_>) -> Result<()> {
+        self.input.clear();
+        self.input.host_ns = 0;
+        self.counts.stale += 1;
+        self.give(false, false, give)
+    }
+
+    /// Gives the open step.
+    fn finish_step(&mut self, give: &mut Give<'_>) -> Result<()> {
+        let length = self.grid.begin(self.step + 1) - self.grid.begin(self.step);
+        let missing = self.input.missing.min(length);
+        // Power is taken in any case: the next step begins anew.
+        if let Some(front) = &mut self.front {
+            self.input.has_features |= front.take_power(&mut self.input.features)?;
+        }
+        let usable = self.front.as_ref().is_none_or(Front::is_ready) && 2 * missing <= length;
+        if usable {
+            self.input.scale(missing, length);
+        } else {
+            self.counts.stale += 1;
+        }
+        self.give(usable, usable && missing > 0, give)
+    }
+
+    fn give(&mut self, usable: bool, dropped: bool, give: &mut Give<'_>) -> Result<()> {
+        let number = self.step;
+        self.step += 1;
+        self.counts.steps += 1;
+        let done = give(Event::Step(StepInput {
+            number,
+            end: self.grid.begin(number + 1),
+            host_ns: self.input.host_ns,
+            dropped,
+            content: match (usable, self.input.has_features) {
+                (false, _) => Content::Nothing,
+                (true, true) => Content::Features(&self.input.features),
+                (true, false) if dropped => Content::Counts(&self.input.features),
+                (true, false) => Content::Spikes(&self.input.spikes),
+            },
+        }));
+        self.input.clear();
+        done
+    }
+}
+
+impl Input {
+    fn clear(&mut self) {
+        self.spikes.clear();
+        self.features.fill(0.0);
+        (self.rows, self.has_features, self.missing) = (0, false, 0);
+    }
+
+    /// Makes means of the rows' features, and of spikes counts that are scaled up to a whole step.
+    fn scale(&mut self, missing: u64, length: u64) {
+        if self.has_features {
+            if self.rows > 1 {
+                let rows = self.rows as f32;
+                self.features.iter_mut().for_each(|sum| *sum /= rows);
+            }
+        } else if missing > 0 {
+            let scale = length as f32 / (length - missing) as f32;
+            for spike in &self.spikes {
+                if let Some(count) = self.features.get_mut(*spike as usize) {
+                    *count += scale;
+                }
+            }
+        }
+    }
+}
+
+fn whole_rows(samples: usize, channels: usize, block: &Block) -> Result<u64> {
+    if samples != block.rows * channels {
+        return Err(Error::mismatch(format!(
+            "block: expected {} rows of {channels} channels, got {samples} samples",
+            block.rows
+        )));
+    }
+    Ok(block.rows as u64)
+}

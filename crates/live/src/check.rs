@@ -1,0 +1,258 @@
+//! The check of a plan: what a session will hear and do, without doing it.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use betz_base::Result;
+use betz_interop::rig::{Arrival, Block, Rig, Samples, Signal};
+use betz_runtime::model::Decoder;
+use serde::Serialize;
+
+use crate::pipeline::Pipeline;
+use crate::plan::{At, Feature, Plan};
+
+/// Longest time that the check waits for the source at once.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A line of the report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Part of the session.
+    pub part: &'static str,
+    /// Facts about it.
+    pub text: String,
+    /// True if something is to be looked at before the session runs.
+    pub warning: bool,
+}
+
+/// Facts about a session before it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Report {
+    /// One or more lines per part.
+    pub lines: Vec<Line>,
+}
+
+impl Report {
+    fn say(&mut self, part: &'static str, text: String) {
+        self.add(part, text, false);
+    }
+
+    fn warn(&mut self, part: &'static str, text: String) {
+        self.add(part, text, true);
+    }
+
+    fn add(&mut self, part: &'static str, text: String, warning: bool) {
+        self.lines.push(Line {
+            part,
+            text,
+            warning,
+        });
+    }
+
+    /// Number of warnings.
+    pub fn warnings(&self) -> usize {
+        self.lines.iter().filter(|line| line.warning).count()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            let mark = if line.warning { "warning: " } else { "" };
+            writeln!(f, "{:<10} {mark}{}", line.part, line.text)?;
+        }
+        write!(f, "{:<10} ", "check")?;
+        match self.warnings() {
+            0 => write!(f, "ok"),
+            1 => write!(f, "ok, 1 warning"),
+            n => write!(f, "ok, {n} warnings"),
+        }
+    }
+}
+
+/// Facts about a source after listening to it.
+struct SourceFacts {
+    signal: Signal,
+    voltage: bool,
+    blocks: u64,
+    rows: u64,
+    lost: u64,
+    /// Time that the pipeline took for each block, ascending.
+    times: Vec<Duration>,
+    longest_rows: usize,
+}
+
+/// Listens to a source for `listen`, runs its blocks through the pipeline, and reports. Sends and records nothing.
+///
+/// # Errors
+/// The same errors as for the session itself.
+pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) -> Result<Report> {
+    plan.session_config(model)?;
+    let mut report = Report::default();
+    report.say(
+        "session",
+        format!(
+            "{}: a model of {} channels, {} outputs and steps of {:.0} ms",
+            plan.session.name,
+            model.channels(),
+            model.outputs().len(),
+            model.step_seconds() * 1e3
+        ),
+    );
+    match hear(plan, model, rig, listen)? {
+        None => report.warn(
+            "source",
+            format!(
+                "{}: {}: nothing came in {:.1} s; the session will wait for it",
+                plan.source().name,
+                plan.source().from,
+                listen.as_secs_f64()
+            ),
+        ),
+        Some(heard) => tell(plan, model, &heard, &mut report),
+    }
+    match plan.outputs.to.as_slice() {
+        [] => report.warn("outputs", "not sent: outputs.to is absent".into()),
+        to => report.say("outputs", to.join(", ")),
+    }
+    report.say(
+        "limits",
+        format!(
+            "lost {} %, steps without data {} %, unrecorded {}",
+            plan.limits.lost * 100.0,
+            plan.limits.late_steps * 100.0,
+            plan.limits.unrecorded
+        ),
+    );
+    Ok(report)
+}
+
+fn hear(
+    plan: &Plan,
+    model: &Decoder,
+    rig: &mut dyn Rig,
+    listen: Duration,
+) -> Result<Option<SourceFacts>> {
+    let started = Instant::now();
+    let mut block: Block = Block::new();
+    let mut work: Option<(Pipeline, SourceFacts)> = None;
+    while started.elapsed() < listen {
+        match rig.take(&mut block, PATIENCE)? {
+            Arrival::Nothing => continue,
+            Arrival::Ended => break,
+            Arrival::Block => {}
+        }
+        if work.is_none()
+            && let Some(signal) = rig.signal()
+        {
+            let voltage = matches!(block.samples, Samples::Voltage(_));
+            let pipeline = Pipeline::new(plan, model, &signal, voltage)?;
+            let heard = SourceFacts {
+                signal,
+                voltage,
+                blocks: 0,
+                rows: 0,
+                lost: 0,
+                times: Vec::new(),
+                longest_rows: 0,
+            };
+            work = Some((pipeline, heard));
+        }
+        if let Some((pipeline, heard)) = &mut work {
+            let begun = Instant::now();
+            pipeline.take(&block, &mut |_| Ok(()))?;
+            heard.times.push(begun.elapsed());
+            heard.blocks += 1;
+            heard.rows += block.rows as u64;
+            heard.lost += block.lost_before.count;
+            heard.longest_rows = heard.longest_rows.max(block.rows);
+        }
+    }
+    Ok(work.map(|(_, mut heard)| {
+        heard.times.sort_unstable();
+        heard
+    }))
+}
+
+fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) {
+    let Signal { channels, rate, .. } = heard.signal;
+    let source = format!(
+        "{}: {}: {channels} channels at {rate} rows per second, {} rows in {} blocks, {} lost",
+        plan.source().name,
+        plan.source().from,
+        heard.rows,
+        heard.blocks,
+        heard.lost
+    );
+    report.add("source", source, heard.lost > 0);
+    let at = |share: f64| {
+        let place = (heard.times.len() as f64 * share) as usize;
+        heard
+            .times
+            .get(place.min(heard.times.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default()
+    };
+    let seconds = heard.rows as f64 / rate;
+    let busy: Duration = heard.times.iter().sum();
+    report.say(
+        "loop",
+        format!(
+            "a block of up to {} rows: p50 {:.0} µs, p99 {:.0} µs on this machine = {:.1} % of a core",
+            heard.longest_rows,
+            at(0.5).as_secs_f64() * 1e6,
+            at(0.99).as_secs_f64() * 1e6,
+            100.0 * busy.as_secs_f64() / seconds.max(1e-9)
+        ),
+    );
+    if heard.voltage {
+        let voltage = &plan.voltage;
+        let feature = match (voltage.feature, voltage.at) {
+            (Feature::Units, _) => "sorted units".to_owned(),
+            (Feature::Sbp, _) => "spike-band power".to_owned(),
+            (_, At::Once) => format!("crossings at once of {} times the noise", voltage.threshold),
+            (_, At::Settled) => {
+                format!("settled crossings of {} times the noise", voltage.threshold)
+            }
+        };
+        let text = match voltage.feature {
+            Feature::Units => feature,
+            _ => format!(
+                "{feature}, band {} to {} Hz",
+                voltage.band[0], voltage.band[1]
+            ),
+        };
+        report.say("voltage", text);
+        if voltage.feature == Feature::Crossings && voltage.noise.calibrate.seconds() > 0.0 {
+            let calibrate = voltage.noise.calibrate;
+            report.say(
+                "noise",
+                format!("measured for {calibrate} first: steps are without data until then"),
+            );
+        }
+    }
+    let step = model.step_seconds() * 1e3;
+    let block = heard.longest_rows as f64 / rate * 1e3;
+    report.say(
+        "latency",
+        format!(
+            "block of {block:.1} ms + step of {step:.0} ms (mean {:.0}): mean {:.1} ms, at most {:.1} ms after a spike",
+            step / 2.0,
+            block / 2.0 + step / 2.0,
+            block + step
+        ),
+    );
+    let bytes = rate * channels as f64 * if heard.voltage { 2.0 } else { 4.0 };
+    match plan.record_path() {
+        None => report.warn("record", "nothing is recorded: record.to is absent".into()),
+        Some(to) => report.say(
+            "record",
+            format!(
+                "{}: {:.2} MB per second, {:.1} GB per hour",
+                to.display(),
+                bytes / 1e6,
+                bytes * 3600.0 / 1e9
+            ),
+        ),
+    }
+}

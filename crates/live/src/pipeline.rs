@@ -1,0 +1,147 @@
+//! From blocks to outputs: the part of a session that is a function of its input alone.
+//!
+//! A [`Pipeline`] never looks at a clock. Its outputs depend on the blocks and on the decisions that it is given
+//! ([`Pipeline::step_stale`]), in their order; a replay that repeats both gives the same bits.
+
+use betz_base::Result;
+use betz_interop::rig::{Block, Signal};
+use betz_runtime::model::Decoder;
+use betz_runtime::stream::{Session, StepStatus};
+
+use crate::binner::{Binner, Content, Event, StepInput};
+use crate::plan::Plan;
+
+/// A step that was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Step<'a> {
+    /// Number of the step, from 0.
+    pub number: u64,
+    /// Device time of its end: the first row that is not in it.
+    pub end: u64,
+    /// Arrival of the block that completed it, in nanoseconds of the host's clock; 0 without data.
+    pub host_ns: i64,
+    /// Quality of the outputs.
+    pub status: StepStatus,
+    /// One value per output.
+    pub values: &'a [f32],
+}
+
+/// Receiver of steps.
+pub type Give<'g> = dyn FnMut(&Step<'_>) -> Result<()> + 'g;
+
+/// Front end and session at work.
+pub struct Pipeline {
+    binner: Binner,
+    decoder: SessionStage,
+}
+
+/// The session and its outputs.
+struct SessionStage {
+    session: Session,
+    values: Vec<f32>,
+}
+
+impl Pipeline {
+    /// A pipeline for `signal` and `model`, at rest; of `voltage`, or of features and spikes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with file, line and key if the model does not fit the signal; the errors of the session.
+    pub fn new(plan: &Plan, model: &Decoder, signal: &Signal, voltage: bool) -> Result<Self> {
+        let binner = Binner::new(plan, signal, voltage, model.step_seconds())?;
+        check_fit(plan, model, binner.channels())?;
+        let session = Session::open(model, plan.session_config(model)?)?;
+        Ok(Self {
+            binner,
+            decoder: SessionStage {
+                values: vec![0.0; session.outputs()],
+                session,
+            },
+        })
+    }
+
+    /// The session, to attach taps and to swap models.
+    pub fn session_mut(&mut self) -> &mut Session {
+        &mut self.decoder.session
+    }
+
+    /// Grid of steps, counts and front end.
+    pub fn binner(&self) -> &Binner {
+        &self.binner
+    }
+
+    /// Sets the noise of each channel, as an earlier session's [`Binner::noise`]; ends the calibration.
+    ///
+    /// # Errors
+    /// As [`Binner::set_noise`].
+    pub fn set_noise(&mut self, noise: &[f32]) -> Result<()> {
+        self.binner.set_noise(noise)
+    }
+
+    /// Takes a block and gives the steps that it completes. Allocates only for rows that are longer than any before.
+    ///
+    /// # Errors
+    /// `Mismatch` for a block of another kind, or of rows that are not whole; the errors of `give`.
+    pub fn take(&mut self, block: &Block, give: &mut Give<'_>) -> Result<()> {
+        let decoder = &mut self.decoder;
+        self.binner
+            .take(block, &mut |event| decoder.hear(event, give))
+    }
+
+    /// Makes the open step without data: a decision of whoever looks at the clock. Its rows that come later are late.
+    ///
+    /// # Errors
+    /// The errors of `give`.
+    pub fn step_stale(&mut self, give: &mut Give<'_>) -> Result<()> {
+        let decoder = &mut self.decoder;
+        self.binner
+            .step_stale(&mut |event| decoder.hear(event, give))
+    }
+}
+
+impl SessionStage {
+    fn hear(&mut self, event: Event<'_>, give: &mut Give<'_>) -> Result<()> {
+        match event {
+            Event::Restart => self.session.reset(),
+            Event::Skip(steps) => self.session.skip(steps),
+            Event::Step(input) => return self.step(&input, give),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, input: &StepInput<'_>, give: &mut Give<'_>) -> Result<()> {
+        let (session, values) = (&mut self.session, &mut self.values);
+        match input.content {
+            Content::Spikes(spikes) => session.step_spikes(spikes, values)?,
+            Content::Counts(counts) => session.step_counts_f32(counts, values)?,
+            Content::Features(features) => session.step_values(features, values)?,
+            Content::Nothing => session.step_stale(values)?,
+        }
+        let dropped = match input.dropped {
+            true => StepStatus::DROPPED,
+            false => StepStatus::OK,
+        };
+        give(&Step {
+            number: input.number,
+            end: input.end,
+            host_ns: input.host_ns,
+            status: session.status() | dropped,
+            values,
+        })
+    }
+}
+
+/// Refuses a model that does not fit the features.
+fn check_fit(plan: &Plan, model: &Decoder, channels: usize) -> Result<()> {
+    if model.channels() == channels {
+        return Ok(());
+    }
+    Err(plan.refuse(
+        "session",
+        "model",
+        format_args!(
+            "expected a model of the {channels} channels of the source `{}`, got one of {}; train it on a recording of this rig (`betz record bins`)",
+            plan.source().name,
+            model.channels()
+        ),
+    ))
+}

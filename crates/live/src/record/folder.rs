@@ -1,0 +1,225 @@
+//! The folder of a recording: plan, model, facts of the source.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use betz_base::{Error, Result};
+use betz_interop::rig::notes::NoteContent;
+use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
+use betz_runtime::model::Decoder;
+use serde::{Deserialize, Serialize};
+
+use super::{Reader, Record, Recorder};
+use crate::plan::Plan;
+
+/// The plan as it was used, and the model, in a recording's folder.
+const PLAN: &str = "resolved.toml";
+const MODEL: &str = "model.betz";
+const SORTER: &str = "sorter.betz";
+/// Seconds of data that the ring holds while the disk is slow, and its bounds in bytes.
+const RING_SECONDS: f64 = 4.0;
+const RING: (usize, usize) = (4 << 20, 256 << 20);
+
+/// Facts of a session that its replay needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Version of the format.
+    pub version: u32,
+    /// Channels of a row.
+    pub channels: usize,
+    /// Rows per second.
+    pub rate: f64,
+    /// Microvolts per bit.
+    pub microvolts: Option<f64>,
+    /// True for voltage; false for features and spikes.
+    pub voltage: bool,
+    /// Noise of each channel at the start, if it was known.
+    pub noise: Option<Vec<f32>>,
+    /// Start of the session in seconds since 1970.
+    pub unix_seconds: f64,
+}
+
+impl Facts {
+    /// The signal.
+    pub fn signal(&self) -> Signal {
+        Signal {
+            channels: self.channels,
+            rate: self.rate,
+            microvolts: self.microvolts,
+            clock_bits: 64,
+        }
+    }
+}
+
+/// Makes the folder of a session in `to`, and starts its recorder.
+///
+/// # Errors
+/// `Io` if the folder cannot be made or written.
+pub fn start(
+    to: &Path,
+    plan: &Plan,
+    model: &Decoder,
+    facts: &Facts,
+    host_ns: i64,
+) -> Result<Recorder> {
+    let segment_mib = plan.record.as_ref().map_or(1024, |r| r.segment_mib);
+    let folder = create(to)?;
+    model.save(&folder.join(MODEL))?;
+    if plan.voltage.sorter.is_some() {
+        plan.load_sorter()?.save(&folder.join(SORTER))?;
+    }
+    let resolved = plan.with_files(MODEL, SORTER).resolved()?;
+    betz_base::file::write_atomically(&folder.join(PLAN), |out| {
+        out.write_all(resolved.as_bytes())
+    })?;
+    let bytes = facts.channels as f64 * facts.rate * 2.0 * RING_SECONDS;
+    let ring = (bytes as usize).clamp(RING.0, RING.1);
+    let mut recorder = Recorder::start(&folder, ring, segment_mib << 20)?;
+    let json = serde_json::to_string(facts)
+        .map_err(|e| Error::new(betz_base::ErrorKind::Internal, format!("writing JSON: {e}")))?;
+    recorder.configuration(&json, host_ns);
+    Ok(recorder)
+}
+
+/// A new folder in `to`, named by the time of day; with a number behind it if there is one of that second.
+fn create(to: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(to).map_err(|e| Error::io("creating", to, &e))?;
+    let name = format!("run-{}", timestamp(unix_seconds() as u64));
+    for attempt in 0..1000 {
+        let path = match attempt {
+            0 => to.join(&name),
+            n => to.join(format!("{name}-{n}")),
+        };
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(Error::io("creating", &path, &e)),
+        }
+    }
+    Err(Error::argument(format!(
+        "{}: expected a free name for a folder, got a thousand folders of this second",
+        to.join(name).display()
+    )))
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_seconds() -> f64 {
+    (SystemTime::now().duration_since(UNIX_EPOCH)).map_or(0.0, |d| d.as_secs_f64())
+}
+
+/// `YYYYMMDD-HHMMSS` in UTC.
+fn timestamp(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days to a date of the Gregorian calendar, in eras of 400 years from 1 March 0000.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}{month:02}{date:02}-{:02}{:02}{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// A recording that is open: its plan, model and facts, and the reader behind them. As a [`Rig`] it gives its blocks, as fast
+/// as they are taken.
+pub struct Recording {
+    /// The plan as it was used.
+    pub plan: Plan,
+    /// The model of the start.
+    pub model: Decoder,
+    /// Facts of the source.
+    pub facts: Facts,
+    /// The rest of the recording.
+    pub reader: Reader,
+    /// Labels that were read so far, by their steps; the last one of a step counts.
+    pub labels: BTreeMap<u64, Vec<f32>>,
+}
+
+impl Recording {
+    /// Opens the recording in `folder`.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidRecording` if its first frame is not whole; the errors of the plan and the model.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let plan = Plan::read(&folder.join(PLAN), &[])?;
+        let model = plan.load_model()?;
+        let mut reader = Reader::open(folder)?;
+        let refuse = |got: String| {
+            Error::recording(format!(
+                "{}: expected a recording that begins with the session's facts, got {got}",
+                folder.display()
+            ))
+        };
+        let facts = match reader.next_record()? {
+            Some(Record::Configuration(json)) => {
+                serde_json::from_str::<Facts>(&json).map_err(|e| refuse(e.to_string()))?
+            }
+            Some(_) => return Err(refuse("another frame".into())),
+            None => return Err(refuse("no whole frame".into())),
+        };
+        if facts.version != 1 {
+            return Err(refuse(format!("version {} of the format", facts.version)));
+        }
+        Ok(Self {
+            plan,
+            model,
+            facts,
+            reader,
+            labels: BTreeMap::new(),
+        })
+    }
+}
+
+impl Rig for Recording {
+    fn signal(&self) -> Option<Signal> {
+        Some(self.facts.signal())
+    }
+
+    fn take(&mut self, block: &mut Block, _: Duration) -> Result<Arrival> {
+        while let Some(record) = self.reader.next_record()? {
+            match record {
+                Record::Block(recorded) => {
+                    *block = recorded;
+                    return Ok(Arrival::Block);
+                }
+                Record::Note {
+                    step,
+                    content: NoteContent::Label(values),
+                } => {
+                    self.labels.insert(step, values);
+                }
+                _ => {}
+            }
+        }
+        Ok(Arrival::Ended)
+    }
+
+    fn counts(&self) -> RigCounts {
+        RigCounts::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn times_are_named_by_their_date() {
+        for (seconds, name) in [
+            (0, "19700101-000000"),
+            (951_782_400, "20000229-000000"),
+            (1_795_600_000, "20261125-094640"),
+            (4_107_542_399, "21000228-235959"),
+            (4_107_542_400, "21000301-000000"),
+        ] {
+            assert_eq!(super::timestamp(seconds), name);
+        }
+    }
+}

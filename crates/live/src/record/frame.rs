@@ -1,0 +1,164 @@
+//! Frames of a recording: a head of 48 bytes and a body, each with its check sum.
+//!
+//! ```text
+//! 0 "BREC" │ 4 u16 stream, u16 kind │ 8 u32 bytes of the body │ 12 u32 CRC-32 of bytes 0–11
+//! 16 u64 number │ 24 u64 first │ 32 u32 count │ 36 u32 CRC-32 of bytes 16–35, 40–47 and the body │ 40 i64 host_ns
+//! ```
+//!
+//! All little-endian. Numbers rise by 1 per frame, over all segments of a folder.
+
+/// Bytes of a head.
+pub const HEAD: usize = 48;
+/// Bytes that a frame begins with.
+pub const MAGIC: [u8; 4] = *b"BREC";
+/// Most bytes of a body: more is a damaged length.
+pub const LONGEST_BODY: usize = 1 << 28;
+
+/// Kind of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Kind {
+    /// Rows of int16.
+    Voltage = 1,
+    /// Spikes: per spike u64 tick, u32 channel, u32 unit.
+    Spikes = 2,
+    /// Rows of f32.
+    Features = 3,
+    /// A step: its number is `first`; the body is u32 status, u64 device time of its end, and one f32 per output.
+    Step = 4,
+    /// True outputs of the step `first`: one f32 per output.
+    Label = 5,
+    /// A text at the step `first`.
+    Mark = 6,
+    /// A trial at the step `first`; the body is one byte: 1 begins, 2 ends, 3 ends and is not to be learned from.
+    Trial = 7,
+    /// A decision of the loop at the step `first`, which the outputs depend on. The body is one byte: 1, made without data.
+    Decision = 8,
+    /// A new epoch of the source's clock, `first`.
+    Epoch = 9,
+    /// `first` rows are missing before the next block; the body is one byte: 1, at least.
+    Loss = 10,
+    /// The session's facts, as JSON.
+    Configuration = 13,
+    /// The session has ended as asked.
+    End = 14,
+    /// `first` frames were not recorded here, because the writer was behind.
+    Unrecorded = 15,
+}
+
+impl Kind {
+    const ALL: [Self; 13] = [
+        Self::Label,
+        Self::Mark,
+        Self::Trial,
+        Self::Voltage,
+        Self::Spikes,
+        Self::Features,
+        Self::Step,
+        Self::Decision,
+        Self::Epoch,
+        Self::Loss,
+        Self::Configuration,
+        Self::End,
+        Self::Unrecorded,
+    ];
+
+    fn from_code(code: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u16 == code)
+    }
+}
+
+/// Head of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Kind of the body.
+    pub kind: Kind,
+    /// Number of the frame.
+    pub number: u64,
+    /// First row, tick or step; see [`Kind`].
+    pub first: u64,
+    /// Rows or items of the body.
+    pub count: u32,
+    /// Time by the host's clock in nanoseconds.
+    pub host_ns: i64,
+}
+
+/// Writes the head of `body` to `out`.
+pub fn seal(head: &Head, body: &[u8], out: &mut [u8; HEAD]) {
+    out[..4].copy_from_slice(&MAGIC);
+    out[4..6].copy_from_slice(&0u16.to_le_bytes());
+    out[6..8].copy_from_slice(&(head.kind as u16).to_le_bytes());
+    out[8..12].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    let sum = crc32fast::hash(&out[..12]);
+    out[12..16].copy_from_slice(&sum.to_le_bytes());
+    out[16..24].copy_from_slice(&head.number.to_le_bytes());
+    out[24..32].copy_from_slice(&head.first.to_le_bytes());
+    out[32..36].copy_from_slice(&head.count.to_le_bytes());
+    out[40..48].copy_from_slice(&head.host_ns.to_le_bytes());
+    let sum = body_sum(out, body);
+    out[36..40].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn body_sum(head: &[u8; HEAD], body: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&head[16..36]);
+    sum.update(&head[40..48]);
+    sum.update(body);
+    sum.finalize()
+}
+
+fn word<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut word = [0; N];
+    word.copy_from_slice(&bytes[at..at + N]);
+    word
+}
+
+/// Answer of [`open`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scan {
+    /// A whole frame of so many bytes.
+    Frame(Head, usize),
+    /// Too few bytes for a frame that has begun: at least so many are needed.
+    Short(usize),
+    /// No frame, or a damaged one.
+    Damaged,
+}
+
+/// Reads the frame at the start of `bytes`.
+pub fn open(bytes: &[u8]) -> Scan {
+    let Some(head) = bytes.first_chunk::<HEAD>() else {
+        return Scan::Short(HEAD);
+    };
+    if head[..4] != MAGIC || crc32fast::hash(&head[..12]).to_le_bytes() != head[12..16] {
+        return Scan::Damaged;
+    }
+    let length = u32::from_le_bytes(word(head, 8)) as usize;
+    let Some(kind) = Kind::from_code(u16::from_le_bytes(word(head, 6))) else {
+        return Scan::Damaged;
+    };
+    if length > LONGEST_BODY {
+        return Scan::Damaged;
+    }
+    let Some(body) = bytes.get(HEAD..HEAD + length) else {
+        return Scan::Short(HEAD + length);
+    };
+    if body_sum(head, body).to_le_bytes() != head[36..40] {
+        return Scan::Damaged;
+    }
+    let head = Head {
+        kind,
+        number: u64::from_le_bytes(word(head, 16)),
+        first: u64::from_le_bytes(word(head, 24)),
+        count: u32::from_le_bytes(word(head, 32)),
+        host_ns: i64::from_le_bytes(word(head, 40)),
+    };
+    Scan::Frame(head, HEAD + length)
+}
+
+/// The place of the next frame's first bytes after the first byte of `bytes`.
+pub fn resync(bytes: &[u8]) -> Option<usize> {
+    (1..bytes.len().saturating_sub(16)).find(|&at| {
+        bytes[at..at + 4] == MAGIC
+            && crc32fast::hash(&bytes[at..at + 12]).to_le_bytes() == bytes[at + 12..at + 16]
+    })
+}

@@ -1,0 +1,316 @@
+//! Reading a recording: its segments one after another, with whatever is damaged told.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use betz_base::{Error, ErrorKind, Result};
+use betz_interop::rig::notes::NoteContent;
+use betz_interop::rig::{Block, Loss, RigSpike, Samples};
+use serde::Serialize;
+
+use super::frame::{self, HEAD, Head, Kind, Scan};
+
+/// Bytes that are read at once.
+const AT_ONCE: usize = 1 << 20;
+
+/// Counts of a reader.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// Whole frames.
+    pub frames: u64,
+    /// Places at which bytes are damaged or missing.
+    pub places: u64,
+    /// Bytes that belong to no whole frame.
+    pub bytes: u64,
+    /// Frames that are missing by their numbers.
+    pub missing: u64,
+    /// Frames that the recorder said it could not take.
+    pub unrecorded: u64,
+    /// Segments that end within a frame.
+    pub torn: u64,
+    /// True if the session ended as asked.
+    pub ended: bool,
+}
+
+impl Damage {
+    /// True if nothing of what was handed to the recorder is missing, but for the end of a session that was killed.
+    pub fn is_clean(&self) -> bool {
+        self.places == 0 && self.missing == 0 && self.unrecorded == 0
+    }
+}
+
+/// A frame of a recording.
+#[derive(Debug, PartialEq)]
+pub enum Record {
+    /// The session's facts, as JSON.
+    Configuration(String),
+    /// A block of the source, with its epoch and its loss.
+    Block(Block),
+    /// The step was made without data.
+    Stale(u64),
+    /// A step and its outputs.
+    Step {
+        /// Number of the step.
+        number: u64,
+        /// Bits of its status.
+        status: u32,
+        /// One value per output.
+        values: Vec<f32>,
+    },
+    /// A label, a mark or a trial.
+    Note {
+        /// Step that it belongs to.
+        step: u64,
+        /// Content.
+        content: NoteContent,
+    },
+    /// Number of frames that were not recorded here.
+    Unrecorded(u64),
+    /// The session ended as asked.
+    End,
+}
+
+/// A recording, read from its start to its end.
+pub struct Reader {
+    segments: std::vec::IntoIter<PathBuf>,
+    file: Option<File>,
+    bytes: Vec<u8>,
+    at: usize,
+    next: u64,
+    epoch: u32,
+    loss: Loss,
+    damage: Damage,
+    within_damage: bool,
+}
+
+impl Reader {
+    /// The recording in `folder`.
+    ///
+    /// # Errors
+    /// `Io` if the folder cannot be read; `InvalidRecording` if it has no segment.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let io = |e: std::io::Error| Error::io("reading", folder, &e);
+        let mut segments = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(io)? {
+            let path = entry.map_err(io)?.path();
+            if path.extension().is_some_and(|e| e == "blog") {
+                segments.push(path);
+            }
+        }
+        if segments.is_empty() {
+            return Err(Error::recording(format!(
+                "{}: expected a folder that `betz run` recorded, with segments such as 000000.blog, got none",
+                folder.display()
+            )));
+        }
+        segments.sort();
+        Ok(Self {
+            segments: segments.into_iter(),
+            file: None,
+            bytes: Vec::with_capacity(2 * AT_ONCE),
+            at: 0,
+            next: 0,
+            epoch: 0,
+            loss: Loss::default(),
+            damage: Damage::default(),
+            within_damage: false,
+        })
+    }
+
+    /// Counts so far.
+    pub fn damage(&self) -> Damage {
+        self.damage
+    }
+
+    /// The next record; `None` at the end. What is damaged is left out and counted.
+    ///
+    /// # Errors
+    /// `Io` if a segment cannot be read.
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
+        loop {
+            match frame::open(&self.bytes[self.at..]) {
+                Scan::Frame(head, length) => {
+                    let from = self.at + HEAD;
+                    self.at += length;
+                    self.within_damage = false;
+                    self.count(&head);
+                    let body = &self.bytes[from..self.at];
+                    let (epoch, loss) = (&mut self.epoch, &mut self.loss);
+                    match read(&head, body, epoch, loss) {
+                        Contents::Record(record) => {
+                            match &record {
+                                Record::End => self.damage.ended = true,
+                                Record::Unrecorded(frames) => self.damage.unrecorded += frames,
+                                _ => {}
+                            }
+                            return Ok(Some(record));
+                        }
+                        Contents::Noted => {}
+                        Contents::Odd => self.damage.places += 1,
+                    }
+                }
+                Scan::Short(needed) => {
+                    if self.fill(needed)? {
+                        continue;
+                    }
+                    // The segment ends here: a killed session leaves a torn frame.
+                    let left = self.bytes.len() - self.at;
+                    if left > 0 {
+                        match frame::resync(&self.bytes[self.at..]) {
+                            Some(skip) => {
+                                self.skip(skip);
+                                continue;
+                            }
+                            None => {
+                                self.damage.torn += 1;
+                                self.damage.bytes += left as u64;
+                            }
+                        }
+                    }
+                    self.bytes.clear();
+                    (self.at, self.within_damage) = (0, false);
+                    if !self.open_next()? {
+                        return Ok(None);
+                    }
+                }
+                Scan::Damaged => {
+                    // A magic may lie across the end of what is read.
+                    self.fill(AT_ONCE)?;
+                    let left = self.bytes.len() - self.at;
+                    let skip = frame::resync(&self.bytes[self.at..])
+                        .unwrap_or(left.saturating_sub(16).max(1));
+                    self.skip(skip);
+                }
+            }
+        }
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.damage.places += u64::from(!self.within_damage);
+        self.within_damage = true;
+        self.damage.bytes += bytes as u64;
+        self.at += bytes;
+    }
+
+    fn count(&mut self, head: &Head) {
+        self.damage.frames += 1;
+        self.damage.missing += head.number.saturating_sub(self.next);
+        self.next = head.number + 1;
+    }
+
+    /// Reads on until `needed` bytes are there; false at the end of the segment.
+    fn fill(&mut self, needed: usize) -> Result<bool> {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        while self.bytes.len() < needed {
+            let Some(file) = &mut self.file else {
+                return Ok(false);
+            };
+            let more = AT_ONCE.max(needed - self.bytes.len()) as u64;
+            let got = file
+                .take(more)
+                .read_to_end(&mut self.bytes)
+                .map_err(|e| Error::new(ErrorKind::Io, format!("reading a segment: {e}")))?;
+            if got == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(path) = self.segments.next() else {
+            return Ok(false);
+        };
+        self.file = Some(File::open(&path).map_err(|e| Error::io("reading", &path, &e))?);
+        Ok(true)
+    }
+}
+
+/// Answer of [`read`].
+enum Contents {
+    Record(Record),
+    /// Kept for the next block.
+    Noted,
+    /// Sums fit and contents do not.
+    Odd,
+}
+
+/// The record of a frame.
+fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents {
+    let samples = match head.kind {
+        Kind::Voltage => Samples::Voltage(words(body, i16::from_le_bytes)),
+        Kind::Features => Samples::Features(words(body, f32::from_le_bytes)),
+        Kind::Spikes => Samples::Spikes(
+            (body.chunks_exact(16))
+                .map(|s| RigSpike {
+                    tick: words(&s[..8], u64::from_le_bytes)[0],
+                    channel: words(&s[8..12], u32::from_le_bytes)[0],
+                    unit: s[12],
+                })
+                .collect(),
+        ),
+        Kind::Epoch => {
+            *epoch = head.first as u32;
+            return Contents::Noted;
+        }
+        Kind::Loss => {
+            *loss = Loss {
+                count: head.first,
+                at_least: body.first() == Some(&1),
+            };
+            return Contents::Noted;
+        }
+        Kind::Decision if body == [1] => return Contents::Record(Record::Stale(head.first)),
+        Kind::Decision => return Contents::Odd,
+        Kind::Step => {
+            let Some((status, values)) = body.split_first_chunk::<4>() else {
+                return Contents::Odd;
+            };
+            return Contents::Record(Record::Step {
+                number: head.first,
+                status: u32::from_le_bytes(*status),
+                values: words(values.get(8..).unwrap_or(&[]), f32::from_le_bytes),
+            });
+        }
+        Kind::Label | Kind::Mark | Kind::Trial => {
+            let content = match (head.kind, body) {
+                (Kind::Label, body) => Some(NoteContent::Label(words(body, f32::from_le_bytes))),
+                (Kind::Mark, body) => String::from_utf8(body.to_vec()).ok().map(NoteContent::Mark),
+                (_, [1]) => Some(NoteContent::TrialBegin),
+                (_, [2]) => Some(NoteContent::TrialEnd),
+                (_, [3]) => Some(NoteContent::TrialReject),
+                _ => None,
+            };
+            return match content {
+                None => Contents::Odd,
+                Some(content) => Contents::Record(Record::Note {
+                    step: head.first,
+                    content,
+                }),
+            };
+        }
+        Kind::Configuration => {
+            return match String::from_utf8(body.to_vec()) {
+                Ok(json) => Contents::Record(Record::Configuration(json)),
+                Err(_) => Contents::Odd,
+            };
+        }
+        Kind::End => return Contents::Record(Record::End),
+        Kind::Unrecorded => return Contents::Record(Record::Unrecorded(head.first)),
+    };
+    Contents::Record(Record::Block(Block {
+        epoch: *epoch,
+        first: head.first,
+        rows: head.count as usize,
+        host_ns: head.host_ns,
+        lost_before: std::mem::take(loss),
+        samples,
+    }))
+}
+
+fn words<T, const N: usize>(bytes: &[u8], word: impl Fn([u8; N]) -> T) -> Vec<T> {
+    let (words, _) = bytes.as_chunks::<N>();
+    words.iter().map(|w| word(*w)).collect()
+}

@@ -1,0 +1,349 @@
+//! The recorder: a ring from the loop, and a thread that writes it to segments.
+//!
+//! The loop never waits. What finds the ring full is counted, and a frame says how much is missing.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use betz_base::{Error, ErrorKind, Result};
+use betz_interop::rig::notes::NoteContent;
+use betz_interop::rig::{Block, Samples};
+use ringbuf::traits::{Consumer, Observer, Producer};
+use ringbuf::{HeapCons, HeapProd};
+
+use super::frame::{HEAD, Head, Kind, seal};
+use crate::pipeline::Step;
+
+/// Time between two writes.
+const EVERY: Duration = Duration::from_millis(20);
+/// Time between two flushes to the disk itself.
+const SYNC: Duration = Duration::from_millis(500);
+/// Bytes that are written at once at most.
+const AT_ONCE: usize = 1 << 20;
+
+/// Counts of a recorder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct RecorderCounts {
+    /// Frames handed over.
+    pub frames: u64,
+    /// Frames that are missing, because the ring was full or the disk refused them.
+    pub unrecorded: u64,
+    /// Bytes that are in files.
+    pub written: u64,
+    /// Largest share of the ring that was in use.
+    pub fullest: f64,
+}
+
+#[derive(Default)]
+struct WriterState {
+    stop: AtomicBool,
+    written: AtomicU64,
+    /// Set at the first error of the disk.
+    broken: AtomicBool,
+    failed: Mutex<Option<Error>>,
+}
+
+/// The loop's end of a recorder.
+pub struct Recorder {
+    ring: HeapProd<u8>,
+    shared: Arc<WriterState>,
+    thread: Option<JoinHandle<()>>,
+    body: Vec<u8>,
+    epoch: u32,
+    number: u64,
+    counts: RecorderCounts,
+    /// Frames that are missing before the next one.
+    gap: u64,
+    folder: PathBuf,
+}
+
+impl Recorder {
+    /// A recorder into `folder`, which exists, with a ring of `ring` bytes and segments of `segment` bytes.
+    ///
+    /// # Errors
+    /// `Io` if the first segment cannot be made; `OutOfMemory` for the ring.
+    pub fn start(folder: &Path, ring: usize, segment: u64) -> Result<Self> {
+        let (send, take) = betz_base::ring::ring_of("recorder", 1 << 10, ring.div_ceil(1 << 10))?;
+        let shared = Arc::new(WriterState::default());
+        let segments = Segments::new(folder, segment)?;
+        let thread = std::thread::Builder::new()
+            .name("betz-recorder".into())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || write(take, segments, &shared)
+            })
+            .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
+        Ok(Self {
+            ring: send,
+            shared,
+            thread: Some(thread),
+            body: Vec::with_capacity(AT_ONCE),
+            epoch: 0,
+            number: 0,
+            counts: RecorderCounts::default(),
+            gap: 0,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// The folder of the recording.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> RecorderCounts {
+        RecorderCounts {
+            written: self.shared.written.load(Ordering::Relaxed),
+            ..self.counts
+        }
+    }
+
+    /// Records the session's facts.
+    pub fn configuration(&mut self, json: &str, host_ns: i64) {
+        self.body.clear();
+        self.body.extend_from_slice(json.as_bytes());
+        self.put(Kind::Configuration, 0, 0, host_ns);
+    }
+
+    /// Records a block, with its epoch and its loss.
+    pub fn block(&mut self, block: &Block) {
+        if block.epoch != self.epoch {
+            self.epoch = block.epoch;
+            self.body.clear();
+            self.put(Kind::Epoch, u64::from(block.epoch), 0, block.host_ns);
+        }
+        let loss = block.lost_before;
+        if loss.count > 0 || loss.at_least {
+            self.body.clear();
+            self.body.push(u8::from(loss.at_least));
+            self.put(Kind::Loss, loss.count, 0, block.host_ns);
+        }
+        self.body.clear();
+        let kind = match &block.samples {
+            Samples::Voltage(all) => {
+                all.iter()
+                    .for_each(|v| self.body.extend_from_slice(&v.to_le_bytes()));
+                Kind::Voltage
+            }
+            Samples::Features(all) => {
+                all.iter()
+                    .for_each(|v| self.body.extend_from_slice(&v.to_le_bytes()));
+                Kind::Features
+            }
+            Samples::Spikes(all) => {
+                for spike in all {
+                    self.body.extend_from_slice(&spike.tick.to_le_bytes());
+                    self.body.extend_from_slice(&spike.channel.to_le_bytes());
+                    self.body
+                        .extend_from_slice(&u32::from(spike.unit).to_le_bytes());
+                }
+                Kind::Spikes
+            }
+        };
+        self.put(kind, block.first, block.rows as u32, block.host_ns);
+    }
+
+    /// Records a step and its outputs.
+    pub fn step(&mut self, step: &Step<'_>) {
+        self.body.clear();
+        self.body
+            .extend_from_slice(&step.status.bits().to_le_bytes());
+        self.body.extend_from_slice(&step.end.to_le_bytes());
+        step.values
+            .iter()
+            .for_each(|v| self.body.extend_from_slice(&v.to_le_bytes()));
+        self.put(
+            Kind::Step,
+            step.number,
+            step.values.len() as u32,
+            step.host_ns,
+        );
+    }
+
+    /// Records that a step is made without data, before it is.
+    pub fn stale(&mut self, step: u64, host_ns: i64) {
+        self.body.clear();
+        self.body.push(1);
+        self.put(Kind::Decision, step, 0, host_ns);
+    }
+
+    /// Records a label, a mark or a trial at a step.
+    pub fn note(&mut self, step: u64, content: &NoteContent, host_ns: i64) {
+        self.body.clear();
+        let kind = match content {
+            NoteContent::Label(values) => {
+                (values.iter()).for_each(|v| self.body.extend_from_slice(&v.to_le_bytes()));
+                Kind::Label
+            }
+            NoteContent::Mark(text) => {
+                self.body.extend_from_slice(text.as_bytes());
+                Kind::Mark
+            }
+            NoteContent::TrialBegin => self.trial(1),
+            NoteContent::TrialEnd => self.trial(2),
+            NoteContent::TrialReject => self.trial(3),
+        };
+        self.put(kind, step, 0, host_ns);
+    }
+
+    fn trial(&mut self, code: u8) -> Kind {
+        self.body.push(code);
+        Kind::Trial
+    }
+
+    /// Puts the body into the ring, or counts it.
+    fn put(&mut self, kind: Kind, first: u64, count: u32, host_ns: i64) {
+        self.counts.frames += 1;
+        let needed = 2 * HEAD + self.body.len();
+        let room = self.ring.vacant_len();
+        if room < needed || self.shared.broken.load(Ordering::Relaxed) {
+            self.counts.unrecorded += 1;
+            self.gap += 1;
+            return;
+        }
+        let mut head = [0; HEAD];
+        if self.gap > 0 {
+            let missing = Head {
+                kind: Kind::Unrecorded,
+                number: self.number,
+                first: self.gap,
+                count: 0,
+                host_ns,
+            };
+            seal(&missing, &[], &mut head);
+            self.ring.push_slice(&head);
+            (self.number, self.gap) = (self.number + 1, 0);
+        }
+        let facts = Head {
+            kind,
+            number: self.number,
+            first,
+            count,
+            host_ns,
+        };
+        seal(&facts, &self.body, &mut head);
+        self.number += 1;
+        self.ring.push_slice(&head);
+        self.ring.push_slice(&self.body);
+        let capacity = self.ring.capacity().get();
+        let used = 1.0 - self.ring.vacant_len() as f64 / capacity as f64;
+        self.counts.fullest = self.counts.fullest.max(used);
+    }
+
+    /// Ends the recording: waits until all is in its files, with a frame that says so.
+    ///
+    /// # Errors
+    /// The first error of the disk.
+    pub fn end(&mut self, host_ns: i64) -> Result<()> {
+        self.body.clear();
+        self.put(Kind::End, 0, 0, host_ns);
+        self.join();
+        let mut failed = self
+            .shared
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), Err)
+    }
+
+    fn join(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the writer's thread has been printed by it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// The segments of a folder: files of a bounded size, one after another.
+struct Segments {
+    folder: PathBuf,
+    most: u64,
+    next: u64,
+    file: File,
+    path: PathBuf,
+    length: u64,
+}
+
+impl Segments {
+    fn new(folder: &Path, most: u64) -> Result<Self> {
+        let (path, file) = Self::create(folder, 0)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            most,
+            next: 1,
+            file,
+            path,
+            length: 0,
+        })
+    }
+
+    /// A new file: a segment is never appended to, because its end may be torn.
+    fn create(folder: &Path, number: u64) -> Result<(PathBuf, File)> {
+        let path = folder.join(format!("{number:06}.blog"));
+        let file = File::create_new(&path).map_err(|e| Error::io("creating", &path, &e))?;
+        Ok((path, file))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.length >= self.most {
+            self.sync()?;
+            (self.path, self.file) = Self::create(&self.folder, self.next)?;
+            (self.next, self.length) = (self.next + 1, 0);
+        }
+        (self.file.write_all(bytes)).map_err(|e| Error::io("writing", &self.path, &e))?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        (self.file.sync_data()).map_err(|e| Error::io("writing", &self.path, &e))
+    }
+}
+
+/// Writes what comes until it is told to stop and nothing is left.
+fn write(mut ring: HeapCons<u8>, mut segments: Segments, shared: &WriterState) {
+    let mut bytes = vec![0; AT_ONCE];
+    let mut synced = Instant::now();
+    loop {
+        // Looked at before the ring: what was put before the stop is written.
+        let stop = shared.stop.load(Ordering::Acquire);
+        let got = ring.pop_slice(&mut bytes);
+        let mut done = Ok(());
+        if got > 0 {
+            done = segments.write(&bytes[..got]);
+        }
+        if done.is_ok() && (synced.elapsed() >= SYNC || (stop && got == 0)) {
+            done = segments.sync();
+            synced = Instant::now();
+        }
+        match done {
+            Ok(()) => {
+                shared.written.fetch_add(got as u64, Ordering::Relaxed);
+            }
+            Err(error) => {
+                *shared.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                shared.broken.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+        if stop && got == 0 {
+            return;
+        }
+        if got < AT_ONCE && !stop {
+            std::thread::sleep(EVERY);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Replay: the recorded blocks and decisions through a pipeline again, compared with the recorded outputs.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use betz_base::{Error, Result};
+use serde::Serialize;
+
+use crate::binner::BinnerCounts;
+use crate::pipeline::{Pipeline, Step};
+use crate::record::{Damage, Record, Recording};
+
+/// The first step at which a replay differs from its recording.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// Number of the recorded step.
+    pub step: u64,
+    /// Recorded outputs.
+    pub recorded: Vec<f32>,
+    /// Outputs of the replay; empty if it made no such step.
+    pub replayed: Vec<f32>,
+}
+
+/// Result of a replay.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplayReport {
+    /// Rows and steps.
+    pub input: BinnerCounts,
+    /// Steps whose outputs and status were compared.
+    pub compared: u64,
+    /// Steps that differ, in any bit.
+    pub different: u64,
+    /// The first of them.
+    pub first: Option<Difference>,
+    /// Steps after a gap of the recording, which cannot be compared.
+    pub not_compared: u64,
+    /// Damage of the recording.
+    pub damage: Damage,
+    /// Length of the session in seconds.
+    pub seconds: f64,
+}
+
+/// A replay.
+pub struct Replay {
+    recording: Recording,
+    pipeline: Pipeline,
+}
+
+/// A step of the replay that waits for the recorded one.
+struct PendingStep {
+    number: u64,
+    status: u32,
+    values: Vec<f32>,
+}
+
+impl Replay {
+    /// Opens the recording in `folder`.
+    ///
+    /// # Errors
+    /// The errors of [`Recording::open`]; `Mismatch` if plan, model and source do not fit each other.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let recording = Recording::open(folder)?;
+        let facts = &recording.facts;
+        let mut pipeline = Pipeline::new(
+            &recording.plan,
+            &recording.model,
+            &facts.signal(),
+            facts.voltage,
+        )?;
+        if let Some(noise) = &facts.noise {
+            pipeline.set_noise(noise)?;
+        }
+        Ok(Self {
+            recording,
+            pipeline,
+        })
+    }
+
+    /// The recording.
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The pipeline, to attach taps to its session.
+    pub fn pipeline_mut(&mut self) -> &mut Pipeline {
+        &mut self.pipeline
+    }
+
+    /// Runs to the end as fast as possible; `each` hears every step.
+    ///
+    /// # Errors
+    /// The errors of the disk, of the pipeline and of `each`.
+    pub fn run(mut self, each: &mut dyn FnMut(&Step<'_>) -> Result<()>) -> Result<ReplayReport> {
+        let mut made: VecDeque<PendingStep> = VecDeque::new();
+        let mut replayed = ReplayReport {
+            input: BinnerCounts::default(),
+            compared: 0,
+            different: 0,
+            first: None,
+            not_compared: 0,
+            damage: Damage::default(),
+            seconds: 0.0,
+        };
+        let reader = &mut self.recording.reader;
+        while let Some(record) = reader.next_record()? {
+            let mut give = |step: &Step<'_>| {
+                made.push_back(PendingStep {
+                    number: step.number,
+                    status: step.status.bits(),
+                    values: step.values.to_vec(),
+                });
+                each(step)
+            };
+            match record {
+                Record::Block(block) => self.pipeline.take(&block, &mut give)?,
+                Record::Stale(step) => {
+                    let open = self.pipeline.binner().open_step().map(|(number, _)| number);
+                    if open != Some(step) && reader.damage().is_clean() {
+                        return Err(Error::recording(format!(
+                            "recording: expected a decision about the open step {open:?}, got one about step {step}"
+                        )));
+                    }
+                    self.pipeline.step_stale(&mut give)?;
+                }
+                Record::Step {
+                    number,
+                    status,
+                    values,
+                } => {
+                    if reader.damage().is_clean() {
+                        replayed.compare(&mut made, number, status, values);
+                    } else {
+                        replayed.not_compared += 1;
+                        made.clear();
+                    }
+                }
+                Record::Note { .. }
+                | Record::Unrecorded(_)
+                | Record::Configuration(_)
+                | Record::End => {}
+            }
+        }
+        replayed.damage = reader.damage();
+        replayed.input = self.pipeline.binner().counts();
+        let rows = (replayed.input.rows + replayed.input.lost) as f64;
+        replayed.seconds = rows / self.recording.facts.rate;
+        Ok(replayed)
+    }
+}
+
+impl ReplayReport {
+    /// True if every recorded step came again with the same bits, and nothing of the recording is damaged.
+    pub fn is_equal(&self) -> bool {
+        self.different == 0 && self.not_compared == 0 && self.damage.is_clean()
+    }
+
+    fn compare(
+        &mut self,
+        made: &mut VecDeque<PendingStep>,
+        number: u64,
+        status: u32,
+        recorded: Vec<f32>,
+    ) {
+        self.compared += 1;
+        let mine = made.pop_front();
+        let same = mine.as_ref().is_some_and(|mine| {
+            mine.number == number
+                && mine.status == status
+                && mine.values.len() == recorded.len()
+                && mine
+                    .values
+                    .iter()
+                    .zip(&recorded)
+                    .all(|(a, b)| a.to_bits() == b.to_bits())
+        });
+        if same {
+            return;
+        }
+        self.different += 1;
+        self.first.get_or_insert_with(|| Difference {
+            step: number,
+            recorded,
+            replayed: mine.map(|mine| mine.values).unwrap_or_default(),
+        });
+    }
+}

@@ -1,0 +1,125 @@
+//! The source of a plan: a rig of blocks, or a bus of whole steps.
+
+use std::time::Duration;
+
+use betz_base::{Error, Result};
+use betz_interop::bus::{Content, Frame, Reception, Source, Stream, open_source};
+use betz_interop::rig::{
+    Arrival, Block, Loss, Rig, RigCounts, RigOptions, Samples, Signal, host_ns,
+};
+use betz_runtime::model::Decoder;
+
+use crate::plan::{Plan, Sends};
+
+/// Opens the source of a plan.
+///
+/// # Errors
+/// The errors of the source, with file, line and key.
+pub fn open_rig(plan: &Plan, model: &Decoder) -> Result<Box<dyn Rig>> {
+    let source = plan.source();
+    let refuse = |e: Error| plan.refuse("source", "from", e.message()).of_kind(e.kind());
+    if source.form() == Sends::Samples {
+        let options = RigOptions {
+            channels: source.channels,
+            rate: source.rate,
+            microvolts: source.microvolts,
+            buffer: None,
+        };
+        return options.open(&source.from).map_err(refuse);
+    }
+    let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+    let stream = Stream {
+        channels: model.channels(),
+        outputs: &outputs,
+        step_seconds: model.step_seconds(),
+    };
+    let source = open_source(&source.from, &stream).map_err(refuse)?;
+    Ok(Box::new(StepRig {
+        frame: Frame::new(model.channels()),
+        source,
+        signal: Signal {
+            channels: model.channels(),
+            rate: 1.0 / model.step_seconds(),
+            microvolts: None,
+            clock_bits: 64,
+        },
+        epoch: 0,
+        next: None,
+    }))
+}
+
+/// A bus whose frames are steps of the model: a row of features per step.
+struct StepRig {
+    source: Box<dyn Source>,
+    frame: Frame,
+    signal: Signal,
+    epoch: u32,
+    next: Option<u64>,
+}
+
+impl Rig for StepRig {
+    fn signal(&self) -> Option<Signal> {
+        Some(self.signal.clone())
+    }
+
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival> {
+        match self.source.take(&mut self.frame, patience)? {
+            Reception::Nothing => return Ok(Arrival::Nothing),
+            Reception::Ended => return Ok(Arrival::Ended),
+            Reception::Step => {}
+        }
+        let frame = &self.frame;
+        if frame.restart {
+            (self.epoch, self.next) = (self.epoch + 1, None);
+        }
+        let mut row = match std::mem::replace(&mut block.samples, Samples::Features(Vec::new())) {
+            Samples::Features(row) => row,
+            Samples::Voltage(_) | Samples::Spikes(_) => Vec::new(),
+        };
+        row.clear();
+        row.resize(self.signal.channels, 0.0);
+        match frame.content {
+            Content::Counts => {
+                (row.iter_mut().zip(&frame.counts)).for_each(|(to, n)| *to = f32::from(*n))
+            }
+            Content::Features => row.clone_from(&frame.features),
+            Content::Spikes => {
+                for spike in &frame.spikes {
+                    if let Some(count) = row.get_mut(*spike as usize) {
+                        *count += 1.0;
+                    }
+                }
+            }
+        }
+        let first = self.next.map_or(0, |next| next + frame.skipped);
+        self.next = Some(first + 1);
+        *block = Block {
+            epoch: self.epoch,
+            first,
+            rows: 1,
+            host_ns: host_ns() - frame.received.elapsed().as_nanos() as i64,
+            lost_before: Loss {
+                count: frame.skipped,
+                at_least: false,
+            },
+            samples: Samples::Features(row),
+        };
+        Ok(Arrival::Block)
+    }
+
+    fn counts(&self) -> RigCounts {
+        let counts = self.source.counts();
+        RigCounts {
+            blocks: counts.messages,
+            rows: counts.steps,
+            lost: counts.lost,
+            bounds: 0,
+            duplicates: counts.duplicated,
+            late: counts.late,
+            malformed: counts.malformed,
+            dropped_by_host: counts.dropped,
+            restarts: counts.restarts,
+            reconnects: counts.reconnects,
+        }
+    }
+}

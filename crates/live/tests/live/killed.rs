@@ -1,0 +1,76 @@
+//! A process that is killed while it records: this test runs itself as that process.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use betz_interop::rig::{Block, Loss, Samples};
+use betz_live::record::{Reader, Record, Recorder};
+
+const FOLDER: &str = "BETZ_LIVE_TEST_FOLDER";
+/// Blocks of 1 ms that the child records per line that it prints.
+const PER_LINE: u64 = 100;
+
+fn block(i: u64) -> Block {
+    Block {
+        epoch: 0,
+        first: 30 * i,
+        rows: 30,
+        host_ns: i as i64,
+        lost_before: Loss::default(),
+        samples: Samples::Voltage(
+            (0..30 * 8)
+                .map(|s| (i as i16).wrapping_mul(31) ^ s)
+                .collect(),
+        ),
+    }
+}
+
+/// The child: records blocks and, for each hundred, waits until they are in the file before it says so.
+#[test]
+fn child_that_records() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let mut recorder = Recorder::start(Path::new(&folder), 8 << 20, 1 << 20).unwrap();
+    for i in 0.. {
+        recorder.block(&block(i));
+        if i % PER_LINE == PER_LINE - 1 {
+            // A second of a real session is 1,000 blocks; a line is said only ten of them later.
+            println!("recorded {i}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_killed_session_keeps_what_was_written_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "killed::child_that_records", "--nocapture"])
+        .env(FOLDER, folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The writer writes what is in the ring at least once between two of its turns: wait until a segment is full.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    while !folder.path().join("000002.blog").exists() {
+        lines.next().unwrap().unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let mut reader = Reader::open(folder.path()).unwrap();
+    let mut next = 0;
+    while let Some(record) = reader.next_record().unwrap() {
+        assert_eq!(record, Record::Block(block(next)));
+        next += 1;
+    }
+    let damage = reader.damage();
+    assert!(
+        damage.is_clean() && !damage.ended && damage.torn <= 1,
+        "{damage:?}"
+    );
+    // Two whole segments, and whatever came after them.
+    assert!(next * 528 >= 2 << 20, "{next}");
+}

@@ -1,0 +1,11 @@
+//! Whole sessions of simulated rigs, their recordings and replays.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod clock;
+mod gaps;
+mod killed;
+mod plan;
+mod record;
+mod rigs;
+mod session;

@@ -1,0 +1,139 @@
+use std::path::Path;
+
+use betz_live::plan::{Feature, Plan, ReferencePlan, Span};
+
+const SHORT: &str = r#"
+[session]
+model = "reach.betz"
+
+[[source]]
+name = "nsp"
+from = "udp://0.0.0.0:5001"
+channels = 96
+microvolts = 0.25
+"#;
+
+fn parse(text: &str, changes: &[&str]) -> Result<Plan, String> {
+    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    Plan::parse(text, Path::new("lab/session.toml"), &changes).map_err(|e| e.message().to_owned())
+}
+
+#[test]
+fn a_short_plan_has_every_default_and_reads_back_as_it_was() {
+    let plan = parse(SHORT, &[]).unwrap();
+    assert_eq!(plan.voltage.reference, ReferencePlan::Median);
+    assert_eq!(plan.model_path(), Path::new("lab/reach.betz"));
+    let again = parse(&plan.resolved().unwrap(), &[]).unwrap();
+    assert_eq!(again.voltage, plan.voltage);
+    assert_eq!(again.source, plan.source);
+    assert_eq!(again.limits, plan.limits);
+}
+
+#[test]
+fn changes_of_the_command_line_win() {
+    let changes = [
+        "voltage.feature=sbp",
+        "missing.bridge=2ms",
+        "source.channels=32",
+        "voltage.noise.track=\"1min\"",
+        "outputs.to=[\"udp://127.0.0.1:5\"]",
+    ];
+    let plan = parse(SHORT, &changes).unwrap();
+    assert_eq!(plan.voltage.feature, Feature::Sbp);
+    assert_eq!(plan.missing.bridge, Span::from_seconds(0.002));
+    assert_eq!(plan.source().channels, Some(32));
+    assert_eq!(plan.voltage.noise.track, Span::from_seconds(60.0));
+    assert_eq!(plan.outputs.to, ["udp://127.0.0.1:5"]);
+    for change in [
+        "voltage",
+        "threshold=-4",
+        "session.name.x=1",
+        "outputs.nothing=1",
+    ] {
+        assert!(parse(SHORT, &[change]).is_err(), "{change}");
+    }
+}
+
+#[test]
+fn a_change_that_does_not_fit_is_named() {
+    let changes = ["voltage.threshold=-4", "source.channels=x"];
+    let refused = parse(SHORT, &changes).unwrap_err();
+    assert!(
+        refused.starts_with("--set source.channels=x: "),
+        "{refused}"
+    );
+    // A key that the file lacks may come from the command line.
+    let short = SHORT.replace("model = \"reach.betz\"", "");
+    let plan = parse(&short, &["session.model=other.betz"]).unwrap();
+    assert_eq!(plan.model_path(), Path::new("lab/other.betz"));
+}
+
+#[test]
+fn each_fault_is_refused_with_file_line_and_key() {
+    for (more, place, words) in [
+        (
+            "[voltage]\nthreshold = 4.5",
+            "line 11, voltage.threshold",
+            "below 0",
+        ),
+        (
+            "[voltage]\n\nband = [6000, 300]",
+            "line 12, voltage.band",
+            "0 < low < high",
+        ),
+        (
+            "[voltage]\nrefrence = \"median\"",
+            "line 11, voltage.refrence",
+            "did you mean `reference`?",
+        ),
+        (
+            "[voltage]\nreference = \"medan\"",
+            "line 11, voltage.reference",
+            "did you mean `median`?",
+        ),
+        (
+            "[missing]\nbridge = 5",
+            "line 11, missing.bridge",
+            "a duration with its unit",
+        ),
+        (
+            "[missing]\nbridge = \"5 parsecs\"",
+            "line 11, missing.bridge",
+            "a duration with its unit",
+        ),
+        (
+            "[limits]\nlost = 3",
+            "line 11, limits.lost",
+            "a share from 0 to 1",
+        ),
+        (
+            "[record]\nto = \"x\"\nsegment_mib = 0",
+            "line 12, record.segment_mib",
+            "1 to 1048576",
+        ),
+        (
+            "[voltage]\nat = \"settled\"",
+            "line 11, voltage.at",
+            "calibrate = \"0s\"",
+        ),
+        (
+            "[[source]]\nname = \"b\"\nfrom = \"udp://h:1\"",
+            "line 5, source",
+            "expected one [[source]], got 2",
+        ),
+        (
+            "[misssing]\n",
+            "line 10, misssing",
+            "did you mean `missing`?",
+        ),
+        ("[voltage]\nband = [", "line 11", ""),
+    ] {
+        let refused = parse(&format!("{SHORT}{more}"), &[]).unwrap_err();
+        assert!(
+            refused.starts_with(&format!("lab/session.toml, {place}")) && refused.contains(words),
+            "{more}: {refused}"
+        );
+    }
+    let refused = parse("[session]\nname = \"x\"\n", &[]).unwrap_err();
+    assert!(refused.contains("missing field"), "{refused}");
+}

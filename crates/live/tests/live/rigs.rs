@@ -1,0 +1,105 @@
+//! A small simulated rig and a decoder trained on it, and rigs that send a list of blocks.
+
+use std::path::Path;
+use std::time::Duration;
+
+use betz_base::Result;
+use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
+use betz_live::{Pace, Part, Plan, Simulation, SimulationOptions, bin};
+use betz_recording::OutputInfo;
+use betz_runtime::model::Decoder;
+use betz_runtime::psc::{Filter, FilterBank};
+use betz_train::{Search, TrainOptions, train_validated};
+
+pub(crate) const STEP_SECONDS: f64 = 0.02;
+
+pub(crate) struct Small {
+    pub(crate) simulation: Simulation,
+    pub(crate) model: Decoder,
+    pub(crate) noise: Vec<f32>,
+}
+
+pub(crate) fn plan(changes: &[&str]) -> Plan {
+    let text = "[session]\nmodel = \"none.betz\"\n[[source]]\nname = \"rig\"\nfrom = \"simulated\"\n\
+                [voltage]\nnoise = { calibrate = \"1s\", track = \"30s\" }\n";
+    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    Plan::parse(text, Path::new("small.toml"), &changes).unwrap()
+}
+
+/// A rig of 24 electrodes and 36 neurons, and a decoder trained on 20 s of it.
+pub(crate) fn small(loss: f64) -> Small {
+    let options = SimulationOptions {
+        channels: 24,
+        neurons: 36,
+        train_seconds: 20.0,
+        run_seconds: 5.0,
+        loss,
+        ..SimulationOptions::default()
+    };
+    let simulation = Simulation::new(&options).unwrap();
+    let plan = plan(&[]);
+    let mut rig = simulation.rig(Part::Train, Pace::Fastest);
+    let (bins, noise) = bin(&plan, &mut rig, STEP_SECONDS, None).unwrap();
+    let outputs = ["x", "y"].map(OutputInfo::from).to_vec();
+    let recording = bins
+        .into_recording(&plan, outputs, &|_, end| {
+            Some(
+                simulation
+                    .truth(Part::Train, end.saturating_sub(1))
+                    .to_vec(),
+            )
+        })
+        .unwrap();
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds: 0.06,
+        order: 1,
+    }])
+    .unwrap();
+    let data = recording.align(STEP_SECONDS).unwrap();
+    let model = train_validated(&data, &TrainOptions::new(bank), &Search::ridge(), &()).unwrap();
+    Small {
+        simulation,
+        model,
+        noise: noise.unwrap(),
+    }
+}
+
+/// The first `count` blocks of a rig.
+pub(crate) fn blocks(rig: &mut dyn Rig, count: usize) -> Vec<Block> {
+    let mut block = Block::new();
+    (0..count)
+        .map(|_| {
+            assert_eq!(
+                rig.take(&mut block, Duration::ZERO).unwrap(),
+                Arrival::Block
+            );
+            block.clone()
+        })
+        .collect()
+}
+
+/// A rig that sends a list of blocks, then ends.
+pub(crate) struct ListRig {
+    pub(crate) signal: Signal,
+    pub(crate) blocks: std::vec::IntoIter<Block>,
+}
+
+impl Rig for ListRig {
+    fn signal(&self) -> Option<Signal> {
+        Some(self.signal.clone())
+    }
+
+    fn take(&mut self, block: &mut Block, _: Duration) -> Result<Arrival> {
+        Ok(match self.blocks.next() {
+            None => Arrival::Ended,
+            Some(next) => {
+                *block = next;
+                Arrival::Block
+            }
+        })
+    }
+
+    fn counts(&self) -> RigCounts {
+        RigCounts::default()
+    }
+}
