@@ -92,7 +92,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether results cannot be made again, because they are of a session.
+    /// True for commands of sessions, whose results cannot be made again.
     fn is_session(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Stream(_) | Self::Monitor(_))
     }

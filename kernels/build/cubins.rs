@@ -13,7 +13,7 @@ use libloading::Library;
 /// Compute capabilities that machine code is made for: it runs on those of the same major number, too.
 pub(crate) const CAPABILITIES: [(u32, u32); 2] = [(8, 0), (9, 0)];
 
-/// What to compile: a kernel file, the headers that it includes, and its options.
+/// A kernel file with the headers that it includes and its options.
 pub(crate) struct Job<'a> {
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
@@ -168,7 +168,7 @@ impl Nvrtc {
         }
     }
 
-    /// What `read` writes, of the size that `size` gives.
+    /// Output that `read` writes, of the size that `size` gives.
     ///
     /// # Safety
     /// `program` is alive, and the functions are a pair.

@@ -32,7 +32,7 @@ struct ExportReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     safetensors: Option<String>,
     kind: &'static str,
-    /// Of all files.
+    /// Check of all files' names.
     bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What an alignment left out and interpolated.
+//! Report of an alignment: steps and spikes that it left out, and interpolated steps.
 
 /// Counts of what [`Recording::align_with`] left out and interpolated.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

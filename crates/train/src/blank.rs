@@ -150,7 +150,7 @@ impl CleanData {
         Ok(Self::search(data, decoder.limits().blanking.is_none()))
     }
 
-    /// What [`new`](Self::new) refuses.
+    /// Refuses segments and spikes as [`new`](Self::new) does.
     pub(crate) fn check(data: &DatasetView<'_>) -> Result<()> {
         check_segments(data.segments, data.steps as i64)?;
         check_spikes(data)
@@ -190,7 +190,7 @@ impl CleanData {
         }
     }
 
-    /// Whether the data hold no artefact, and are trained on as they are.
+    /// True if the data hold no artefact, and are trained on as they are.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.spikes.is_none()
     }

@@ -82,7 +82,7 @@ pub fn train_on<'d>(
 /// Sums on a device, and the path by which they were computed; `None` for what only the CPU does, or without a device.
 type PathOnDevice = Option<(DeviceSums, GramPath)>;
 
-/// Whether training needs the sums in host memory: they stay, or the ridge follows from them.
+/// True if training needs the sums in host memory: the model keeps them, or the ridge follows from them.
 fn keeps_sums(options: &TrainOptions) -> bool {
     options.retain.is_some() || options.ridge == RidgeChoice::Generalised
 }

@@ -190,7 +190,7 @@ fn check_files(args: &Simulate) -> Result<()> {
     )
 }
 
-/// How the engine is to simulate `network`.
+/// Options of the engine for `network`.
 fn options(args: &Simulate, network: &Network) -> Result<Options> {
     let asked = &args.spiking;
     let threads = match asked.threads {

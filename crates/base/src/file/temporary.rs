@@ -65,7 +65,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Whether a finished file reaches the disk before it takes its name.
+/// True while finished files reach the disk before they take their names.
 static WAITS_FOR_DISK: AtomicBool = AtomicBool::new(true);
 
 /// Says whether the files that this process writes from now on reach the disk before they take their names.

@@ -311,7 +311,7 @@ impl Context {
     /// Starts cuBLAS, which its first product does otherwise.
     ///
     /// # Errors
-    /// Those of the library, also where it is absent.
+    /// Errors of the library; [`ErrorKind::DeviceUnavailable`] if it is absent.
     pub fn start_blas(&self) -> Result<()> {
         self.blas().map(|_| ())
     }
@@ -319,7 +319,7 @@ impl Context {
     /// Starts cuSOLVER, which its first factor does otherwise.
     ///
     /// # Errors
-    /// Those of the library, also where it is absent.
+    /// Errors of the library; [`ErrorKind::DeviceUnavailable`] if it is absent.
     pub fn start_solver(&self) -> Result<()> {
         self.solver().map(|_| ())
     }
