@@ -20,7 +20,7 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
     let c = counts_arrays;
     let e = events_arrays;
     vec![
-        (vec![], Bad, &["counts", "spike_ticks", "neither"]),
+        (vec![], Bad, &["counts", "spike_ticks", "none of these"]),
         (without(c(), "step_seconds"), Bad, &["step_seconds", "none"]),
         (without(e(), "tick_seconds"), Bad, &["tick_seconds", "none"]),
         (
