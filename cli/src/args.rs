@@ -12,7 +12,7 @@ use crate::commands::{
     name = "betz",
     version,
     about = "Decode movement from spikes: train, evaluate and stream decoders; mine episodes; compute correlation networks; sort spikes; simulate.",
-    after_help = "A recording is an .npz file (docs/recordings.md) or an NWB file (docs/connect.md). Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.",
+    after_help = "A recording is an .npz file (docs/recordings.md) or an NWB file (docs/connect.md). Start with `betz demo`.\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 a session's limit crossed, 130 interrupted.",
     max_term_width = 100
 )]
 pub(crate) struct Cli {
