@@ -277,6 +277,7 @@ fn main() -> Result<()> {
     let options = Options {
         port: u16::try_from(port)
             .map_err(|_| Error::argument("--port: expected one below 65,536"))?,
+        page_folder: std::env::var_os("BETZ_PAGE").map(Into::into),
         ..Options::default()
     };
     let monitor = Monitor::open(shown, options)?;

@@ -168,7 +168,7 @@ test("lost, it says so and comes back by itself", async ({ page }) => {
   await page.goto(rig.url);
   await known(page, 1);
   await rig.stop();
-  await expect(page.getByRole("status").first()).toHaveText(/lost/);
+  await expect(page.getByRole("status").first()).toHaveText("no answer from the server");
   await expect(page.locator(".content.lost")).toBeVisible();
   await expect(page).toHaveTitle(/^lost at 0:\d\d\.\d · a made-up session$/);
   // Another program at the same address has another token: the page stays lost rather than showing it.

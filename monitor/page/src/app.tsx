@@ -2,7 +2,6 @@ import "uplot/dist/uPlot.min.css";
 import "./app.css";
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
-import { Export } from "./panels/Export.tsx";
 import { Help, TopBar, TruthStrip, Waiting } from "./panels/Frame.tsx";
 import { Live } from "./views/Live.tsx";
 import * as keys from "./keys.ts";
@@ -16,7 +15,7 @@ const HEAVY = ["channels", "episodes", "networks", "simulation", "map", "model"]
 /** A session whose episodes are counted shows them on the first view, too. */
 const counts = (): boolean => state.server.value?.mode === "live" && state.server.value.mined > 0;
 effect(() => {
-  if ((HEAVY.includes(state.address.value.view) || counts()) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
+  if ((HEAVY.includes(state.address.value.view) || counts() || state.exportOpen.value || state.latencyOpen.value) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
 });
 
 function App() {
@@ -28,7 +27,7 @@ function App() {
     <TruthStrip />
     <div class={lost ? "content lost" : "content"}>
       {!own && !s && <main><Waiting /></main>}
-      {s && view === "live" && <Live>{found && counts() && <found.Counted />}</Live>}
+      {s && view === "live" && <Live histogram={found && <found.Histogram />}>{found && counts() && <found.Counted />}</Live>}
       {own && !found && <main class="later"><p class="large" role="status">{missing.value ? "This view's script could not be loaded: reload the page." : "Loading …"}</p></main>}
       {found && state.server.value && view === "networks" && <found.Networks />}
       {found && state.server.value && view === "episodes" && <found.Episodes />}
@@ -38,7 +37,7 @@ function App() {
       {found && view === "model" && (s ? <found.Model /> : <main><Waiting /></main>)}
     </div>
     <Help />
-    <Export />
+    {found && <found.Export />}
     <div class="sr" aria-live="polite">{state.spoken.value}</div>
   </>;
 }

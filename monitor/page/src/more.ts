@@ -5,3 +5,5 @@ export { Counted, Episodes } from "./views/Episodes.tsx";
 export { Model } from "./views/Model.tsx";
 export { Simulation } from "./views/Simulation.tsx";
 export { Channels } from "./views/Channels.tsx";
+export { Export } from "./panels/Export.tsx";
+export { Histogram } from "./panels/Histogram.tsx";

@@ -1,7 +1,7 @@
 // State of the page, and its updates from the server.
 import { signal, computed, batch, effect } from "@preact/signals";
 import { Link } from "./link/socket.ts";
-import { Store, type Happened, type Hole } from "./link/store.ts";
+import { Store, type Accuracy, type Happened, type Hole } from "./link/store.ts";
 import { Kind, parseAll, type Frame } from "./link/frame.ts";
 import type { Picture } from "./draw/raster.ts";
 import { clock } from "./draw/format.ts";
@@ -49,9 +49,11 @@ export const aside = signal<Store | null>(null);
 export const shown = computed(() => aside.value ?? store.value);
 /** Changes once per second, and whenever something other than the end changes. */
 export const beat = signal(0);
-export const slowly = signal({ spikesPerSecond: 0, r2: [] as number[], behind: 0, fps: 0, kibPerSecond: 0, skipped: 0 });
+export const slowly = signal({ spikesPerSecond: 0, r2: [] as number[], rms: [] as number[], behind: 0, fps: 0, kibPerSecond: 0, skipped: 0 });
 export const helpOpen = signal(false);
 export const exportOpen = signal(false);
+/** True if the latency panel shows its histogram. */
+export const latencyOpen = signal(false);
 /** Text for screen readers. */
 export const spoken = signal("");
 export const keysOff = signal(false);
@@ -339,23 +341,25 @@ function frameLoop(now: number): void {
   requestAnimationFrame(frameLoop);
 }
 
+const accuracy = (s: Store, from: number, to: number): Accuracy => s.hasTruth ? s.accuracy(from, to) : { r2: [], rms: [] };
+
 function second(now: number, s: Store | null): void {
   const elapsed = (now - marks.time) / 1000;
   // A recording that stands still has nothing new to say.
   if (file.value && drawn === 0) { marks.time = now; return; }
   if (s && file.value) {
     const end = viewEnd(s);
-    slowly.value = { ...slowly.value, fps: drawn / elapsed, r2: s.hasTruth ? s.r2(end - viewWindow(s), end) : [] };
+    slowly.value = { ...slowly.value, fps: drawn / elapsed, ...accuracy(s, end - viewWindow(s), end) };
   }
   if (s && link) {
     const counters = s.counters, tail = Math.round(30 / s.shape.stepSeconds);
-    const r2 = s.hasTruth ? s.r2(s.end - tail, s.end) : [];
+    const { r2, rms } = accuracy(s, s.end - tail, s.end);
     const mean = r2.reduce((a, b) => a + b, 0) / r2.length;
     // A page that is slow says it for the seconds it left out, too.
     if (r2.length > 0) for (let i = s.seconds.length - 1, before = Math.max(0, i - 5); i > before && Number.isNaN(s.seconds[i]!.r2); i--) s.seconds[i]!.r2 = mean;
     slowly.value = {
       // Of the session's seconds, not of the wall's: a slow page does not make a slow session.
-      spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, r2,
+      spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, r2, rms,
       behind: lag, fps: (drawn) / elapsed, kibPerSecond: (link.bytes - marks.bytes) / 1024 / elapsed, skipped: link.skipped,
     };
     marks.spikes = counters?.spikes ?? 0;

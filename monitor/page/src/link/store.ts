@@ -9,6 +9,7 @@ export interface Shape {
 export interface Miss { tick: number; ns: number }
 export interface Hole { from: number; to: number; fillable: boolean }
 export interface Happened { tick: number; type: string; [more: string]: unknown }
+export interface Accuracy { r2: number[]; rms: number[] }
 /** One second of the session's timeline. */
 export interface Second { spikes: number; misses: number; r2: number }
 
@@ -129,6 +130,16 @@ export class Store {
       this.latency[i]! += frame.latency[i]!;
       this.latencyRing[slot + i]! += frame.latency[i]!;
     }
+  }
+
+  /** Percentile `share` of the latency in every second of the last minute, in nanoseconds, the oldest first; NaN without steps. */
+  latencyTrend(share: number): number[] {
+    return Array.from({ length: LATENCY_SECONDS }, (_, i) => {
+      const second = this.latencySecond - LATENCY_SECONDS + 1 + i;
+      if (second < 0) return NaN;
+      const slot = (second % LATENCY_SECONDS) * BUCKETS;
+      return percentile(this.latencyRing.subarray(slot, slot + BUCKETS), share);
+    });
   }
 
   /** Steps by latency of the last minute. */
@@ -316,9 +327,12 @@ export class Store {
   }
 
   /** 1 − residual / total sum of squares of each output over [from, to), where `values` are; NaN where there is no truth. */
-  r2(from: number, to: number, values = this.estimate): number[] {
+  r2(from: number, to: number, values = this.estimate): number[] { return this.accuracy(from, to, values).r2; }
+
+  /** R² of each output, and the root of its mean squared error in its own unit. */
+  accuracy(from: number, to: number, values = this.estimate): Accuracy {
     const o = this.shape.outputs, a = lowerBound(this.rowTick, this.rows, from), b = lowerBound(this.rowTick, this.rows, to);
-    const result: number[] = [];
+    const r2: number[] = [], rms: number[] = [];
     for (let k = 0; k < o; k++) {
       let n = 0, mean = 0, total = 0, residual = 0;
       for (let i = a; i < b; i++) {
@@ -330,9 +344,10 @@ export class Store {
         total += d * (t - mean);
         residual += (e - t) * (e - t);
       }
-      result.push(n > 1 && total > 0 ? 1 - residual / total : NaN);
+      r2.push(n > 1 && total > 0 ? 1 - residual / total : NaN);
+      rms.push(n > 0 ? Math.sqrt(residual / n) : NaN);
     }
-    return result;
+    return { r2, rms };
   }
 }
 
@@ -350,7 +365,7 @@ export function lowerBound(sorted: ArrayLike<number>, n: number, value: number):
 }
 
 /** Percentile of a latency histogram, in nanoseconds: the end of the bucket it lies in. */
-export function percentile(counts: Float64Array, share: number): number {
+export function percentile(counts: ArrayLike<number> & Iterable<number>, share: number): number {
   let total = 0, seen = 0;
   for (const n of counts) total += n;
   if (total === 0) return NaN;

@@ -6,6 +6,7 @@ import { nameMark, naming } from "../control.ts";
 import { ACTIONS } from "../keys.ts";
 import { VIEWS, type View } from "../url.ts";
 import { clock, whole } from "../draw/format.ts";
+import { alarms, arrow, margin, trend } from "../link/alarms.ts";
 import { usePainter } from "./Panel.tsx";
 
 const NAMES: Record<View, string> = { live: "Live", channels: "Channels", episodes: "Episodes", networks: "Networks", simulation: "Simulation", map: "Map", model: "Model" };
@@ -57,32 +58,37 @@ export function TopBar() {
 
 /** What the page does not show, what came too late, what was lost: counted, and never left out. */
 export function TruthStrip() {
-  const now = state.slowly.value, counters = state.store.value?.counters, s = state.store.value;
+  const now = state.slowly.value, s = state.store.value, counters = s?.counters, server = state.server.value;
   void state.beat.value;
-  const facts: [string, string, "" | "warn" | "bad", string][] = [
-    ["step", counters ? whole(counters.steps) : "–", "", "Steps taken"],
-    ["channels", s ? whole(s.shape.channels) : "–", "", "Channels of the model"],
-    ["spikes/s", counters ? whole(now.spikesPerSecond) : "–", "", "Spikes taken in the last second"],
-  ];
-  const fault = (name: string, value: number, what: string, kind: "warn" | "bad" = "warn") => facts.push([name, whole(value), value > 0 ? kind : "", what]);
-  const off = state.masked();
-  if (state.server.value?.mode === "live") facts.unshift(["model", runningModel(), "", "The model that gives the estimates"], ["masked", off.size === 0 ? "0" : whole(off.size), off.size > 0 ? "warn" : "", "Channels that are left out by a mask"]);
-  const swap = state.server.value?.models?.state;
-  if (swap && swap !== "Idle") facts.splice(1, 0, ["swap", swap === "TakenOver" ? "new model runs; the old one stands by" : "new model warms up", "warn", "A swap of models is under way; the Model view has more"]);
-  fault("deadline missed", counters?.misses ?? 0, "Steps that took longer than the deadline", "bad");
-  fault("dropped", counters?.dropped ?? 0, "Spikes lost before the session");
-  fault("late", counters?.late ?? 0, "Spikes that came after their tick");
-  fault("unknown", counters?.unknown ?? 0, "Spikes of channels that the model does not have");
-  fault("not shown", counters?.notShown ?? 0, "Steps that never reached this page: the ring to it was full");
-  fault("skipped", now.skipped, "Frames that this page was too slow for; refilled from the history where it still has them");
-  if (s?.cut && s.keptSeconds < state.KEEP_SECONDS) facts.push(["keeping", `${Math.floor(s.keptSeconds)} of ${state.KEEP_SECONDS} s`, "warn", "More spikes than this page has room for: the oldest go sooner"]);
   if (state.file.value) return <FileStrip />;
-  if (state.server.value?.mode === "file") return null;
+  if (server?.mode !== "live") return null;
+  const off = state.masked(), swap = server.models?.state, deadline = server.source.deadline_ns, r2 = trend(s?.seconds ?? []), free = s ? margin(s, deadline) : NaN;
+  const facts: [string, string, "" | "warn" | "bad", string][] = [["model", runningModel(), "", "The model that gives the estimates"]];
+  if (swap && swap !== "Idle") facts.push(["swap", swap === "TakenOver" ? "new model runs; the old one stands by" : "new model warms up", "warn", "A swap of models is under way; the Model view has more"]);
+  facts.push(["masked", whole(off.size), off.size > 0 ? "warn" : "", "Channels that are left out by a mask"]);
+  if (!Number.isNaN(r2.now)) facts.push(["R²", `${r2.now.toFixed(2)} ${arrow(r2)}`, "", "Mean R² of the last 30 s, and its change since half a minute ago"]);
+  if (deadline !== null) facts.push(["margin", Number.isNaN(free) ? "–" : `${Math.floor(free * 100)} %`, "", "Share of the deadline that 99 % of the last minute's steps leave free"]);
+  facts.push(["step", counters ? whole(counters.steps) : "–", "", "Steps taken"],
+    ["channels", s ? whole(s.shape.channels) : "–", "", "Channels of the model"],
+    ["spikes/s", counters ? whole(now.spikesPerSecond) : "–", "", "Spikes taken in the last second"]);
+  const faults: [string, number, string, "warn" | "bad"][] = [
+    ["deadline missed", counters?.misses ?? 0, "Steps that took longer than the deadline", "bad"],
+    ["dropped", counters?.dropped ?? 0, "Spikes lost before the session", "warn"],
+    ["late", counters?.late ?? 0, "Spikes that came after their tick", "warn"],
+    ["unknown", counters?.unknown ?? 0, "Spikes of channels that the model does not have", "warn"],
+    ["not shown", counters?.notShown ?? 0, "Steps that never reached this page: the ring to it was full", "warn"],
+    ["skipped", now.skipped, "Frames that this page was too slow for; refilled from the history where it still has them", "warn"]];
+  // What never happened is one word, so that what did is seen.
+  for (const [name, count, what, kind] of faults) if (count > 0) facts.push([name, whole(count), kind, what]);
+  if (counters && faults.every(f => f[1] === 0)) facts.push(["losses", "0", "", `None so far: ${faults.map(f => f[0]).join(", ")}`]);
+  if (s?.cut && s.keptSeconds < state.KEEP_SECONDS) facts.push(["keeping", `${Math.floor(s.keptSeconds)} of ${state.KEEP_SECONDS} s`, "warn", "More spikes than this page has room for: the oldest go sooner"]);
+  const raised = s ? alarms(s, deadline) : [];
   return <section class="strip" aria-label="Totals"><dl class="truth">
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
     <div class="page zero" title="This page: pictures a second, and what comes from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
-  </dl></section>;
+    <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>
+  </dl>{raised.length > 0 && <p class="alarms" role="alert">{raised.map(a => <span key={a.words} class={a.kind}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</p>}</section>;
 }
 
 /** Of a recording: what it holds. */

@@ -1,7 +1,7 @@
-// Step latency: the last minute over all time, both axes logarithmic, the deadline, every miss to be gone to.
+// Step latency as a line per second, with the deadline and every miss to go to; it opens to a histogram.
+import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 import { percentile } from "../link/store.ts";
-import { bucketBegins } from "../link/frame.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { clock, whole } from "../draw/format.ts";
@@ -10,57 +10,42 @@ import { Panel, font, surface, usePainter } from "./Panel.tsx";
 const short = (value: number): string => value < 9.95 ? String(Number(value.toFixed(1))) : value.toFixed(0);
 export const duration = (ns: number): string => Number.isNaN(ns) ? "–" : ns < 999.5 ? `${ns.toFixed(0)} ns` : ns < 999.5e3 ? `${short(ns / 1e3)} µs` : ns < 999.5e6 ? `${short(ns / 1e6)} ms` : `${short(ns / 1e9)} s`;
 
-export function Latency() {
+/** Median and 99th percentile of every second of the last minute, on a logarithmic scale. */
+function Sparkline() {
   const canvas = useRef<HTMLCanvasElement>(null);
   usePainter(() => {
     void painted.value;
     const on = surface(canvas.current), s = state.store.value;
     if (!on || !s) return;
-    const { g, w, h } = on, foot = 17, high = h - foot - 4, recent = s.recentLatency(), all = s.latency;
-    // From a tenth of a microsecond to what there is, at least to the deadline.
-    const deadline = state.server.value?.source.deadline_ns ?? null;
-    let last = 40;
-    all.forEach((n, i) => { if (n > 0) last = Math.max(last, i + 2); });
-    if (deadline !== null) last = Math.max(last, Math.log2(deadline / 64) * 4 + 3);
-    last = Math.min(64, Math.ceil(last));
-    const bar = w / last, top = Math.log10(1 + Math.max(1, ...all)), y = (n: number) => high - Math.log10(1 + n) / top * (high - 4);
-    g.font = font(10); g.textBaseline = "top"; g.textAlign = "left";
-    for (let e = 0; e <= top; e++) {
-      const at = Math.round(y(10 ** e - 1 || 0));
-      g.fillStyle = colours.line.css; g.fillRect(0, at, w, 1);
-    }
-    for (let i = 0; i < last; i++) {
-      const over = deadline !== null && bucketBegins(i) >= deadline;
-      g.fillStyle = over ? colours.bad.css : colours.x.css;
-      g.globalAlpha = 0.28;
-      if (all[i]! > 0) g.fillRect(i * bar, y(all[i]!), bar - 1, high - y(all[i]!));
-      g.globalAlpha = 1;
-      if (recent[i]! > 0) g.fillRect(i * bar, y(recent[i]!), bar - 1, high - y(recent[i]!));
-    }
-    // The numbers lie on the bars, not under them.
-    g.fillStyle = colours.dim.css;
-    for (let e = 1; e <= top; e++) g.fillText(whole(10 ** e), 1, Math.round(y(10 ** e - 1)) + 2);
-    const x = (ns: number) => Math.log2(ns / 64) * 4 * bar;
-    g.font = font(11);
-    g.textBaseline = "bottom";
-    for (const ns of [100, 1e3, 1e4, 1e5, 1e6]) {
-      if (x(ns) > w - 18) break;
-      g.fillStyle = colours.line.css; g.fillRect(Math.round(x(ns)), 0, 1, high + 4);
-      g.fillStyle = colours.dim.css; g.textAlign = x(ns) < 20 ? "left" : "center"; g.fillText(duration(ns), Math.max(0, x(ns)), h);
-    }
-    if (deadline !== null && x(deadline) < w) {
-      g.strokeStyle = colours.bad.css; g.lineWidth = 1.5; g.setLineDash([6, 3]);
-      g.beginPath(); g.moveTo(x(deadline), 0); g.lineTo(x(deadline), high); g.stroke();
-      g.setLineDash([]); g.lineWidth = 1;
-      g.fillStyle = colours.bad.css; g.textBaseline = "top"; g.textAlign = x(deadline) > w - 70 ? "right" : "left";
-      g.fillText("deadline", x(deadline) + (x(deadline) > w - 70 ? -4 : 4), 2);
-    }
+    const { g, w, h } = on, deadline = state.server.value?.source.deadline_ns ?? null, lines = [s.latencyTrend(0.5), s.latencyTrend(0.99)];
+    const known = [...lines.flat(), ...(deadline === null ? [] : [deadline])].filter(v => v === v);
+    if (known.length === 0) return;
+    const low = Math.log(Math.min(...known)) - 0.3, high = Math.log(Math.max(...known)) + 0.3, y = (ns: number) => h - 2 - (Math.log(ns) - low) / (high - low) * (h - 4);
+    g.lineWidth = 1.6;
+    lines.forEach((line, k) => {
+      g.strokeStyle = k === 0 ? colours.x.css : colours.y.css;
+      g.beginPath();
+      let open = false;
+      line.forEach((v, i) => { const x = (i + 0.5) / line.length * w; if (v !== v) open = false; else { if (open) g.lineTo(x, y(v)); else { g.moveTo(x - w / line.length / 2, y(v)); g.lineTo(x, y(v)); } open = true; } });
+      g.stroke();
+    });
+    if (deadline === null) return;
+    g.strokeStyle = g.fillStyle = colours.bad.css; g.setLineDash([6, 3]);
+    g.beginPath(); g.moveTo(0, y(deadline)); g.lineTo(w, y(deadline)); g.stroke();
+    g.setLineDash([]);
+    g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(`deadline ${duration(deadline)}`, 2, y(deadline) + 2);
   }, 5);
+  return <canvas ref={canvas} class="spark" role="img" aria-label="Median and 99th percentile of the step latency in every second of the last minute" />;
+}
+
+/** `children`: the histogram, if the panel is open. */
+export function Latency({ children }: { children?: ComponentChildren }) {
   void state.beat.value;
-  const s = state.store.value, recent = s?.recentLatency(), misses = s?.misses ?? [];
+  const s = state.store.value, recent = s?.recentLatency(), misses = s?.misses ?? [], open = state.latencyOpen.value;
   const counted = recent?.some(n => n > 0) ?? false;
-  return <Panel area="latency" title="Step latency" note={counted ? "last minute; pale: since the page came" : state.file.value ? "a recording has none" : "the session keeps no times"}>
-    <canvas ref={canvas} role="img" aria-label="Histogram of step latencies, both axes logarithmic" />
+  return <Panel area="latency" title="Step latency" note={!counted ? "the session keeps no times" : open ? "last minute; pale: since the page came" : <><span class="key ink0" aria-hidden="true" />p50 <span class="key ink1" aria-hidden="true" />p99 per second, last minute</>}
+    tools={<button class="link" aria-expanded={open} onClick={() => { state.latencyOpen.value = !open; }}>{open ? "less" : "histogram"}</button>}>
+    {open && children}<Sparkline />
     <dl class="quantiles">{recent && ([["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999], ["max", 1]] as const).map(([name, share]) =>
       <div key={name}><dt>{name}</dt><dd>≤ {duration(percentile(recent, share))}</dd></div>)}</dl>
     {misses.length > 0 && <p class="misses"><span class="bad">▲ {whole(s?.counters?.misses ?? misses.length)} missed</span>

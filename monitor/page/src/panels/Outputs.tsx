@@ -5,7 +5,7 @@ import { lowerBound } from "../link/store.ts";
 import { POINTS, reduce } from "../draw/reduce.ts";
 import * as state from "../state.ts";
 import { colours, outputInk, painted } from "../theme.ts";
-import { timeLabel } from "../draw/format.ts";
+import { ticks, timeLabel } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 /** A series as a path, broken where there is no value: what uPlot's own does besides, for fills and gaps, costs more than this. */
@@ -24,13 +24,31 @@ const paths: uPlot.Series.PathBuilder = (u, series, from, to) => {
 };
 
 /** What was recorded is all there is: nothing is decoded. */
-const recorded = (): boolean => state.file.value !== null && state.server.value?.model === null;
+export const recorded = (): boolean => state.file.value !== null && state.server.value?.model === null;
 
 export function Line({ k }: { k: number }) {
   const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), read = useRef<HTMLSpanElement>(null), spokenAt = useRef(0);
   const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
   const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[], beside: [] as (number | null)[] });
   const range = useRef<[number, number]>([0, 1]);
+  /** The estimate ± its error of the last half minute, below the lines. */
+  const band = (u: uPlot): void => {
+    const rms = state.slowly.peek().rms[k] ?? NaN, xs = u.data[0], ys = u.data[2]!, { min: x0, max: x1 } = u.scales["x"]!, { min: y0, max: y1 } = u.scales["y"]!, { left, top, width, height } = u.bbox, g = u.ctx;
+    if (!(rms > 0) || x1 == null || y1 == null) return;
+    const x = (i: number) => left + (xs[i]! - x0!) * width / (x1 - x0!), y = (v: number) => top + height - (v - y0!) * height / (y1 - y0!);
+    g.save();
+    g.beginPath(); g.rect(left, top, width, height); g.clip();
+    g.globalAlpha = 0.16; g.fillStyle = outputInk(k).css;
+    for (let i = 0; i < xs.length;) {
+      while (i < xs.length && ys[i] == null) i++;
+      const from = i;
+      g.beginPath();
+      for (; i < xs.length && ys[i] != null; i++) g.lineTo(x(i), y(ys[i]! + rms));
+      for (let j = i - 1; j >= from; j--) g.lineTo(x(j), y(ys[j]! - rms));
+      g.fill();
+    }
+    g.restore();
+  };
   /** What the lines say where the cursor is, in words; to those who listen at most once a second. */
   const reading = (u: uPlot): void => {
     const i = u.cursor.idx ?? -1, at = u.data[0][i], said = (s: number): string => { const v = u.data[s]?.[i]; return v === null || v === undefined ? "–" : String(Number(v.toPrecision(4))); };
@@ -54,7 +72,7 @@ export function Line({ k }: { k: number }) {
       scales: { x: { time: false, range: () => range.current }, y: { range: (_u, low, high) => low === null || low === high ? [(low ?? 0) - 1, (high ?? 0) + 1] : [low - (high - low) * 0.06, high + (high - low) * 0.06] } },
       // A label that would be cut off at the right is left out.
       axes: [{ ...axis, size: 22, space: 70, values: (u, v) => v.map(t => u.valToPos(t, "x") > u.width - 66 ? "" : timeLabel(t, (v[1] ?? 1) - (v[0] ?? 0))) }, { ...axis, size: 42, space: 28 }],
-      padding: [6, 6, 0, 0], hooks: { setCursor: [reading] },
+      padding: [6, 6, 0, 0], hooks: { setCursor: [reading], drawAxes: [band] },
       series: [{}, { stroke: () => colours.true.css, width: 1.4, dash: [5, 4], points: { show: false }, paths }, { stroke: () => outputInk(k).css, width: 1.6, points: { show: false }, paths }, { stroke: () => colours.warn.css, width: 1.4, dash: [1, 3], points: { show: false }, paths }],
     }, [[], [], [], []], box.current!);
     const resized = new ResizeObserver(() => { if (box.current) plot.current?.setSize({ width: box.current.clientWidth, height: box.current.clientHeight }); });
@@ -73,9 +91,9 @@ export function Line({ k }: { k: number }) {
     d.decoded.length = d.intended.length = d.beside.length = n;
     plot.current?.setData([d.xs.subarray(0, n), d.intended, d.decoded, d.beside] as never);
   }, 30);
-  const r2 = state.slowly.value.r2[k];
+  const { r2: all, rms } = state.slowly.value, r2 = all[k], error = rms[k];
   return <div class="line">
-    <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % 3}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}</span>}<span class="read" ref={read} /></div>
+    <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % 3}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}{error !== undefined && <>, ± {Number(error.toPrecision(3))} {output?.unit}</>}</span>}<span class="read" ref={read} /></div>
     <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`} />
   </div>;
 }
@@ -103,6 +121,15 @@ function Plane() {
     const px = (x: number) => w / 2 + (x - (e[0]! + e[1]!) / 2) * scale, py = (y: number) => h / 2 - (y - (e[2]! + e[3]!) / 2) * scale;
     g.strokeStyle = colours.line.css;
     g.strokeRect(0.5, 0.5, w - 1, h - 1);
+    // One scale for both axes, in the outputs' unit.
+    const cx = (e[0]! + e[1]!) / 2, cy = (e[2]! + e[3]!) / 2, word = (v: number) => String(Number(v.toPrecision(6)));
+    g.font = font(10); g.fillStyle = colours.dim.css; g.textAlign = "center"; g.textBaseline = "bottom";
+    g.beginPath();
+    for (const v of ticks(cx - w / 2 / scale, cx + w / 2 / scale, w / 70)) { const at = Math.round(px(v)) + 0.5; g.moveTo(at, 0); g.lineTo(at, h); if (at > 24 && at < w - 14) g.fillText(word(v), at, h - 2); }
+    g.textAlign = "left"; g.textBaseline = "middle";
+    for (const v of ticks(cy - h / 2 / scale, cy + h / 2 / scale, h / 60)) { const at = Math.round(py(v)) + 0.5; g.moveTo(0, at); g.lineTo(w, at); if (at > 10 && at < h - 18) g.fillText(word(v), 3, at - 6); }
+    g.stroke();
+    g.strokeStyle = colours.dim.css;
     g.beginPath(); g.moveTo(px(0), 0); g.lineTo(px(0), h); g.moveTo(0, py(0)); g.lineTo(w, py(0)); g.stroke();
     const path = (values: Float32Array, ink: string, width: number, dash: number[]) => {
       g.strokeStyle = ink; g.lineWidth = width; g.setLineDash(dash); g.lineCap = "round";
@@ -133,13 +160,15 @@ function Plane() {
         if (fill) { g.fillStyle = colours.x.css; g.fill(); } else { g.strokeStyle = colours.ink.css; g.stroke(); }
         g.lineWidth = 1;
       };
+      const [ex, ey] = state.slowly.peek().rms, ox = px(s.estimate[i * o]!), oy = py(s.estimate[i * o + 1]!);
+      if (ex! > 0 && ey! > 0 && ox === ox && oy === oy) { g.globalAlpha = 0.16; g.fillStyle = colours.x.css; g.beginPath(); g.ellipse(ox, oy, ex! * scale, ey! * scale, 0, 0, 7); g.fill(); g.globalAlpha = 1; }
       if (s.hasTruth) dot(s.truth, false);
       dot(s.estimate, true);
     }
   }, 30);
-  const names = state.server.value?.source.outputs;
+  const names = state.server.value?.source.outputs, unit = names?.[0]?.unit === names?.[1]?.unit ? names?.[0]?.unit : "";
   return <figure class="plane"><canvas ref={canvas} role="img" aria-label={`${names?.[0]?.name} and ${names?.[1]?.name} in the plane: decoded as a disc, true as a ring, with two seconds of their path`} />
-    <figcaption>{names?.[0]?.name} → , {names?.[1]?.name} ↑ · 2 s</figcaption></figure>;
+    <figcaption>{names?.[0]?.name} →, {names?.[1]?.name} ↑{unit && `, ${unit}`} · path of 2 s{state.slowly.value.rms.length > 1 && " · shaded: ± error"}</figcaption></figure>;
 }
 
 /** `title`: what they are where they are not decoded, and no point in the plane then. */
@@ -151,10 +180,11 @@ export function Outputs({ title }: { title?: string }) {
   const note = <>{truth && !bare && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
     {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
+  const planar = outputs.length >= 2 && !title;
   return <Panel area="outputs" title={title ?? (bare ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>
-    <div class={outputs.length >= 2 && !title ? "split" : "whole"}>
+    <div class={planar ? "split" : "whole"}>
+      {planar && <Plane />}
       <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}</div>
-      {outputs.length >= 2 && !title && <Plane />}
     </div>
   </Panel>;
 }
