@@ -191,6 +191,36 @@ test.describe("misses", () => {
     await expect(page.getByRole("status").first()).toHaveText("paused");
   });
 
+  test("an incident is shown half a second around it, with a line, the next and a file", async ({ watched: { page, faults } }) => {
+    await known(page, 8);
+    await page.locator(".misses button").first().press("Enter");
+    const bar = page.locator(".incident"), tick = () => page.evaluate(() => { const s = globalThis.betz.store, at = Number(new URLSearchParams(location.hash.slice(1)).get("t")); return Math.round((at - 0.5) / s.shape.stepSeconds); });
+    await expect(bar).toContainText("deadline missed: the step took");
+    await expect.poll(() => page.evaluate(() => location.hash)).toContain("w=1");
+    // The line stands at the missed step: in the middle of the window.
+    const place = await page.locator(".hand .at").evaluate(e => (e.getBoundingClientRect().left - e.parentElement.getBoundingClientRect().left) / e.parentElement.getBoundingClientRect().width);
+    expect(Math.abs(place - 0.5)).toBeLessThan(0.01);
+    const here = await tick(), misses = await page.evaluate(() => globalThis.betz.store.misses.map(m => m.tick));
+    expect(misses).toContain(here);
+    await page.keyboard.press("p");
+    await expect.poll(tick).toBe(misses.filter(t => t < here).at(-1));
+    await bar.getByRole("button", { name: "next" }).click();
+    await expect.poll(tick).toBe(here);
+    expect(await findings(page)).toEqual([]);
+    await bar.getByRole("button", { name: "export" }).click();
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "snapshot, HTML" }).click();
+    const file = await saved, text = readFileSync(await file.path(), "utf8");
+    expect(file.suggestedFilename()).toMatch(/\.html$/);
+    expect(text).toContain("deadline missed: the step took");
+    expect(text).toMatch(/<svg .*<\/svg>/s);
+    expect(text).not.toMatch(/<script|src=|href="http|token/);
+    expect(faults).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    await expect(bar).toBeHidden();
+  });
+
   test("what lay round one is shown when the last minute has it no longer", async ({ watched: { page, faults }, context }) => {
     await known(page, 4);
     const tick = await page.waitForFunction(() => globalThis.betz.store.misses.find(m => m.tick > 1000)?.tick).then(t => t.jsonValue());
@@ -228,6 +258,28 @@ test.describe("misses", () => {
     await other.close();
     expect(faults).toEqual([]);
   });
+});
+
+test("what is decoded is the largest panel; latency opens to its histogram; the band says model, margin and trend", async ({ watched: { page, faults } }) => {
+  await known(page, 4);
+  const area = name => page.locator(`.panel.${name}`).evaluate(e => e.clientWidth * e.clientHeight);
+  for (const size of [{ width: 1440, height: 900 }, { width: 1920, height: 1080 }, { width: 390, height: 844 }]) {
+    await page.setViewportSize(size);
+    const outputs = await area("outputs");
+    for (const other of ["raster", "latency", "timeline"]) expect(outputs, `${other} at ${size.width}`).toBeGreaterThan(await area(other));
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const band = page.locator(".truth");
+  for (const words of ["model", "masked", "R²", "margin", "wall time"]) await expect(band).toContainText(words);
+  await expect(page.locator(".histogram")).toHaveCount(0);
+  await page.getByRole("button", { name: "histogram" }).click();
+  await expect(page.locator(".histogram")).toBeVisible();
+  await expect.poll(() => page.evaluate(() => { const c = document.querySelector(".histogram"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i] > 0) n++; return n; })).toBeGreaterThan(500);
+  expect(await findings(page)).toEqual([]);
+  await page.getByRole("button", { name: "less" }).click();
+  await expect(page.locator(".histogram")).toHaveCount(0);
+  expect(faults.filter(f => !f.includes("willReadFrequently"))).toEqual([]);
 });
 
 test("a hole is hatched and said", async ({ watched: { page } }) => {

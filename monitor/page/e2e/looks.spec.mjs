@@ -40,8 +40,8 @@ for (const scheme of ["light", "dark"]) for (const [view, [hash, ready]] of Obje
 });
 
 // A session that has come to its end stands still as a recording does: what it ran, and a network that it said it was.
-const ENDED = { model: "main.model .panel.log", simulation: "main.simulation .network" };
-test("model and simulation of a session that has ended look as they did", async ({ page }) => {
+const ENDED = { live: "main.live.decodes .plane", model: "main.model .panel.log", simulation: "main.simulation .network" };
+test("first view, model and simulation of a session that has ended look as they did", async ({ page }) => {
   const rig = await start("--channels", "48", "--seconds", "6", "--speed", "6", "--simulation", "--control", "--stay");
   await page.setViewportSize({ width: 1400, height: 700 });
   await page.goto(rig.url);
@@ -55,7 +55,7 @@ test("model and simulation of a session that has ended look as they did", async 
     await page.evaluate(v => { location.hash = `#v=${v}&t=6&w=2`; }, view);
     await expect(page.locator(there)).toBeVisible();
     // How fast it ran and how long its steps took is of this machine.
-    await expect(page).toHaveScreenshot(`${view}-${scheme}.png`, { mask: [page.locator(".truth"), page.locator("main.simulation .network .note")] });
+    await expect(page).toHaveScreenshot(`${view === "live" ? "decoded" : view}-${scheme}.png`, { mask: [page.locator(".truth"), page.locator(".panel.latency"), page.locator("main.simulation .network .note")] });
   }
   await rig.stop();
 });

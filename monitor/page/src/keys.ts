@@ -25,7 +25,7 @@ export const ACTIONS: Action[] = [
   { keys: ["ArrowUp"], shown: "↑", words: "channel before", act: channels(-1) },
   { keys: ["ArrowDown"], shown: "↓", words: "next channel", act: channels(1) },
   { keys: ["o", "O"], shown: "O", words: "order of channels: number or rate", act: () => state.go({ order: state.address.value.order === "rate" ? "channel" : "rate" }) },
-  { keys: ["n", "N"], shown: "N", words: "next miss, swap, mark or trial; episodes: occurrence", act: () => (state.acts.get("n") ?? (() => state.jump(true)))() },
+  { keys: ["n", "N"], shown: "N", words: "next incident (miss, loss, swap, mask, mark) or trial; episodes: occurrence", act: () => (state.acts.get("n") ?? (() => state.jump(true)))() },
   { keys: ["p", "P"], shown: "P", words: "the one before", act: () => (state.acts.get("p") ?? (() => state.jump(false)))() },
   { keys: ["0"], shown: "0", words: "all channels, ten seconds, now", act: () => state.go({ channels: null, window: 10, at: state.file.value ? 10 : null, channel: null }) },
   { keys: ["[", "]"], shown: "[ ]", words: "networks: threshold less, more by 0.01", act: e => state.acts.get(e.key)?.() },

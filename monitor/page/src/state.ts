@@ -5,6 +5,7 @@ import { Store, type Accuracy, type Happened, type Hole } from "./link/store.ts"
 import { Kind, parseAll, type Frame } from "./link/frame.ts";
 import type { Picture } from "./draw/raster.ts";
 import { clock } from "./draw/format.ts";
+import { AROUND_SECONDS, incidents, neighbour, type Incident } from "./link/incidents.ts";
 import { missesSoFar } from "./moments.ts";
 import { painted } from "./theme.ts";
 import * as url from "./url.ts";
@@ -149,16 +150,39 @@ export function zoom(factor: number, around = 1): void {
   go({ window: next, at: end });
 }
 
-/** To the next (or the one before) of misses, swaps and marks. */
+/** Tick of the incident that is shown; null: none. The view was moved to it, and every panel has a line there. */
+const incidentAt = signal<Incident | null>(null);
+/** The incident in view; null if there is none or the view has moved away from it. */
+export const incident = computed((): Incident | null => {
+  const s = store.value, at = incidentAt.value;
+  if (!s || !at || live.value) return null;
+  const end = viewEnd(s);
+  return at.tick >= end - viewWindow(s) && at.tick < end ? at : null;
+});
+
+/** Shows half a second before and after an incident. */
+export function showIncident(at: Incident): void {
+  const s = store.value;
+  if (!s) return;
+  // A session goes on to the end of this window; what has ended does not.
+  const last = file.value || server.value?.ended ? s.seconds_(reach(s).end) : Infinity;
+  go({ window: 2 * AROUND_SECONDS, at: Math.min(last, s.seconds_(at.tick) + AROUND_SECONDS) });
+  incidentAt.value = at;
+  spoken.value = at.words;
+}
+
+/** To the next incident or trial, or to the one before. */
 export function jump(forward: boolean): void {
   const s = store.value;
   if (!s) return;
-  const now = viewEnd(s) - viewWindow(s) / 2;
-  const others = [...(file.value?.trials ?? []), ...s.events.filter(e => e.type !== "swap state").map(e => e.tick)].filter(t => t >= reach(s).first);
-  const all = [...others, ...s.misses.map(m => m.tick)].sort((a, b) => a - b);
-  const found = forward ? all.find(t => t > now + 1) : all.findLast(t => t < now - 1);
-  if (found === undefined) { spoken.value = forward ? "nothing later to go to" : "nothing earlier to go to"; return; }
-  showAround(found);
+  const now = incident.value?.tick ?? viewEnd(s) - viewWindow(s) / 2, first = reach(s).first;
+  // The server stores what lies around a missed deadline for longer than the rest.
+  const all = incidents(s).filter(i => i.tick >= first || s.misses.some(m => m.tick === i.tick)), step = incident.value ? 0 : 1;
+  const found = neighbour(all, now + (forward ? step : -step), forward);
+  const trials = file.value?.trials ?? [], trial = forward ? trials.find(t => t > now + 1) : trials.findLast(t => t < now - 1);
+  if (found && (trial === undefined || (forward ? found.tick <= trial : found.tick >= trial))) showIncident(found);
+  else if (trial !== undefined) showAround(trial);
+  else spoken.value = forward ? "nothing later to go to" : "nothing earlier to go to";
 }
 
 export function showAround(tick: number): void {
@@ -245,7 +269,7 @@ export function redraw(): void { changedAt = performance.now(); }
 /** True if there is something to draw; an unchanging page costs nothing. */
 function moves(now: number, s: Store): boolean {
   const a = address.value, of = shown.value!;
-  const key = [a.at, a.window, a.channels, a.order, a.channel, a.view, s.end, of.end, s.version, of.version, s.events.length, s.misses.length, painted.value, innerWidth, innerHeight, devicePixelRatio].join(" ");
+  const key = [incident.value?.tick, a.at, a.window, a.channels, a.order, a.channel, a.view, s.end, of.end, s.version, of.version, s.events.length, s.misses.length, painted.value, innerWidth, innerHeight, devicePixelRatio].join(" ");
   if (key !== shownBefore) { shownBefore = key; changedAt = now; }
   return now - changedAt < STILL_AFTER_MS;
 }

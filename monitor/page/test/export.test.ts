@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MOST_MARKS, outputsCsv, spikesCsv, svg, type Facts, type Inks } from "../src/draw/export.ts";
+import { snapshot } from "../src/draw/snapshot.ts";
 import { table } from "../src/draw/table.ts";
 import type { Picture } from "../src/draw/raster.ts";
 import { Store } from "../src/link/store.ts";
 import { frame } from "./make.ts";
 
-const facts: Facts = { source: 'a <b>"session"</b> & more', checksum: "00ff", address: "http://127.0.0.1/#v=live", version: "1", channels: ["a,b", 'c"d', "e", "f", "g", "h", "i", "j"], outputs: [{ name: "x", unit: "mm" }] };
+const facts: Facts = { source: 'a <b>"session"</b> & more', checksum: "00ff", model: "m<1>.betz", saved: "2026-11-25 08:00:00 +00:00", address: "http://127.0.0.1/#v=live", version: "1", channels: ["a,b", 'c"d', "e", "f", "g", "h", "i", "j"], outputs: [{ name: "x", unit: "mm" }] };
 const inks: Inks = { ink: "#000", dim: "#111", line: "#222", paper: "#fff", intended: "#333", decoded: ["#444"] };
 const picture: Picture = { end: 100, window: 60, from: 0, to: 8, order: null, sweep: false, ink: [0, 0, 0], paper: [0, 0, 0], dim: [0, 0, 0] };
 const store = () => {
@@ -19,7 +20,7 @@ const store = () => {
 test("tables hold what is shown, and say what it is", () => {
   const lines = spikesCsv(store(), picture, facts).trimEnd().split("\n");
   assert.deepEqual(lines.slice(-4), ["seconds,channel,spikes", '0.0450,"a,b",1', '0.0610,"c""d",1', "0.0990,j,1"]);
-  assert.equal(lines.filter(l => l.startsWith("#")).length, 4);
+  assert.equal(lines.filter(l => l.startsWith("#")).length, 5);
   const part = spikesCsv(store(), { ...picture, from: 7 }, facts).trimEnd().split("\n");
   assert.deepEqual(part.slice(-1), ["0.0990,j,1"]);
   const rows = outputsCsv(store(), picture, facts).trimEnd().split("\n").filter(l => !l.startsWith("#"));
@@ -45,4 +46,18 @@ test("many spikes are a picture in the drawing", () => {
 test("a table's cells are quoted where they must be, and empty where nothing is known", () => {
   const text = table({ source: "two\nlines", betz: "1" }, ["channel", "rate, Hz"], [["a,b", 1.5], ['c"d', NaN], ["e", null], ["f", undefined], ["g", 0]]);
   assert.equal(text, '# source: two lines\n# betz: 1\nchannel,"rate, Hz"\n"a,b",1.5\n"c""d",\ne,\nf,\ng,0\n');
+});
+
+test("a picture names its session, its time and its model", () => {
+  const text = svg(store(), picture, facts, inks, () => "data:none");
+  assert.match(text, />0:00\.04 to 0:00\.10 · m&#60;1&#62;\.betz 00ff</);
+  assert.match(text, />2026-11-25 08:00:00 \+00:00 · http/);
+});
+
+test("a snapshot is one file without script, and no name in it is markup", () => {
+  const drawn = svg(store(), picture, facts, inks, () => "data:none");
+  const text = snapshot({ facts: [["session", facts.source], ["masked", "2 of 8 channels"]], alarms: ["3 deadlines missed <i>"], incidents: [["0:00.045", "mark: <script>alert(1)</script>"]], picture: drawn }, facts, inks);
+  assert.ok(text.includes(drawn) && text.startsWith("<!doctype html>"));
+  assert.doesNotMatch(text, /<script|<b>"session|<i>|src=|href="http/);
+  for (const words of ["3 deadlines missed", "0:00.045", "2 of 8 channels", "a &#60;b&#62;&#34;session&#34;"]) assert.ok(text.includes(words), words);
 });

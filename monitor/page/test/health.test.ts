@@ -74,8 +74,8 @@ test("rates are of the view, and do not count what was left out", () => {
 test("exported spikes keep the recording's own times", () => {
   const times = [[0.00001, 1], [0.01234, 2], [0.01236, 2], [0.10001, 5]] as [number, number][];
   const s = recorded(times, 0.005, 40), picture = { end: 40, window: 40, from: 0, to: 8, order: null, sweep: false, ink: [0, 0, 0], paper: [0, 0, 0], dim: [0, 0, 0] } as const;
-  const facts = { source: "a", checksum: "b", address: "c", version: "1", channels: Array.from({ length: 8 }, (_, c) => `ch${c}`), outputs: [] };
-  const rows = spikesCsv(s, picture as never, facts).trimEnd().split("\n").slice(5).map(l => Number(l.split(",")[0]));
+  const facts = { source: "a", checksum: "b", model: "m", saved: "now", address: "c", version: "1", channels: Array.from({ length: 8 }, (_, c) => `ch${c}`), outputs: [] };
+  const rows = spikesCsv(s, picture as never, facts).trimEnd().split("\n").slice(6).map(l => Number(l.split(",")[0]));
   assert.deepEqual(rows, times.map(t => t[0]));
   const bytes = selection(s, picture as never, facts.channels, []), text = Buffer.from(bytes).toString("latin1"), at = text.indexOf("\n", text.indexOf("spike_ticks.npy")) + 1;
   assert.deepEqual(Array.from({ length: 4 }, (_, k) => Number(Buffer.from(bytes).readBigInt64LE(at + 8 * k))), [1, 1234, 1236, 10001]);

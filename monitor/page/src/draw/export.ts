@@ -3,16 +3,23 @@ import { quoted } from "./table.ts";
 import { lowerBound, tickOf, type Store } from "../link/store.ts";
 import { RasterView, type Picture } from "./raster.ts";
 import { POINTS, reduce } from "./reduce.ts";
-import { ticks, timeLabel } from "./format.ts";
+import { clock, ticks, timeLabel } from "./format.ts";
 
-export interface Facts { source: string; checksum: string; address: string; version: string; channels: string[]; outputs: { name: string; unit: string }[] }
+export interface Facts {
+  source: string; checksum: string;
+  /** Name of the model that runs. */
+  model: string;
+  /** Date and time at which the export was made. */
+  saved: string;
+  address: string; version: string; channels: string[]; outputs: { name: string; unit: string }[];
+}
 export interface Inks { ink: string; dim: string; line: string; paper: string; intended: string; decoded: string[] }
 
 /** Above this number of spikes, the raster in an SVG is a bitmap. */
 export const MOST_MARKS = 50_000;
 const WIDTH = 1100, LEFT = 90, RIGHT = 20, TOP = 46, RASTER = 420, LINE = 110, GAP = 34;
 
-const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.checksum}`, `# address: ${f.address}`, `# betz ${f.version}`].map(l => l.replace(/[\n\r]/g, " ")).join("\n") + "\n";
+const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.checksum}`, `# saved: ${f.saved}`, `# address: ${f.address}`, `# betz ${f.version}`].map(l => l.replace(/[\n\r]/g, " ")).join("\n") + "\n";
 
 /** All spikes in view: seconds, channel. */
 export function spikesCsv(s: Store, p: Picture, f: Facts): string {
@@ -44,7 +51,7 @@ export function rasterPng(s: Store, p: Picture, scale: number): string {
   return canvas.toDataURL("image/png");
 }
 
-const safe = (text: string): string => text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
+export const safe = (text: string): string => text.replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
 
 /** Raster and lines as SVG: all lines and letters are vectors, spikes too up to MOST_MARKS. */
 export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => string): string {
@@ -99,7 +106,8 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
       parts.push(`<path d="${path.join("")}" stroke="${ink}" fill="none" stroke-width="1.5"${dash}/>`);
     }
   }
-  text(LEFT, height - 6, `${f.address} · betz ${f.version}`, inks.dim, "start", ' font-size="9"');
+  text(WIDTH - RIGHT, 24, `${clock(t0, 2)} to ${clock(t1, 2)} · ${f.model} ${f.checksum.slice(0, 8)}`, inks.dim, "end");
+  text(LEFT, height - 6, `${f.saved} · ${f.address} · betz ${f.version}`, inks.dim, "start", ' font-size="9"');
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="11">`
     + `<defs><pattern id="hole" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0v7" stroke="${inks.dim}" stroke-width="2"/></pattern></defs>${parts.join("")}</svg>\n`;
 }

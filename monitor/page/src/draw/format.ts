@@ -25,3 +25,6 @@ export function timeLabel(seconds: number, step: number): string {
   while (digits < 3 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6 * step * 10 ** digits) digits++;
   return seconds < 60 && seconds.toFixed(digits) !== (60).toFixed(digits) ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
+
+const short = (value: number): string => value < 9.95 ? String(Number(value.toFixed(1))) : value.toFixed(0);
+export const duration = (ns: number): string => Number.isNaN(ns) ? "–" : ns < 999.5 ? `${ns.toFixed(0)} ns` : ns < 999.5e3 ? `${short(ns / 1e3)} µs` : ns < 999.5e6 ? `${short(ns / 1e6)} ms` : `${short(ns / 1e9)} s`;

@@ -3,8 +3,15 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import * as out from "../draw/export.ts";
 import { selection } from "../draw/npz.ts";
 import * as state from "../state.ts";
+import { snapshot, type Snapshot } from "../draw/snapshot.ts";
+import type { Picture } from "../draw/raster.ts";
+import { clock, duration, whole } from "../draw/format.ts";
+import { alarms } from "../link/alarms.ts";
+import { incidents } from "../link/incidents.ts";
+import { percentile, type Store } from "../link/store.ts";
 import { write } from "../url.ts";
 import { colours, outputInk } from "../theme.ts";
+import { runningModel } from "./Frame.tsx";
 import { rasterOrder, rasterPicture } from "./Raster.tsx";
 
 export function save(blob: Blob, name: string): void {
@@ -20,6 +27,26 @@ export const origin = (): Record<string, string> => {
   const { source, model, running, version } = state.server.value!;
   return { source: source.name, model: running === "0000000000000000" ? model?.fingerprint ?? "none" : running, address: location.href, betz: version };
 };
+
+/** Date, time and offset of this machine's clock. */
+function when(): string {
+  const now = new Date(), pad = (n: number) => String(n).padStart(2, "0"), zone = -now.getTimezoneOffset();
+  return `${now.getFullYear()}-${pad(now.getMonth() + 1)}-${pad(now.getDate())} ${now.toLocaleTimeString("en-GB")} ${zone < 0 ? "-" : "+"}${pad(Math.floor(Math.abs(zone) / 60))}:${pad(Math.abs(zone) % 60)}`;
+}
+
+/** The numbers of a moment, its alarms and what happened in view. */
+function moment(s: Store, p: Picture): Omit<Snapshot, "picture"> {
+  const server = state.server.value!, own = state.store.value ?? s, live = server.mode === "live", deadline = server.source.deadline_ns, latency = own.recentLatency(), counters = own.counters;
+  const facts: [string, string][] = [["session", server.source.name], ["in view", `${clock(s.seconds_(p.end - p.window), 3)} to ${clock(s.seconds_(p.end), 3)}`], ["saved", when()], ["model", `${runningModel()}, checksum ${origin()["model"]}`]];
+  const r2 = s.hasTruth ? s.accuracy(p.end - p.window, p.end) : null;
+  server.source.outputs.forEach((o, k) => { if (r2 && !Number.isNaN(r2.r2[k])) facts.push([o.name, `R² ${r2.r2[k]!.toFixed(3)}, error ${Number(r2.rms[k]!.toPrecision(3))} ${o.unit} in view`]); });
+  if (live) facts.push(["masked", `${state.masked().size} of ${s.shape.channels} channels`],
+    ["step latency, last minute", [["p50", 0.5], ["p99", 0.99], ["max", 1]].map(([n, share]) => `${n} ≤ ${duration(percentile(latency, share as number))}`).join(", ")],
+    ["deadline", deadline === null ? "none" : duration(deadline)]);
+  if (counters) facts.push(["since the session began", `${whole(counters.steps)} steps, ${whole(counters.spikes)} spikes, ${whole(counters.misses)} deadlines missed, ${whole(counters.dropped)} spikes dropped, ${whole(counters.late)} late, ${whole(counters.unknown)} of unknown channels, ${whole(counters.notShown)} steps not shown`]);
+  facts.push(["betz", server.version]);
+  return { facts, alarms: live ? alarms(own, deadline).map(a => a.words) : [], incidents: incidents(own).filter(i => i.tick >= p.end - p.window && i.tick < p.end).map(i => [clock(own.seconds_(i.tick), 3), i.words]) };
+}
 
 export function Export() {
   const box = useRef<HTMLDialogElement>(null), open = state.exportOpen.value, [words, setWords] = useState("");
@@ -39,10 +66,11 @@ export function Export() {
     }
     if (!s || !server) return;
     const p = rasterPicture(s, rasterOrder(s)), name = `betz-${Math.round(s.seconds_(p.end) * 1000)}ms`;
-    const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, address: location.href, version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
+    const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, model: runningModel(), saved: when(), address: location.href, version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
     const inks: out.Inks = { ink: colours.ink.css, dim: colours.dim.css, line: colours.line.css, paper: colours.panel.css, intended: colours.true.css, decoded: [0, 1, 2].map(k => outputInk(k).css) };
     const picture = (scale: number) => out.svg(s, p, facts, inks, () => out.rasterPng(s, p, scale));
-    if (what === "svg") save(new Blob([picture(2)], { type: "image/svg+xml" }), `${name}.svg`);
+    if (what === "html") save(new Blob([snapshot({ ...moment(s, p), picture: picture(2) }, facts, inks)], { type: "text/html" }), `${name}.html`);
+    else if (what === "svg") save(new Blob([picture(2)], { type: "image/svg+xml" }), `${name}.svg`);
     else if (what === "spikes") save(new Blob([out.spikesCsv(s, p, facts)], { type: "text/csv" }), `${name}-spikes.csv`);
     else if (what === "outputs") save(new Blob([out.outputsCsv(s, p, facts)], { type: "text/csv" }), `${name}-outputs.csv`);
     else if (what === "npz") save(new Blob([selection(s, p, facts.channels, facts.outputs) as BlobPart], { type: "application/octet-stream" }), `${name}.npz`);
@@ -55,7 +83,7 @@ export function Export() {
     <h2 id="h-export">Export what is shown</h2>
     <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "Nothing has come yet.")}</p>
     <div class="choices">{offers?.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve().then(act).then(() => setWords("Saved."), e => setWords(String((e as Error).message)))}>{name}</button>)}
-      {(!offers || offers.beside) && <>{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}</>}{button("link", "copy link")}{button("state", "state")}</div>
+      {(!offers || offers.beside) && <>{button("html", "snapshot, HTML")}{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}</>}{button("link", "copy link")}{button("state", "state")}</div>
     <p role="status">{words}</p>
     <button onClick={() => { state.exportOpen.value = false; }}>close</button>
   </dialog>;

@@ -7,6 +7,7 @@ import { ACTIONS } from "../keys.ts";
 import { VIEWS, type View } from "../url.ts";
 import { clock, whole } from "../draw/format.ts";
 import { alarms, arrow, margin, trend } from "../link/alarms.ts";
+import { incidents } from "../link/incidents.ts";
 import { usePainter } from "./Panel.tsx";
 
 const NAMES: Record<View, string> = { live: "Live", channels: "Channels", episodes: "Episodes", networks: "Networks", simulation: "Simulation", map: "Map", model: "Model" };
@@ -82,13 +83,23 @@ export function TruthStrip() {
   for (const [name, count, what, kind] of faults) if (count > 0) facts.push([name, whole(count), kind, what]);
   if (counters && faults.every(f => f[1] === 0)) facts.push(["losses", "0", "", `None so far: ${faults.map(f => f[0]).join(", ")}`]);
   if (s?.cut && s.keptSeconds < state.KEEP_SECONDS) facts.push(["keeping", `${Math.floor(s.keptSeconds)} of ${state.KEEP_SECONDS} s`, "warn", "More spikes than this page has room for: the oldest go sooner"]);
-  const raised = s ? alarms(s, deadline) : [];
+  const raised = s && !server.ended ? alarms(s, deadline) : [];
   return <section class="strip" aria-label="Totals"><dl class="truth">
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
     <div class="page zero" title="This page: pictures a second, and what comes from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
     <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>
-  </dl>{raised.length > 0 && <p class="alarms" role="alert">{raised.map(a => <span key={a.words} class={a.kind}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</p>}</section>;
+  </dl>{raised.length > 0 && <p class="alarms" role="alert">{raised.map(a => <span key={a.words} class={a.kind}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</p>}<IncidentBar /></section>;
+}
+
+/** The incident that is shown, with the ways to others and into a file. */
+function IncidentBar() {
+  const at = state.incident.value, s = state.store.value;
+  if (!at || !s) return null;
+  const all = incidents(s), k = all.findIndex(i => i.tick === at.tick);
+  return <p class="incident"><b>{clock(s.seconds_(at.tick), 3)}</b> {at.words} <span class="dim">{k >= 0 && `${whole(k + 1)} of ${whole(all.length)}`}</span>
+    <button class="link" title="P" onClick={() => state.jump(false)}>previous</button><button class="link" title="N" onClick={() => state.jump(true)}>next</button>
+    <button class="link" title="E" onClick={() => { state.exportOpen.value = true; }}>export</button></p>;
 }
 
 /** Of a recording: what it holds. */

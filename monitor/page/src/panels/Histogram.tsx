@@ -3,8 +3,7 @@ import { useRef } from "preact/hooks";
 import { bucketBegins } from "../link/frame.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
-import { whole } from "../draw/format.ts";
-import { duration } from "./Latency.tsx";
+import { duration, whole } from "../draw/format.ts";
 import { font, surface, usePainter } from "./Panel.tsx";
 
 export function Histogram() {

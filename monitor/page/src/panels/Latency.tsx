@@ -2,13 +2,11 @@
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 import { percentile } from "../link/store.ts";
+import { missWords } from "../link/incidents.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
-import { clock, whole } from "../draw/format.ts";
+import { clock, duration, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
-
-const short = (value: number): string => value < 9.95 ? String(Number(value.toFixed(1))) : value.toFixed(0);
-export const duration = (ns: number): string => Number.isNaN(ns) ? "–" : ns < 999.5 ? `${ns.toFixed(0)} ns` : ns < 999.5e3 ? `${short(ns / 1e3)} µs` : ns < 999.5e6 ? `${short(ns / 1e6)} ms` : `${short(ns / 1e9)} s`;
 
 /** Median and 99th percentile of every second of the last minute, on a logarithmic scale. */
 function Sparkline() {
@@ -49,6 +47,6 @@ export function Latency({ children }: { children?: ComponentChildren }) {
     <dl class="quantiles">{recent && ([["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999], ["max", 1]] as const).map(([name, share]) =>
       <div key={name}><dt>{name}</dt><dd>≤ {duration(percentile(recent, share))}</dd></div>)}</dl>
     {misses.length > 0 && <p class="misses"><span class="bad">▲ {whole(s?.counters?.misses ?? misses.length)} missed</span>
-      {misses.slice(-3).reverse().map(m => <button key={m.tick} class="link" onClick={() => state.showAround(m.tick)} title="What was half a second around it">{clock(s!.seconds_(m.tick), 2)} <small>{duration(m.ns)}</small></button>)}</p>}
+      {misses.slice(-3).reverse().map(m => <button key={m.tick} class="link" onClick={() => state.showIncident({ tick: m.tick, words: missWords(m) })} title="Half a second before and after it">{clock(s!.seconds_(m.tick), 2)} <small>{duration(m.ns)}</small></button>)}</p>}
   </Panel>;
 }

@@ -31,9 +31,11 @@ export function Line({ k }: { k: number }) {
   const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
   const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[], beside: [] as (number | null)[] });
   const range = useRef<[number, number]>([0, 1]);
-  /** The estimate ± its error of the last half minute, below the lines. */
+  /** Below the lines: the estimate ± its error of the last half minute, and the incident that is shown. */
   const band = (u: uPlot): void => {
     const rms = state.slowly.peek().rms[k] ?? NaN, xs = u.data[0], ys = u.data[2]!, { min: x0, max: x1 } = u.scales["x"]!, { min: y0, max: y1 } = u.scales["y"]!, { left, top, width, height } = u.bbox, g = u.ctx;
+    const struck = state.incident.peek(), s = state.store.peek();
+    if (struck && s && x1 != null) { g.fillStyle = colours.bad.css; g.fillRect(left + (s.seconds_(struck.tick) - x0!) * width / (x1 - x0!), top, 1.5 * devicePixelRatio, height); }
     if (!(rms > 0) || x1 == null || y1 == null) return;
     const x = (i: number) => left + (xs[i]! - x0!) * width / (x1 - x0!), y = (v: number) => top + height - (v - y0!) * height / (y1 - y0!);
     g.save();

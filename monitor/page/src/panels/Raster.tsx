@@ -80,6 +80,8 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: 
   g.textAlign = "left";
   g.textBaseline = "top";
   if (top > 0) g.fillText(`most ${whole(top / (rate.per * s.shape.stepSeconds))} spikes/s in ${Number((rate.per * s.shape.stepSeconds * 1e3).toPrecision(3))} ms`, 3, 1);
+  const struck = state.incident.value;
+  if (struck) { g.fillStyle = colours.bad.css; g.fillRect((struck.tick - left) / p.window * w, 0, 1.5, high); }
   g.strokeStyle = colours.line.css;
   g.beginPath(); g.moveTo(0, high + 0.5); g.lineTo(w, high + 0.5); g.stroke();
   if (p.sweep) return;
@@ -129,7 +131,7 @@ export function Raster() {
     orderNow = order;
     const p = rasterPicture(store, order), box = canvas.current!;
     // The same picture again costs as much as another one, on the graphics processor, too.
-    const key = [how, p.end, p.window, p.from, p.to, p.sweep, store.version, store.trials.length, store.events.length, store.misses.length, painted.value, box.clientWidth, box.clientHeight, devicePixelRatio].join(" ");
+    const key = [state.incident.value?.tick, how, p.end, p.window, p.from, p.to, p.sweep, store.version, store.trials.length, store.events.length, store.misses.length, painted.value, box.clientWidth, box.clientHeight, devicePixelRatio].join(" ");
     const same = drawn.current.key === key && drawn.current.store === store && drawn.current.order === order && state.overRaster.size === 0;
     // The first picture of a view without WebGL may have been put off.
     if (same && drawn.current.times > 15) return;
@@ -207,6 +209,7 @@ export function Raster() {
     ...(s.grouped > 0 ? ["counts of 2,048 rows"] : []),
   ].join(" · ") : "";
   const picked = address.channel !== null && s ? (order ? order[address.channel]! : address.channel) : null;
+  const struck = state.incident.value;
   const lineAt = picked !== null && picked >= from && picked < to ? (picked - from + 0.5) / shown * 100 : null;
   return <Panel area="raster" title="Spikes" note={note} tools={<span class="tools">
     <label>order <select value={address.order} onChange={e => state.go({ order: e.currentTarget.value as "channel" | "rate" })}>
@@ -222,6 +225,7 @@ export function Raster() {
       <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
       <canvas class="above" ref={above} aria-hidden="true" />
       {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}
+      {struck && s && <div class="at" style={{ left: `${(struck.tick - state.viewEnd(s) + state.viewWindow(s)) / state.viewWindow(s) * 100}%` }} />}
       {part && <div class="part" style={{ left: `${Math.min(part[0], part[2])}px`, top: `${Math.min(part[1], part[3])}px`, width: `${Math.abs(part[2] - part[0])}px`, height: `${Math.abs(part[3] - part[1])}px` }} />}
       {tip && <div class="tip" style={{ left: `${Math.min(tip.x + 12, (canvas.current?.clientWidth ?? 600) - 300)}px`, top: `${tip.y + 14}px` }}>{tip.words}</div>}
     </div>

@@ -45,6 +45,8 @@ export function Timeline() {
     }
     g.stroke(); g.lineWidth = 1;
     for (const event of s.events) if (event.type !== "swap state") { g.fillStyle = colours.warn.css; g.font = font(10); g.textAlign = "center"; g.textBaseline = "top"; g.fillText(event.type === "swap" ? "◆" : "⚑", x(s.seconds_(event.tick)), 0); }
+    const struck = state.incident.value;
+    if (struck) { g.fillStyle = colours.bad.css; g.fillRect(x(s.seconds_(struck.tick)), 0, 1.5, high); }
     const to = s.seconds_(state.viewEnd(s)), a = x(to - state.viewWindow(s) * step), b = x(to);
     g.fillStyle = colours.ink.css; g.globalAlpha = 0.1; g.fillRect(a, 0, b - a, high); g.globalAlpha = 1;
     g.strokeStyle = colours.ink.css; g.strokeRect(Math.round(a) + 0.5, 0.5, Math.max(2, b - a), high - 1);
