@@ -115,3 +115,21 @@ test("names of 300 characters push no number out of view", async ({ page, rig })
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0);
   }
 });
+
+test("a tab that has nothing is not shown, and an empty view says so in the middle", async ({ page, rig }) => {
+  await page.goto(rig.url);
+  await known(page, 1);
+  await expect(page.locator("nav a")).toHaveText(["Live", "Channels", "Networks", "Model"]);
+  // Its key and its address still lead to it.
+  for (const [view, key, words] of [["episodes", "3", "no mined episode"], ["networks", "4", "no network"], ["simulation", "5", "no simulat"], ["map", "6", "no map"]]) {
+    await page.keyboard.press(key);
+    await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
+    const box = page.locator(".waiting");
+    await expect(box).toContainText(new RegExp(words, "i"));
+    const { x, width } = await box.boundingBox();
+    expect(Math.abs(x + width / 2 - 700), view).toBeLessThan(20);
+    expect(width, view).toBeGreaterThan(700);
+    expect(await page.evaluate(() => document.documentElement.scrollHeight - innerHeight), view).toBe(0);
+    expect(await page.locator("main").innerText()).not.toContain("`");
+  }
+});

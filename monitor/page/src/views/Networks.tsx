@@ -150,7 +150,7 @@ export function Networks() {
   const k = net.windowOf(l), e = net.edgesOf(l), counts = all.map(one => net.counted(one)), total = e?.total ?? 0, held = e?.key.length ?? 0, places: [string, string][] = [...(l.info.positions ? [["place", "where they lie"]] as [string, string][] : []), ["force", "by their edges"], ["circle", "on a circle"]];
   const threeAxes = l.info.positions?.some(p => (p?.length ?? 0) > 2) ?? false, view = (factor: number): void => { const p = part.value; if (p) { const scale = 600 / (p[2] - p[0]); shownView.value = zoomBy(factor, shownView.value ?? { x: p[0], y: p[1], scale }, 300, 300 * (p[3] - p[1]) / (p[2] - p[0])); } };
   const note = [`${counts.map(whole).join(" / ")} edges of ${all.map(one => whole(net.edgesOf(one)?.total ?? 0)).join(" / ")}`, `window ${k + 1} of ${whole(l.info.windows)}`, ...(held < total ? [`the ${whole(held)} strongest are here`] : []), ...(e && e.undefined.length > 0 ? [`${e.undefined.length} nodes undefined`] : []), ...(l.info.complete ? [] : ["stopped before its last window"])].join(" · ");
-  return <main class={state.file.value ? "networks striped" : "networks"}>
+  return <main class="networks">
     <Panel area="net-left" title="Field" note=""><Minimap /><Sessions /><Region /><Compute /></Panel>
     <Panel area="net-graph" title="Network" note="" tools={<span class="tools">
       <label>as <select value={net.tab.value} onChange={x => net.say({ tab: x.currentTarget.value === "matrix" ? "matrix" : undefined })}><option value="graph">graph</option><option value="matrix">matrix</option></select></label>
