@@ -121,7 +121,7 @@ test("a tab that has nothing is not shown, and an empty view says so in the midd
   await known(page, 1);
   await expect(page.locator("nav a")).toHaveText(["Live", "Channels", "Networks", "Model"]);
   // Its key and its address still lead to it.
-  for (const [view, key, words] of [["episodes", "3", "no mined episode"], ["networks", "4", "no network"], ["simulation", "5", "no simulat"], ["map", "6", "no map"]]) {
+  for (const [view, key, words] of [["episodes", "3", "no mined episode"], ["networks", "4", "no network"], ["simulation", "5", "network is simulated"], ["map", "6", "no map"]]) {
     await page.keyboard.press(key);
     await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
     const box = page.locator(".waiting");
