@@ -20,7 +20,7 @@ test("intervals and autocorrelogram are those of a plain loop over the times", (
   all.sort((a, b) => a[0] + a[1] - b[0] - b[1]);
   const s = store(all), times = timesOf(s, 1, [0, 4000]), width = barWidth(s);
   assert.equal(width, 0.0005);
-  // In whole ticks of 10 µs: 500 a step, 50 a bar.
+  // In whole ticks of 10 µs: 500 per step, 50 per bar.
   const exact = all.filter(a => a[2] === 1).map(([t, f]) => t * 500 + Math.round(f * 500)), isi = new Float64Array(BARS), acg = new Float64Array(BARS);
   let beyond = 0;
   exact.forEach((t, i) => {

@@ -8,7 +8,7 @@ export const AROUND_SECONDS = 0.5;
 
 export const missWords = (m: Miss): string => `deadline missed: the step took ${duration(m.ns)}`;
 
-/** What happened, in words; null for what is no incident. */
+/** An event in words; null if it is no incident. */
 function eventWords(event: Happened): string | null {
   if (event.type === "swap") return "a new model took over";
   if (event.type !== "control") return null;
@@ -29,7 +29,7 @@ export function incidents(s: Store): Incident[] {
     if (words !== null) found.push({ tick: event.tick, words });
   }
   found.sort((a, b) => a.tick - b.tick);
-  // What happened in the same step is one incident.
+  // Events of the same step are one incident.
   const all: Incident[] = [];
   for (const i of found) {
     const last = all.at(-1);
