@@ -65,6 +65,9 @@ test("a session that has ended: what is kept of it is shown", async ({ page }) =
   await expect(pill(page)).toHaveText("session stopped");
   await page.waitForFunction(() => globalThis.betz.store?.spikes > 0);
   await expect.poll(() => ink(page)).toBeGreaterThan(0.005);
+  // What stands still is not drawn again.
+  const draws = () => page.evaluate(() => new Promise(done => { let n = 0; const all = CanvasRenderingContext2D.prototype, clear = all.clearRect; all.clearRect = function (...a) { n++; return clear.apply(this, a); }; setTimeout(() => { all.clearRect = clear; done(n); }, 2500); }));
+  await expect.poll(draws).toBe(0);
   await rig.stop();
 });
 

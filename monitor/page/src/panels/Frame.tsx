@@ -102,7 +102,7 @@ export function TruthStrip() {
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
     <div class="page zero" title="This page: pictures a second, and what comes from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
-    <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>
+    {state.running.value && <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>}
   </dl>{raised.length > 0 && <p class="alarms" role="alert">{raised.map(a => <span key={a.words} class={a.kind}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</p>}<IncidentBar /></section>;
 }
 
