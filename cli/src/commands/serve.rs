@@ -250,9 +250,10 @@ fn is_npz(path: &Path) -> bool {
 
 /// A recording without a model, on its own clock or in steps of a size for the eye.
 fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
-    let recording = data::read_recording(path, &args.part.behavior)?;
+    let mut recording = data::read_recording(path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let step = data::default_step(&recording);
+    lengthen_to_whole_steps(&mut recording, step);
     let original = original_times(&recording);
     let dataset = data::dataset(recording, step, &args.part).map_err(|e| e.at(path.display()))?;
     Ok(DecodedRecording {
@@ -272,6 +273,25 @@ fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
         estimates: Vec::new(),
         delay_steps: 0,
     })
+}
+
+/// Extends a recording of spike times to the end of its last step; otherwise the spikes of a partial last step would
+/// not be shown.
+fn lengthen_to_whole_steps(recording: &mut Recording, step_seconds: f64) {
+    if recording.form != SpikeForm::Events {
+        return;
+    }
+    let ticks_per_step = step_seconds / recording.tick_seconds;
+    let steps = recording.ticks as f64 / ticks_per_step;
+    // The tolerance keeps a rounding error from adding an empty step.
+    let end = (steps - 1e-9 * steps.max(1.0)).ceil() * ticks_per_step;
+    let near = end.round();
+    let end = if (end - near).abs() <= 1e-6 {
+        near
+    } else {
+        end.ceil()
+    };
+    recording.ticks = recording.ticks.max(end as i64);
 }
 
 /// Spikes with the recording's own times and its tick in seconds; `None` for binned counts and signals.
@@ -324,8 +344,9 @@ fn decoded(
     model: &Decoder,
     progress: &dyn Progress,
 ) -> Result<DecodedRecording> {
-    let recording = data::recording_for(model, path, &args.part.behavior)?;
+    let mut recording = data::recording_for(model, path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
+    lengthen_to_whole_steps(&mut recording, model.step_seconds());
     let original = original_times(&recording);
     let dataset = data::dataset(recording, model.step_seconds(), &args.part);
     let mut dataset = dataset.map_err(|e| e.at(path.display()))?;
@@ -349,4 +370,52 @@ fn decoded(
         estimates,
         delay_steps: model.delay_steps(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recording with one spike in each of its ticks.
+    fn full(ticks: i64, tick_seconds: f64) -> Recording {
+        Recording {
+            tick_seconds,
+            ticks,
+            spikes: Spikes::new((0..ticks).collect(), vec![0; ticks as usize]),
+            channel_names: vec!["a".into()],
+            behavior: None,
+            segments: vec![Segment {
+                start: 0,
+                stop: ticks,
+            }],
+            electrode_um: None,
+            form: SpikeForm::Events,
+            meta: None,
+        }
+    }
+
+    #[test]
+    fn every_spike_of_the_file_is_shown() {
+        for (tick, step) in [
+            (1e-5, 0.005),
+            (1.0 / 30_000.0, 0.001),
+            (1.0 / 24_414.062_5, 0.005),
+            (0.001, 0.001),
+        ] {
+            for ticks in [600_i64, 1_000, 1_001, 1_023, 1_234, 2_499, 2_500] {
+                let mut recording = full(ticks, tick);
+                lengthen_to_whole_steps(&mut recording, step);
+                let dataset = recording.align(step).unwrap();
+                let shown: f64 = (0..dataset.spikes.len())
+                    .map(|i| f64::from(dataset.spikes.weight(i)))
+                    .sum();
+                assert_eq!(
+                    shown, ticks as f64,
+                    "{ticks} ticks of {tick} s in steps of {step} s"
+                );
+                let steps = (ticks as f64 * tick / step - 1e-6).ceil();
+                assert_eq!(dataset.steps as f64, steps, "no empty step follows");
+            }
+        }
+    }
 }

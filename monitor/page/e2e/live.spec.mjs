@@ -304,3 +304,28 @@ test("without motion it sweeps", async ({ page, rig }) => {
   await known(page, 2);
   await expect.poll(() => ink(page)).toBeGreaterThan(0.01);
 });
+
+test("a channel that is picked is described: intervals, autocorrelogram, rate, tuning, weights by filter", async ({ watched: { page, faults } }) => {
+  await known(page, 6);
+  await page.evaluate(() => { location.hash = "#v=channels"; });
+  await expect(page.locator(".inspector")).toHaveCount(0);
+  await page.locator(".panel.table tbody tr").nth(3).getByRole("button").click();
+  const panel = page.locator(".inspector");
+  await expect(panel.getByRole("heading")).toHaveText("ch3");
+  await expect(panel.locator("figure")).toHaveCount(4);
+  await expect(panel.locator("figcaption")).toContainText([/^intervals/, "autocorrelogram", "rate", "tuning to the true (vx, vy)"]);
+  await expect(panel.locator("tbody tr").first()).toContainText("τ");
+  // The number of spikes is that of a plain loop over what the page has.
+  await page.keyboard.press("Space");
+  await expect.poll(() => page.evaluate(() => {
+    const s = globalThis.betz.store, note = document.querySelector(".inspector .note").textContent, [n, from, to] = /^([\d,]+) spikes · 0:([\d.]+) to 0:([\d.]+)/.exec(note).slice(1).map(v => Number(v.replace(",", "")));
+    let count = 0;
+    for (let i = 0; i < s.spikes; i++) { const t = s.seconds_(s.tick[i]); if (s.channel[i] === 3 && t >= from && t < to) count++; }
+    // Times in the note are rounded to a tenth of a second.
+    return Math.abs(count - n) <= 6 && n > 50;
+  })).toBe(true);
+  expect(await findings(page)).toEqual([]);
+  await panel.getByRole("button", { name: "close" }).click();
+  await expect(panel).toHaveCount(0);
+  expect(faults).toEqual([]);
+});

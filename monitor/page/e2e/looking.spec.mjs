@@ -81,6 +81,9 @@ test("sessions over each other, side by side, and what parts them", async ({ loo
   await expect(page.locator("canvas.net")).toHaveCount(1);
   await choice(page, "compare").selectOption("side");
   await expect(page.locator("canvas.net")).toHaveCount(2);
+  // Both pictures show the same part of the plane in the same scale: a node lies at the same place in both.
+  const where = async k => { const box = await page.locator("canvas.net").nth(k).boundingBox(); await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2); return page.locator("canvas.net").nth(k).evaluate(() => globalThis.betzNet.net.hovered.value); };
+  expect(await where(0)).toBe(await where(1));
   await choice(page, "compare").selectOption("diff");
   await expect(page.locator(".said")).toContainText("alone");
   await page.getByRole("checkbox", { name: "its second half" }).uncheck();

@@ -65,6 +65,9 @@ test("a session that has ended: what is kept of it is shown", async ({ page }) =
   await expect(pill(page)).toHaveText("session stopped");
   await page.waitForFunction(() => globalThis.betz.store?.spikes > 0);
   await expect.poll(() => ink(page)).toBeGreaterThan(0.005);
+  // What stands still is not drawn again.
+  const draws = () => page.evaluate(() => new Promise(done => { let n = 0; const all = CanvasRenderingContext2D.prototype, clear = all.clearRect; all.clearRect = function (...a) { n++; return clear.apply(this, a); }; setTimeout(() => { all.clearRect = clear; done(n); }, 2500); }));
+  await expect.poll(draws).toBe(0);
   await rig.stop();
 });
 
@@ -86,4 +89,50 @@ test("the first picture is there before WebGL, and the same spikes after it", as
   await drawn(page);
   expect(await page.evaluate(() => globalThis.first)).toBeGreaterThan(1);
   await expect.poll(() => ink(page)).toBeGreaterThan(0.001);
+});
+
+test("names of 300 characters push no number out of view", async ({ page, rig }) => {
+  const long = k => `${k}${"W".repeat(299)}`;
+  await told(page, state => ({ ...state, source: { ...state.source, name: long("s"), channel_names: state.source.channel_names.map((_, c) => long(String(c))), outputs: state.source.outputs.map((o, k) => ({ ...o, name: long(`o${k}`) })) }, model: state.model && { ...state.model, name: long("m") } }));
+  await page.goto(rig.url);
+  await known(page, 3);
+  await page.keyboard.press("ArrowDown");
+  // Every number is within its panel and within the window.
+  const cut = (...selectors) => page.evaluate(all => all.flatMap(selector => [...document.querySelectorAll(selector)].filter(e => e.getClientRects().length > 0).flatMap(e => {
+    const box = e.getBoundingClientRect(), within = (e.closest(".panel,header.top,.strip") ?? document.body).getBoundingClientRect();
+    return box.width < 1 || box.left < within.left - 1 || box.right > within.right + 1 || box.right > innerWidth + 1 ? [`${selector}: ${box.left.toFixed(0)} to ${box.right.toFixed(0)} in ${within.left.toFixed(0)} to ${within.right.toFixed(0)}`] : [];
+  })), selectors);
+  for (const size of [{ width: 1440, height: 900 }, { width: 390, height: 844 }]) {
+    await page.setViewportSize(size);
+    await page.evaluate(() => { location.hash = "#v=live&c=1"; });
+    await expect(page.locator(".r2").first()).toBeVisible();
+    expect(await cut(".clock", ".pill", ".truth dd", ".r2", ".quantiles dd", ".tools select", ".picked span", "button.icon"), `live at ${size.width}`).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0);
+    await page.evaluate(() => { location.hash = "#v=channels&c=1"; });
+    await expect(page.locator(".panel.table tbody tr").first()).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0);
+    // The first number of a row stands beside its name.
+    expect(await page.locator(".panel.table tbody td").first().evaluate(e => e.getBoundingClientRect().right - e.closest(".panel").getBoundingClientRect().right)).toBeLessThanOrEqual(0);
+    await page.evaluate(() => { location.hash = "#v=model"; });
+    await expect(page.locator(".panel.card")).toBeVisible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0);
+  }
+});
+
+test("a tab that has nothing is not shown, and an empty view says so in the middle", async ({ page, rig }) => {
+  await page.goto(rig.url);
+  await known(page, 1);
+  await expect(page.locator("nav a")).toHaveText(["Live", "Channels", "Networks", "Model"]);
+  // Its key and its address still lead to it.
+  for (const [view, key, words] of [["episodes", "3", "no mined episode"], ["networks", "4", "no network"], ["simulation", "5", "network is simulated"], ["map", "6", "no map"]]) {
+    await page.keyboard.press(key);
+    await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
+    const box = page.locator(".waiting");
+    await expect(box).toContainText(new RegExp(words, "i"));
+    const { x, width } = await box.boundingBox();
+    expect(Math.abs(x + width / 2 - 700), view).toBeLessThan(20);
+    expect(width, view).toBeGreaterThan(700);
+    expect(await page.evaluate(() => document.documentElement.scrollHeight - innerHeight), view).toBe(0);
+    expect(await page.locator("main").innerText()).not.toContain("`");
+  }
 });

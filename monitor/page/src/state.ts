@@ -71,6 +71,8 @@ export const overRaster = new Set<(g: CanvasRenderingContext2D, w: number, h: nu
 /** Exports that a view offers in place of spikes and outputs or, if it shows those too, `beside` them. */
 export const offers = signal<{ words: string; beside?: boolean; take: [name: string, take: () => void | Promise<void>][] } | null>(null);
 export const playing = signal(false);
+/** True while a session sends steps, or may send them. */
+export const running = computed(() => !server.value?.ended && (connection.value === "open" || connection.value === "connecting"));
 export const live = computed(() => address.value.at === null);
 
 /** Channels that are masked now: those of the last mask event. */
@@ -263,14 +265,14 @@ async function past(): Promise<void> {
 export const painters = new Set<(s: Store) => void>();
 /** Keep drawing for this long after a change: some painters draw rarely, and some animate. */
 const STILL_AFTER_MS = 2000;
-let changedAt = -Infinity, shownBefore = "";
+let changedAt = -Infinity, movedAt = -Infinity, shownBefore = "";
 /** Marks the picture as changed. */
 export function redraw(): void { changedAt = performance.now(); }
 /** True if there is something to draw; an unchanging page costs nothing. */
 function moves(now: number, s: Store): boolean {
   const a = address.value, of = shown.value!;
   const key = [incident.value?.tick, a.at, a.window, a.channels, a.order, a.channel, a.view, s.end, of.end, s.version, of.version, s.events.length, s.misses.length, painted.value, innerWidth, innerHeight, devicePixelRatio].join(" ");
-  if (key !== shownBefore) { shownBefore = key; changedAt = now; }
+  if (key !== shownBefore) { shownBefore = key; changedAt = movedAt = now; }
   return now - changedAt < STILL_AFTER_MS;
 }
 
@@ -371,6 +373,8 @@ function second(now: number, s: Store | null): void {
   const elapsed = (now - marks.time) / 1000;
   // A recording that stands still has nothing new to say.
   if (file.value && drawn === 0) { marks.time = now; return; }
+  // Nor has a session that has ended or is lost: a beat would have all panels drawn again.
+  if (!running.value && s && now - movedAt > STILL_AFTER_MS) { marks.time = now; drawn = 0; return; }
   if (s && file.value) {
     const end = viewEnd(s);
     slowly.value = { ...slowly.value, fps: drawn / elapsed, ...accuracy(s, end - viewWindow(s), end) };

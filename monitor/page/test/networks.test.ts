@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { NONE, bounds, circle, colour, degrees, difference, endOf, graphml, keyOf, levelOf, linksOf, listed, matrix, orderBy, prefix, windowAt, within, type Edges, type Info } from "../src/net/model.ts";
+import { NONE, bounds, circle, colour, degrees, difference, endOf, fitted, graphml, keyOf, levelOf, linksOf, listed, matrix, orderBy, prefix, windowAt, within, type Edges, type Info } from "../src/net/model.ts";
 import { random } from "./make.ts";
 
 function edges(seed: number, nodes: number, n: number): Edges {
@@ -98,4 +98,15 @@ test("degrees from those of another number of edges are those counted anew", () 
     // Earlier counts are not overwritten, because a picture may still use them.
     assert.deepEqual(before, kept);
   }
+});
+
+test("pictures side by side have one scale, and one part where their nodes are the same", () => {
+  const all = [[0, 0, 10, 10], [5, 5, 45, 25]] as [number, number, number, number][];
+  const [a, b] = [0, 1].map(k => fitted(all, k, false, 400, 400)), same = [0, 1].map(k => fitted(all, k, true, 400, 400));
+  assert.equal(a!.scale, b!.scale);
+  assert.equal(a!.scale, 10);
+  // The middle of each is in the middle of its picture.
+  assert.deepEqual([[a!.x + 20, a!.y + 20], [b!.x + 20, b!.y + 20]], [[5, 5], [25, 15]]);
+  assert.deepEqual(same[0], same[1]);
+  for (const [l, t, r, bottom] of all) assert.ok(l >= same[0]!.x && t >= same[0]!.y && (r - same[0]!.x) * same[0]!.scale <= 400 && (bottom - same[0]!.y) * same[0]!.scale <= 400);
 });

@@ -133,6 +133,13 @@ export function bounds(places: Float32Array, counts: (node: number) => boolean):
   return places.length > 0 && counts(-1) !== true ? bounds(places, () => true) : [0, 0, 1, 1];
 }
 
+/** Part of the plane that picture `k` of several shows. All have one scale; those of the same nodes show the same part. */
+export function fitted(all: [number, number, number, number][], k: number, same: boolean, w: number, h: number): { x: number; y: number; scale: number } {
+  const joined = all.reduce(([l, t, r, b], [x0, y0, x1, y1]) => [Math.min(l, x0), Math.min(t, y0), Math.max(r, x1), Math.max(b, y1)] as [number, number, number, number]);
+  const scale = Math.min(...(same ? [joined] : all).map(([l, t, r, b]) => Math.min(w / (r - l), h / (b - t)))), [l, t, r, b] = same ? joined : all[k]!;
+  return { x: (l + r) / 2 - w / 2 / scale, y: (t + b) / 2 - h / 2 / scale, scale };
+}
+
 /** Numbers and ranges as people write them: "3, 7-9". `null` where it is something else. */
 export function listed(text: string, nodes: number, names: string[] | null): number[] | null {
   const found = new Set<number>();

@@ -12,6 +12,20 @@ import { usePainter } from "./Panel.tsx";
 
 const NAMES: Record<View, string> = { live: "Live", channels: "Channels", episodes: "Episodes", networks: "Networks", simulation: "Simulation", map: "Map", model: "Model" };
 
+/** True if a view has something to show; the current view has its tab in any case. */
+function filled(view: View): boolean {
+  const server = state.server.value;
+  if (!server || view === state.address.value.view || server.mode === "live" && ["live", "channels", "networks", "model"].includes(view)) return true;
+  switch (view) {
+    case "live": case "channels": return server.sources.length > 0;
+    case "networks": return server.networks + server.sources.length > 0;
+    case "episodes": return server.mined > 0;
+    case "simulation": return server.simulation !== null;
+    case "map": return server.maps > 0;
+    case "model": return server.model !== null;
+  }
+}
+
 function Clock() {
   const text = useRef<HTMLElement>(null);
   usePainter(s => { if (text.current) text.current.textContent = clock(s.seconds_(state.viewEnd(s)), 1); }, 20);
@@ -39,9 +53,9 @@ export function TopBar() {
   const pill = state.pill.value, source = state.server.value?.source;
   return <header class="top">
     <h1>Betz</h1>
-    <nav aria-label="Views">{VIEWS.map((view, i) => <a key={view} href={`#v=${view}`} aria-keyshortcuts={String(i + 1)}
+    <nav aria-label="Views">{VIEWS.map((view, i) => filled(view) && <a key={view} href={`#v=${view}`} aria-keyshortcuts={String(i + 1)}
       aria-current={state.address.value.view === view ? "page" : undefined}
-      onClick={event => { event.preventDefault(); state.go({ view }); }}>{NAMES[view]}</a>)}</nav>
+      onClick={event => { event.preventDefault(); state.go({ view }); }}>{view === "live" && state.server.value?.mode === "file" ? "Recording" : NAMES[view]}</a>)}</nav>
     {state.server.value && state.server.value.sources.length > 1
       ? <select class="source" aria-label="Recording" value={String(state.address.value.source)} onChange={e => state.choose(Number(e.currentTarget.value))}>
         {state.server.value.sources.map((name, i) => <option key={i} value={String(i)}>{name}</option>)}</select>
@@ -88,7 +102,7 @@ export function TruthStrip() {
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
     <div class="page zero" title="This page: pictures a second, and what comes from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
-    <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>
+    {state.running.value && <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>}
   </dl>{raised.length > 0 && <p class="alarms" role="alert">{raised.map(a => <span key={a.words} class={a.kind}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</p>}<IncidentBar /></section>;
 }
 

@@ -170,7 +170,7 @@ function Plane() {
   }, 30);
   const names = state.server.value?.source.outputs, unit = names?.[0]?.unit === names?.[1]?.unit ? names?.[0]?.unit : "";
   return <figure class="plane"><canvas ref={canvas} role="img" aria-label={`${names?.[0]?.name} and ${names?.[1]?.name} in the plane: decoded as a disc, true as a ring, with two seconds of their path`} />
-    <figcaption>{names?.[0]?.name} →, {names?.[1]?.name} ↑{unit && `, ${unit}`} · path of 2 s{state.slowly.value.rms.length > 1 && " · shaded: ± error"}</figcaption></figure>;
+    <figcaption><span>{names?.[0]?.name}</span> →, <span>{names?.[1]?.name}</span> ↑{unit && `, ${unit}`} · path of 2 s{state.slowly.value.rms[0]! > 0 && " · shaded: ± error"}</figcaption></figure>;
 }
 
 /** `title`: what they are where they are not decoded, and no point in the plane then. */

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { RULES, measure, neighbours, spanOf, type ChannelState, type Health, type Rules } from "../link/health.ts";
 import { Electrodes } from "../panels/Electrodes.tsx";
 import { origin, save } from "../panels/Export.tsx";
+import { Inspector } from "../panels/Inspector.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import { table } from "../draw/table.ts";
 import { clock, whole } from "../draw/format.ts";
@@ -72,7 +73,8 @@ export function Channels() {
   const high = Math.max(1, health.median * 2.5), view = box.current?.clientHeight ?? 500, from = Math.max(0, Math.floor(top / ROW) - 4), to = Math.min(order.length, from + Math.ceil(view / ROW) + 10);
   const number = (v: number, digits: number) => Number.isNaN(v) ? "–" : v.toFixed(digits);
   const rule = (key: keyof Rules, words: string, step: number) => <label>{words} <input type="number" step={step} min={0} value={rules.value[key]} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0) rules.value = { ...rules.value, [key]: v }; }} /></label>;
-  return <main class="channels">
+  const picked = state.address.value.channel;
+  return <main class={picked !== null && picked < names.length ? "channels picked-one" : "channels"}>
     <Panel area="map" title="Electrodes" note={source.electrode_um ? "at their positions · colour: spikes per second" : "in a grid: positions are unknown · colour: spikes per second"}>
       <Electrodes label="Rates" value={c => health.rate[c]! / high} states={c => health.state[c]!} low="0 /s" high={`${high.toFixed(0)} /s and more`} />
       <p class="legend">median {health.median.toFixed(1)} /s · ☐ {count("silent")} silent · ⊠ {count("noisy")} noisy · ≈ {count("twin")} twins · ╱ {count("masked")} masked, over {health.seconds.toFixed(0)} s</p>
@@ -102,5 +104,6 @@ export function Channels() {
         </table>
       </div>
     </Panel>
+    {picked !== null && picked < names.length && <Inspector s={s} c={picked} span={span} />}
   </main>;
 }

@@ -135,7 +135,7 @@ export function SelfMap() {
     <p class="large">There is no map here.</p>
     {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
     <p>Maps are trained with <code>betz som DATA --out MAP.npz</code>, watched with <code>--live</code>, and shown with <code>betz serve MAP.npz</code>, as are those of a sorter.</p></div></main>;
-  return <main class={state.file.value ? "som striped" : "som"}>
+  return <main class="som">
     <Panel area="som-field" title="Map" note={`${whole(info.rows)} × ${whole(info.columns)} ${info.hexagonal ? "hexagons" : "squares"}${info.torus ? ", a torus" : ""}, ${whole(info.dims)} weights each${info.samples > 0 ? `, for ${whole(info.samples)} samples` : ""}${info.hit_samples > 0 && info.hit_samples < info.samples && som.shown.value.what === "hits" ? `; hits of ${whole(info.hit_samples)} of them` : ""}`} tools={<Tools info={info} />}>
       <Field />
       {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}

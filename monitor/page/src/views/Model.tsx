@@ -1,11 +1,10 @@
 // The model in use, those that may take its place, and what was done.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { Electrodes } from "../panels/Electrodes.tsx";
 import { Line } from "../panels/Outputs.tsx";
+import { useWeights } from "../panels/Inspector.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import type { Happened, Store } from "../link/store.ts";
-import { More, floats } from "../link/frame.ts";
-import { frames } from "../link/frames.ts";
 import { diverging } from "../draw/colour.ts";
 import { clock, whole } from "../draw/format.ts";
 import { control, mark } from "../control.ts";
@@ -58,18 +57,11 @@ function Both({ s, warming }: { s: Store; warming: boolean }) {
     <div class="lines">{outputs.slice(0, 2).map((_, k) => <Line key={k} k={k} />)}</div></Panel>;
 }
 
-/** Weights of models, as they were asked for: (channels, filters, latents). */
-const held = new Map<string, Float32Array>();
-
 /** Where the readout's weights lie: of all filters and outputs together, or of one of each. */
 function Weights({ model, outputs }: { model: state.ModelCard | null; outputs: state.Output[] }) {
   const said = /^(\d+)\.(\d+)$/.exec(state.address.value.more["wt"] ?? ""), filters = model?.filters.length ?? 0, latents = model?.latents ?? 0;
   const one = said && Number(said[1]) < latents && Number(said[2]) < filters ? { latent: Number(said[1]), filter: Number(said[2]) } : null;
-  const [, came] = useState(0), [wrong, setWrong] = useState(""), id = model?.fingerprint ?? "", all = held.get(id);
-  useEffect(() => {
-    setWrong("");
-    if (one && id !== "" && !held.has(id)) void frames(`/api/weights/${id}`).then(f => { held.set(id, floats(f, More.Value)); came(n => n + 1); }, e => setWrong(String((e as Error).message)));
-  }, [id, one === null]);
+  const id = model?.fingerprint ?? "", [all, wrong] = useWeights(id, one !== null);
   const say = (latent: string, filter: number): void => { const { wt: _, ...more } = state.address.value.more; state.go({ more: latent === "" ? more : { ...more, wt: `${latent}.${filter}` } }); };
   // Without a head the latents are the outputs.
   const named = (k: number): string => model?.kind === "linear" ? outputs[k]?.name ?? String(k) : `latent ${k + 1}`, of = (f: { tau_seconds: number; order: number }): string => `τ ${(f.tau_seconds * 1e3).toFixed(0)} ms, order ${f.order}`;

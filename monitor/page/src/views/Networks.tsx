@@ -103,7 +103,7 @@ function Graphs() {
     return made;
   });
   if (net.tab.value === "matrix") return <div class="graphs">{all.map(l => <Matrix key={l.info.id} l={l} />)}</div>;
-  return <div class="graphs">{shapes.value.map((s, k) => <Graph key={k} shape={() => shapes.value[k] ?? null} title={s.title} />)}</div>;
+  return <div class="graphs">{shapes.value.map((s, k) => <Graph key={k} k={k} all={() => shapes.value} title={s.title} />)}</div>;
 }
 
 function Sessions() {
@@ -150,7 +150,7 @@ export function Networks() {
   const k = net.windowOf(l), e = net.edgesOf(l), counts = all.map(one => net.counted(one)), total = e?.total ?? 0, held = e?.key.length ?? 0, places: [string, string][] = [...(l.info.positions ? [["place", "where they lie"]] as [string, string][] : []), ["force", "by their edges"], ["circle", "on a circle"]];
   const threeAxes = l.info.positions?.some(p => (p?.length ?? 0) > 2) ?? false, view = (factor: number): void => { const p = part.value; if (p) { const scale = 600 / (p[2] - p[0]); shownView.value = zoomBy(factor, shownView.value ?? { x: p[0], y: p[1], scale }, 300, 300 * (p[3] - p[1]) / (p[2] - p[0])); } };
   const note = [`${counts.map(whole).join(" / ")} edges of ${all.map(one => whole(net.edgesOf(one)?.total ?? 0)).join(" / ")}`, `window ${k + 1} of ${whole(l.info.windows)}`, ...(held < total ? [`the ${whole(held)} strongest are here`] : []), ...(e && e.undefined.length > 0 ? [`${e.undefined.length} nodes undefined`] : []), ...(l.info.complete ? [] : ["stopped before its last window"])].join(" · ");
-  return <main class={state.file.value ? "networks striped" : "networks"}>
+  return <main class="networks">
     <Panel area="net-left" title="Field" note=""><Minimap /><Sessions /><Region /><Compute /></Panel>
     <Panel area="net-graph" title="Network" note="" tools={<span class="tools">
       <label>as <select value={net.tab.value} onChange={x => net.say({ tab: x.currentTarget.value === "matrix" ? "matrix" : undefined })}><option value="graph">graph</option><option value="matrix">matrix</option></select></label>
@@ -158,7 +158,7 @@ export function Networks() {
       {threeAxes && <label>axes <select value={state.address.value.more["ax"] ?? "xy"} onChange={x => net.say({ ax: x.currentTarget.value })}><option>xy</option><option>xz</option><option>yz</option></select></label>}
       <label>colours <select value={net.overlay.value} onChange={x => { const how = x.currentTarget.value; if (how === "communities" && all.some(x => x.communities.size === 0)) void net.findCommunities(); else net.say({ ov: how === "session" ? undefined : how }); }}><option value="session">session</option><option value="communities">communities</option><option value="degree">degree</option></select></label>
       <label>compare <select value={net.compare.value} onChange={x => net.say({ cmp: x.currentTarget.value === "over" ? undefined : x.currentTarget.value })}>
-        <option value="over">{all.length > 1 ? "overlaid" : "nothing"}</option>{all.length > 1 && <><option value="side">side by side</option><option value="diff">difference</option></>}<option value="two">two thresholds</option></select></label>
+        <option value="over">{all.length < 2 ? "nothing" : all.every(x => x.info.nodes === l.info.nodes) ? "overlaid" : "overlaid where nodes are the same"}</option>{all.length > 1 && <><option value="side">side by side</option><option value="diff">difference</option></>}<option value="two">two thresholds</option></select></label>
       <button class="icon" aria-label="Larger" onClick={() => view(1.4)}>+</button><button class="icon" aria-label="Smaller" onClick={() => view(0.7)}>−</button><button class="icon" aria-label="All that has edges" title="Double click" onClick={() => { shownView.value = null; }}>⤢</button></span>}>
       <Graphs />
       <p class="said"><span class="dim">{note}</span> {net.compare.value === "diff" && all.length > 1 ? (all[0]!.info.nodes === all[1]!.info.nodes ? <><span class="line" style={{ borderColor: sessionCss(0) }} /> {all[0]!.info.name} alone <span class="line dim" /> both <span class="line dashed" style={{ borderColor: sessionCss(1) }} /> {all[1]!.info.name} alone</> : "Networks of other nodes have no difference.") : ""}

@@ -36,7 +36,7 @@ function useFactor(): number {
 export function Simulation() {
   const told = state.server.value?.simulation, s = state.store.value, factor = useFactor();
   useEffect(() => { if (told && state.address.peek().window === 10) state.go({ window: PAPER }); }, [told !== null]);
-  if (!told) return <main class="later"><p class="large">No network is simulated here. <code>betz monitor --simulate cuba</code> simulates one. With <code>--control</code> this view moves a stimulus and begins another network.</p></main>;
+  if (!told) return <main><div class="waiting" role="status"><p class="large">No network is simulated here.</p><p><code>betz monitor --simulate cuba</code> simulates one. With <code>--control</code> this view moves a stimulus and begins another network.</p></div></main>;
   if (!s) return <main><Waiting /></main>;
   const firsts = firstChannels(told.populations.map(p => p.neurons), told.every), hz = rates(s, firsts, RATE_SECONDS);
   const neurons = told.populations.reduce((sum, p) => sum + p.neurons, 0);

@@ -2,7 +2,7 @@
 import { signal, untracked, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { GraphView, MOST_PLAIN, drawPlain, type Layer, type Nodes, type View } from "../../draw/graph.ts";
-import { bounds, linksOf, prefix, within } from "../../net/model.ts";
+import { bounds, fitted, linksOf, prefix, within } from "../../net/model.ts";
 import * as net from "../../net/state.ts";
 import { colours } from "../../theme.ts";
 import { useDrawn } from "../Canvas.tsx";
@@ -18,11 +18,6 @@ export const spent = { ms: 0, filled: 0, edges: 0, drawn: 0 };
 const MOVING_MS = 30, STILL_MS = 200;
 
 export interface Shape { places: Float32Array; nodes: Nodes; layers: Layer[]; counts: (node: number) => boolean; label: string; head: boolean }
-
-const fitted = (shape: Shape, w: number, h: number): View => {
-  const [l, t, r, b] = bounds(shape.places, shape.counts), scale = Math.min(w / (r - l), h / (b - t));
-  return { x: (l + r) / 2 - w / 2 / scale, y: (t + b) / 2 - h / 2 / scale, scale };
-};
 
 /** Where a picture lies in the nodes' coordinates. */
 export const extentOf = (image: { extent: number[] | null; picture: HTMLImageElement }): number[] => image.extent ?? [0, 0, image.picture.naturalWidth, image.picture.naturalHeight];
@@ -50,27 +45,29 @@ function Tip({ places, view, wide }: { places: () => Float32Array | undefined; v
       return <div key={s}>{net.loaded.value.length > 1 && `${one.info.name}: `}{links.length} edges{links.slice(0, 4).map(k => <span key={k.node}> · {k.r.toFixed(2)} {named(k.node)}</span>)}{links.length > 4 && " …"}</div>; })}</div>;
 }
 
-export function Graph({ shape, title }: { shape: () => Shape | null; title?: string }) {
+/** `all`: the shapes of the pictures side by side, of which this one is number `k`. */
+export function Graph({ all, k, title }: { all: () => Shape[]; k: number; title?: string }) {
+  const shape = (): Shape | null => all()[k] ?? null;
   const canvas = useRef<HTMLCanvasElement>(null), below = useRef<HTMLCanvasElement>(null), top = useRef<HTMLCanvasElement>(null), picture = useRef<GraphView | "plain" | null>(null), view = useRef<View>({ x: 0, y: 0, scale: 1 });
   const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), lasso = useSignal<[number, number][] | null>(null), partial = useSignal(0), whole = useRef(true), later = useRef(0), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
   const again = useRef(() => {}), draw = (): void => {
     const now = shape(), on = canvas.current;
     if (!now || !on || on.clientWidth < 2) return;
     if (picture.current === null) try { picture.current = new GraphView(on, () => again.current()); } catch { picture.current = "plain"; setPlain(true); }
-    view.current = shownView.value ?? fitted(now, on.clientWidth, on.clientHeight);
+    view.current = shownView.value ?? fitted(all().map(s => bounds(s.places, s.counts)), k, all().every(s => s.places.length === now.places.length), on.clientWidth, on.clientHeight);
     const v = view.current;
     if (now.head) part.value = [v.x, v.y, v.x + on.clientWidth / v.scale, v.y + on.clientHeight / v.scale];
-    const all = now.layers.reduce((sum, l) => sum + l.n, 0);
+    const edges = now.layers.reduce((sum, l) => sum + l.n, 0);
     if (picture.current === "plain") {
       const plane = surface(on), drawn = plane ? drawPlain(plane.g, plane.w, plane.h, now.nodes, now.layers, v) : 0;
-      setCut(all > MOST_PLAIN ? drawn : 0);
+      setCut(edges > MOST_PLAIN ? drawn : 0);
     } else {
       const drawn = picture.current.draw(now.nodes, now.layers, v, whole.current ? Infinity : picture.current.within(MOVING_MS));
       whole.current = false;
       clearTimeout(later.current);
-      if (drawn < all) later.current = window.setTimeout(() => { whole.current = true; again.current(); }, STILL_MS);
-      partial.value = drawn < all ? drawn : 0;
-      Object.assign(spent, { ms: picture.current.spent, filled: picture.current.filled, edges: all, drawn });
+      if (drawn < edges) later.current = window.setTimeout(() => { whole.current = true; again.current(); }, STILL_MS);
+      partial.value = drawn < edges ? drawn : 0;
+      Object.assign(spent, { ms: picture.current.spent, filled: picture.current.filled, edges, drawn });
     }
     paintBelow(v);
     // What lies over it is drawn of its own accord, too, where nothing but the pointer moved.

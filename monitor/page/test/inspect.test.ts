@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BARS, SECTORS, autocorrelogram, barWidth, intervals, rates, timesOf, tuning } from "../src/link/inspect.ts";
+import { Store } from "../src/link/store.ts";
+import { random } from "./make.ts";
+
+/** Spikes of two channels at (tick, fraction), with a clock of 10 µs if `fine`. */
+function store(spikes: [number, number, number][], step = 0.005, fine = true): Store {
+  const s = new Store({ channels: 2, outputs: 2, stepSeconds: step, keepSeconds: 60, ...(fine && { tickSeconds: 1e-5 }) }, 0);
+  if (fine) s.offset = new Float32Array(s.tick.length);
+  spikes.forEach(([tick, offset, channel], i) => { s.tick[i] = tick; if (s.offset) s.offset[i] = offset; s.channel[i] = channel; s.weight[i] = 1; });
+  s.spikes = spikes.length;
+  s.end = 4000;
+  return s;
+}
+
+test("intervals and autocorrelogram are those of a plain loop over the times", () => {
+  const next = random(4), all: [number, number, number][] = [];
+  for (let i = 0; i < 2000; i++) all.push([Math.floor(next() * 4000), Math.fround(Math.floor(next() * 500) / 500), i % 2]);
+  all.sort((a, b) => a[0] + a[1] - b[0] - b[1]);
+  const s = store(all), times = timesOf(s, 1, [0, 4000]), width = barWidth(s);
+  assert.equal(width, 0.0005);
+  // In whole ticks of 10 µs: 500 per step, 50 per bar.
+  const exact = all.filter(a => a[2] === 1).map(([t, f]) => t * 500 + Math.round(f * 500)), isi = new Float64Array(BARS), acg = new Float64Array(BARS);
+  let beyond = 0;
+  exact.forEach((t, i) => {
+    if (i > 0) { const b = Math.floor((t - exact[i - 1]!) / 50); if (b < BARS) isi[b]!++; else beyond++; }
+    for (let j = 0; j < exact.length; j++) { const b = Math.floor((exact[j]! - t) / 50); if (j > i && b < BARS) acg[b]!++; }
+  });
+  const found = intervals(s, times);
+  assert.deepEqual(found.values, isi);
+  assert.equal(found.beyond, beyond);
+  assert.deepEqual(autocorrelogram(s, times).values.map(v => Math.round(v * width * times.length)), acg);
+});
+
+test("bars are never finer than the time that is known", () => {
+  assert.equal(barWidth(store([], 0.005, false)), 0.005);
+  assert.equal(barWidth(store([], 0.0001, false)), 0.0005);
+});
+
+test("an interval across unknown time is none, and unknown time has no rate", () => {
+  const s = store([[10, 0, 0], [20, 0, 0], [30, 0, 0], [40, 0, 0]], 0.005, false);
+  s.holes = [{ from: 22, to: 28, fillable: false }];
+  const times = timesOf(s, 0, [0, 60]), found = intervals(s, times);
+  assert.equal(found.values[10], 2);
+  assert.equal(found.values.reduce((a, b) => a + b, 0) + found.beyond, 2);
+  const rate = rates(s, times, [0, 60]).values;
+  assert.equal(rate[10], 200);
+  assert.ok(Number.isNaN(rate[25]!));
+  assert.equal(rate[50], 0);
+});
+
+test("a channel that fires in one direction is tuned to it", () => {
+  const spikes: [number, number, number][] = [], s = store([], 0.01, false);
+  for (let i = 0; i < 800; i++) {
+    const angle = 2 * Math.PI * (i % SECTORS) / SECTORS;
+    s.rowTick[i] = i; s.truth[2 * i] = Math.cos(angle); s.truth[2 * i + 1] = Math.sin(angle);
+    if (i % SECTORS === 3 || i % 80 === 0) spikes.push([i, 0, 0]);
+  }
+  s.rows = 800; s.hasTruth = true;
+  spikes.forEach(([t], i) => { s.tick[i] = t; s.channel[i] = 0; s.weight[i] = 1; });
+  s.spikes = spikes.length;
+  const found = tuning(s, timesOf(s, 0, [0, 800]), [0, 800])!;
+  assert.deepEqual(found.map(v => Math.round(v)), [10, 0, 0, 100, 0, 0, 0, 0]);
+  s.hasTruth = false;
+  assert.equal(tuning(s, [], [0, 800]), null);
+});
