@@ -12,14 +12,12 @@ out=${2:?usage: localise.sh IN.a OUT.a}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Calls of std to malloc go to functions of libbetz's own (ffi/library/src/system_memory.rs),
-# where it has them.
+# Calls of std to malloc, and panics, go to functions of libbetz's own (ffi/library/src/system_memory.rs and
+# quiet_panics.rs), where it has them.
 wrap=()
-if "${NM:-nm}" --defined-only "$in" 2>/dev/null | grep ' __wrap_malloc$' >/dev/null; then
-    for function in malloc calloc realloc posix_memalign aligned_alloc free; do
-        wrap+=("--wrap=$function")
-    done
-fi
+while read -r function; do
+    wrap+=("--wrap=$function")
+done < <("${NM:-nm}" --defined-only "$in" 2>/dev/null | sed -n 's/.* __wrap_//p' | sort -u)
 
 # One object, its sections kept apart: a program linked with --gc-sections still drops what it does
 # not use. Groups of sections (those of which a linker keeps one of several alike) are resolved here: left

@@ -28,6 +28,8 @@ total=$(stat -c %s "$work/stripped.so")
     # 0000000000012345 0000000000000042 t <betz_train::gram::Plan as core::fmt::Debug>::fmt
     # What is in .bss takes no bytes of the file.
     $3 ~ /^[bB]$/ { next }
+    # The compiler keeps one of several functions with the same code, under all their names.
+    seen[$1 " " $2]++ { next }
     {
         size = $2 + 0
         symbol = $0

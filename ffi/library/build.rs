@@ -1,15 +1,19 @@
 //! Gives the shared library its soname: programs linked against it ask for this ABI by name.
 
+use std::env::var;
+use std::path::Path;
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+    println!("cargo::rustc-check-cfg=cfg(betz_std_entries)");
+    if var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // The number is `betz_abi_version()`: it changes when a program must be linked anew.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libbetz.so.2");
         // Threads of the host's may have something of the library's to run when they end.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         // Allocations that std makes directly from the system fall back on the reserve, on systems for
         // which src/system_memory.rs has the functions. scripts/localise.sh does the same for libbetz.a.
-        let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+        let arch = var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
         if ["x86_64", "aarch64"].contains(&arch.as_str()) {
             for function in [
                 "malloc",
@@ -21,6 +25,48 @@ fn main() {
             ] {
                 println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={function}");
             }
+            // src/quiet_panics.rs has the functions that panics and failed allocations enter instead of std's.
+            let std = std_archive().unwrap_or_default();
+            let panic = symbol(&std, "17rust_begin_unwind");
+            let alloc_error = symbol(&std, "26___rust_alloc_error_handler");
+            if let (Some(panic), Some(alloc_error)) = (panic, alloc_error) {
+                println!("cargo::rustc-cfg=betz_std_entries");
+                println!("cargo::rustc-env=BETZ_PANIC_ENTRY={panic}");
+                println!("cargo::rustc-env=BETZ_ALLOC_ERROR_ENTRY={alloc_error}");
+                println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={panic},--wrap={alloc_error}");
+            }
         }
     }
+}
+
+/// The bytes of std's archive for the target.
+fn std_archive() -> Option<Vec<u8>> {
+    let libraries = std::process::Command::new(var("RUSTC").ok()?)
+        .args(["--print", "target-libdir", "--target", &var("TARGET").ok()?])
+        .output()
+        .ok()?;
+    let folder = String::from_utf8(libraries.stdout).ok()?;
+    let archive = std::fs::read_dir(Path::new(folder.trim()))
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("libstd-") && name.ends_with(".rlib")
+        })?;
+    std::fs::read(archive).ok()
+}
+
+/// Symbol of a function in std's archive: `_RNvCs<letters and digits>_7___rustc` and the mangled name, different in
+/// each toolchain. None if there is no such function.
+fn symbol(archive: &[u8], mangled: &str) -> Option<String> {
+    let tail = format!("_7___rustc{mangled}");
+    let end = (archive.windows(tail.len())).position(|bytes| bytes == tail.as_bytes())?;
+    let (head, _) = archive.split_at(end);
+    let letters = (head.iter().rev())
+        .take_while(|byte| byte.is_ascii_alphanumeric())
+        .count();
+    let crate_name = std::str::from_utf8(head.get(head.len() - letters..)?).ok()?;
+    let whole =
+        crate_name.starts_with("RNvCs") && head.get(head.len() - letters - 1) == Some(&b'_');
+    whole.then(|| format!("_{crate_name}{tail}"))
 }

@@ -19,6 +19,27 @@ pub unsafe extern "C" fn betz_test_panic_model(model: *const betz_model) -> betz
     unsafe { barrier::run_on(model, |_| panic!("provoked in a model")) }
 }
 
+/// Panics in a call on a model, with a destructor on the way that panics, too: nothing can go on from there.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_test_panic_twice(model: *const betz_model) -> betz_status {
+    struct Second(u32);
+    impl Drop for Second {
+        fn drop(&mut self) {
+            assert_eq!(self.0, 0, "provoked in a destructor");
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::run_on(model, |_| {
+            let _second = Second(2);
+            panic!("provoked before a destructor")
+        })
+    }
+}
+
 /// Panics in a call on a session.
 ///
 /// # Safety

@@ -63,8 +63,7 @@ library() {
     size=$(stat -Lc %s "$so")
     echo "libbetz.so: $size bytes stripped"
     [ "$profile" = release ] || return 0
-    # 4,000,000 bytes, and 60,000 for stepping recurrent decoders.
-    [ "$size" -le 4180000 ] || { echo "libbetz.so: expected at most 4,180,000 bytes"; return 1; }
+    [ "$size" -le 4000000 ] || { echo "libbetz.so: expected at most 4,000,000 bytes"; return 1; }
     scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" full --check
     vectors
 }
@@ -96,7 +95,7 @@ runtime_only() {
     size=$(stat -Lc %s "$slim/lib/libbetz.so")
     echo "libbetz.so, runtime only: $size bytes stripped"
     [ "$profile" = release ] || return 0
-    [ "$size" -le 1000000 ] || { echo "runtime only: expected at most 1,000,000 bytes"; return 1; }
+    [ "$size" -le 900000 ] || { echo "runtime only: expected at most 900,000 bytes"; return 1; }
     scripts/size.sh "${CARGO_TARGET_DIR:-target}/release/libbetz.so" runtime-only --check
 }
 

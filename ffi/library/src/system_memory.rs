@@ -21,38 +21,7 @@ use betz_ffi::BetzAllocator;
 /// Aligned as `malloc`'s blocks are; bytes in front of a block of the reserve.
 const HEAD: usize = 16;
 
-#[cfg(target_arch = "x86_64")]
-macro_rules! jump {
-    () => {
-        "jmp {function}"
-    };
-}
-
-#[cfg(target_arch = "aarch64")]
-macro_rules! jump {
-    () => {
-        "b {function}"
-    };
-}
-
-/// Hidden names for functions of this file: seen inside the library, and not outside.
-macro_rules! hidden {
-    ($($name:literal => $function:ident),* $(,)?) => {$(
-        core::arch::global_asm!(
-            concat!(".pushsection .text.", $name, ",\"ax\""),
-            concat!(".globl ", $name),
-            concat!(".hidden ", $name),
-            concat!(".type ", $name, ",STT_FUNC"),
-            concat!($name, ":"),
-            jump!(),
-            concat!(".size ", $name, ", . - ", $name),
-            ".popsection",
-            function = sym $function,
-        );
-    )*};
-}
-
-hidden!(
+crate::hidden!(
     "__wrap_malloc" => allocate,
     "__wrap_calloc" => allocate_zeroed,
     "__wrap_realloc" => reallocate,

@@ -2,9 +2,13 @@
 // `provoke-panic`.
 #include "support.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 betz_status betz_test_panic_model(const betz_model *model);
+betz_status betz_test_panic_twice(const betz_model *model);
 betz_status betz_test_panic_session(betz_session *session);
 betz_status betz_test_panic_miner(betz_miner *miner);
 betz_status betz_test_panic_sorter(betz_sorter *sorter);
@@ -16,6 +20,29 @@ static void message_is(const char *expected) {
     char text[256];
     betz_last_error(text, sizeof text);
     CHECK(strcmp(text, expected) == 0);
+}
+
+// A panic while another one unwinds ends the process, which says why.
+static void ends_on_a_second_panic(const betz_model *model) {
+    FILE *printed = tmpfile();
+    CHECK(printed != NULL);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        if (setrlimit(RLIMIT_CORE, &none) != 0 || dup2(fileno(printed), STDERR_FILENO) < 0) _exit(1);
+        (void)!betz_test_panic_twice(model);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    char text[2048] = {0};
+    rewind(printed);
+    CHECK(fread(text, 1, sizeof text - 1, printed) > 0);
+    CHECK(strstr(text, "provoked in a destructor") != NULL);
+    CHECK(strstr(text, "provoked before a destructor") == NULL);
+    fclose(printed);
 }
 
 int main(void) {
@@ -107,6 +134,8 @@ int main(void) {
     message_is("panic: provoked in a queue's step");
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_queue_mark(queue, 1));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_reset(other));
+
+    ends_on_a_second_panic(model);
 
     CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_model(model));
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_model_save_bytes(model, NULL, 0, &size));
