@@ -1017,7 +1017,8 @@ typedef struct betz_health {
      */
     uint64_t longest_ns;
     /**
-     * Fingerprint of the model and mask that give the estimates.
+     * Fingerprint of the model and mask that give the estimates. Do not compare it with
+     * `betz_model_fingerprint`, which is computed without a mask.
      */
     uint64_t model;
 } betz_health;
@@ -1414,8 +1415,8 @@ typedef struct betz_miner_config {
      */
     double window_seconds;
     /**
-     * Time from the start of one mining run to the next, in seconds of the events' clock. 0 (default): a
-     * quarter of the window.
+     * Time from the start of one mining run to the next, in seconds of the events' clock. The first run starts
+     * this long after the miner's thread first sees an event. 0 (default): a quarter of the window.
      */
     double every_seconds;
     /**
@@ -2029,8 +2030,8 @@ BETZ_API double betz_model_step_seconds(const struct betz_model *model);
 BETZ_API int64_t betz_model_delay_steps(const struct betz_model *model);
 
 /**
- * Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` and
- * `betz_health.model` show this number.
+ * Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` shows
+ * this number, whatever the session's mask. `betz_health.model` is another one, which depends on the mask, too.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -2961,8 +2962,9 @@ betz_status betz_trainer_take(const struct betz_trainer *trainer,
  * Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened. Writes 1 to
  * `*applied` (which may be NULL) if there was one, else 0. A model that took over is warmed up with the spikes that
  * the trainer remembers, and runs in parallel with the previous one for a fifth of the time of
- * `betz_session_swap_model`. A rollback is exact and happens at the next tick. In a session that has not stepped since
- * the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
+ * `betz_session_swap_model`. If the trainer remembers no spikes, it runs in parallel for the whole of that time,
+ * unless channels have died or scream. A rollback is exact and happens at the next tick. In a session that has not
+ * stepped since the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
  * `betz_trainer_load`, this function, steps once, calls `betz_session_release_model`, steps once more, and calls
  * `betz_session_restore`. Fails like `betz_session_swap_model`; the model then stays available.
  *

@@ -115,7 +115,8 @@ grows! {
         pub latency_ns: u64,
         /// Duration of the slowest step, in nanoseconds.
         pub longest_ns: u64,
-        /// Fingerprint of the model and mask that give the estimates.
+        /// Fingerprint of the model and mask that give the estimates. Do not compare it with
+        /// `betz_model_fingerprint`, which is computed without a mask.
         pub model: u64,
     }
 }

@@ -73,8 +73,8 @@ grows! {
         /// episodes are watched. It must be longer than the longest episode may last. 0 (default): no window;
         /// the list stays as given.
         pub window_seconds: f64,
-        /// Time from the start of one mining run to the next, in seconds of the events' clock. 0 (default): a
-        /// quarter of the window.
+        /// Time from the start of one mining run to the next, in seconds of the events' clock. The first run starts
+        /// this long after the miner's thread first sees an event. 0 (default): a quarter of the window.
         pub every_seconds: f64,
         /// Largest number of events in the window (16 bytes each); the newest are kept. Default: 1,048,576.
         pub window_events: usize,

@@ -220,8 +220,8 @@ pub unsafe extern "C" fn betz_model_delay_steps(model: *const betz_model) -> i64
     unsafe { barrier::query(model, 0, |model| model.decoder.delay_steps()) }
 }
 
-/// Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` and
-/// `betz_health.model` show this number.
+/// Writes a number that is equal for models that decode equally to `*out`. `betz_swap_progress.running` shows
+/// this number, whatever the session's mask. `betz_health.model` is another one, which depends on the mask, too.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///

@@ -347,8 +347,9 @@ pub unsafe extern "C" fn betz_trainer_take(
 /// Gives the model that `betz_trainer_take` would return to `session`, for which the trainer was opened. Writes 1 to
 /// `*applied` (which may be NULL) if there was one, else 0. A model that took over is warmed up with the spikes that
 /// the trainer remembers, and runs in parallel with the previous one for a fifth of the time of
-/// `betz_session_swap_model`. A rollback is exact and happens at the next tick. In a session that has not stepped since
-/// the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
+/// `betz_session_swap_model`. If the trainer remembers no spikes, it runs in parallel for the whole of that time,
+/// unless channels have died or scream. A rollback is exact and happens at the next tick. In a session that has not
+/// stepped since the trainer was opened, the model takes over with the first step. A controller that restarts therefore calls
 /// `betz_trainer_load`, this function, steps once, calls `betz_session_release_model`, steps once more, and calls
 /// `betz_session_restore`. Fails like `betz_session_swap_model`; the model then stays available.
 ///

@@ -21,7 +21,8 @@ pub struct ReminingOptions {
     pub window_ticks: i64,
     /// The window holds at most this many events, the newest.
     pub window_events: usize,
-    /// Mine when this many ticks of the events' time have gone by since the last mining began.
+    /// Mine when this many ticks of the events' time have gone by since the last mining began. The first time is
+    /// that many ticks after the miner's thread first sees an event.
     pub every_ticks: i64,
     /// The set I of intervals.
     pub intervals: Vec<Interval>,

@@ -393,7 +393,7 @@ struct Background {
     lists: Receiver<Result<Option<Vec<Pattern>>>>,
     thread: Option<JoinHandle<()>>,
     busy: bool,
-    /// Tick of the last event when mining last began, or of the first event.
+    /// Tick of the last event when mining last began; before that, when the thread first saw an event.
     since: Option<i64>,
 }
 

@@ -159,9 +159,9 @@ impl Trainer {
     }
 
     /// Swaps what [`take`](Self::take) would give into the session of `swapper`, or rolls back to it; false where
-    /// there is nothing new. A model that takes over is warmed up with the spikes that the trainer remembers and
-    /// runs beside the one before for a fifth of the usual warm-up, as does one without channels that died
-    /// or scream; else for the whole of it. In a session that has not made a step it takes over with the first.
+    /// there is nothing new. A model that takes over is warmed up with the spikes that the trainer remembers, and
+    /// runs in parallel with the previous one for a fifth of the usual warm-up. If the trainer remembers no spikes,
+    /// it runs in parallel for the whole warm-up, unless channels have died or scream. In a session that has not made a step it takes over with the first.
     /// Waits for the trial that the thread is at.
     ///
     /// # Errors
