@@ -19,11 +19,11 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 for name in "$@"; do
     RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0 \
         RUSTFLAGS="-Zsanitizer=$name -Cunsafe-allow-abi-mismatch=sanitizer" \
-        cargo build --package betz-library --no-default-features --features train,mine --target "$target" \
+        cargo build --package betz-library --no-default-features --features train,mine,network,sort --target "$target" \
         --target-dir target/sanitize/"$name"
     # rustc's own runtime, whole: that of the C compiler may be older than what rustc calls.
     runtime=$(rustc --print sysroot)/lib/rustlib/$target/lib/librustc-stable_rt.${name:0:1}san.a
-    tests=(threads lifecycle)
+    tests=(threads lifecycle network sorter)
     [ "$name" = thread ] || tests+=(refusals miner)
     for test in "${tests[@]}"; do
         gcc -std=gnu11 -O1 -g "-fsanitize=$name" -c "ffi/tests/c/$test.c" -Iffi/include \
