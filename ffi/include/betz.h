@@ -41,7 +41,8 @@
  * - A step that misses betz_session_config.deadline_us is complete: it writes its estimates, counts the miss
  *   (betz_stats.deadline_misses, health) and returns BETZ_OK. Betz neither stops nor skips a late step: the
  *   controller decides by its own clock whether to use a late estimate.
- * - A panic in a call prints nothing. A panic in a thread of Betz goes to stderr.
+ * - A panic in a call prints nothing. A panic in a thread of Betz goes to stderr, or to the host's log
+ *   (betz_set_log).
  * - Arrays of more than one dimension are row-major, without padding.
  * - Each function says: Thread-safe (whether several threads may call it on one handle at once),
  *   Realtime-safe (bounded time, no lock, no system call), Allocates (memory from the heap). These
@@ -101,6 +102,16 @@
  * The version of the C ABI that `betz.h` describes. The shared library's soname ends in it.
  */
 #define BETZ_ABI_VERSION 2
+
+/**
+ * Level of a log: panics in calls, in threads of Betz, and those that end the process.
+ */
+#define BETZ_LOG_PANICS 1
+
+/**
+ * Level of a log: also every call that fails, with the message that `betz_last_error` gives.
+ */
+#define BETZ_LOG_FAILURES 2
 
 /**
  * The data of this tick did not arrive.
@@ -182,6 +193,11 @@
  * An output would have changed by more than `betz_session_config.slew` allows, and changed by that limit.
  */
 #define BETZ_STEP_SLEWED 32768
+
+/**
+ * The step was given more spikes than `betz_session_config.max_spikes`, and left the rest out.
+ */
+#define BETZ_STEP_CAPPED 65536
 
 /**
  * Unit of a spike that belongs to no unit: noise, an overlap, or a unit that training did not see.
@@ -586,6 +602,30 @@ typedef struct betz_allocator {
 } betz_allocator;
 
 /**
+ * Where Betz reports what happens in it.
+ */
+typedef struct betz_log {
+    /**
+     * Size of this struct in bytes in the caller's header.
+     */
+    uint32_t struct_size;
+    /**
+     * The most detailed level to report: `BETZ_LOG_PANICS` or `BETZ_LOG_FAILURES`.
+     */
+    uint32_t level;
+    /**
+     * Pointer passed to `write` unchanged.
+     */
+    void *user;
+    /**
+     * Receives one report: its level, a `betz_status`, and a text (UTF-8, valid during the call). It runs in the
+     * thread that it reports about, from several at once, and must not unwind or call Betz. With
+     * `BETZ_LOG_FAILURES` this includes the thread that steps: do there what a real-time thread may do.
+     */
+    void (*write)(void *user, uint32_t level, int32_t status, const char *text);
+} betz_log;
+
+/**
  * Cross-validated scores of a model for one output: how well it decodes data that it was not trained on.
  */
 typedef struct betz_score {
@@ -884,6 +924,13 @@ typedef struct betz_session_config {
      * Zero.
      */
     uint32_t reserved_3;
+    /**
+     * Largest number of spikes that one step decodes from a list (`betz_session_step_spikes`) or a queue; 0
+     * (default): no limit. It bounds the time of a step. Spikes beyond it, the last of the list, are left out and
+     * counted (`betz_stats.capped`, health), and the step is flagged (`BETZ_STEP_CAPPED`). The time of a step of
+     * binned counts is bounded by the channels.
+     */
+    uint64_t max_spikes;
 } betz_session_config;
 
 /**
@@ -954,6 +1001,11 @@ typedef struct betz_stats {
      * Number of ticks skipped (`betz_session_skip`, `betz_queue_resync`).
      */
     uint64_t skipped;
+    /**
+     * Number of spikes left out because their step had more than `betz_session_config.max_spikes`. Checkpoints
+     * do not keep it.
+     */
+    uint64_t capped;
 } betz_stats;
 
 /**
@@ -1021,6 +1073,10 @@ typedef struct betz_health {
      * `betz_model_fingerprint`, which is computed without a mask.
      */
     uint64_t model;
+    /**
+     * Number of spikes left out because their step had more than `betz_session_config.max_spikes`.
+     */
+    uint64_t capped;
 } betz_health;
 
 /**
@@ -1171,6 +1227,51 @@ typedef struct betz_queue_state {
      */
     int64_t lag;
 } betz_queue_state;
+
+/**
+ * One spike: the sample of the amplifier at which it occurred, and its channel.
+ */
+typedef struct betz_sampled_spike {
+    /**
+     * Sample, counted by the amplifier.
+     */
+    int64_t sample;
+    /**
+     * Channel of the model.
+     */
+    uint32_t channel;
+} betz_sampled_spike;
+
+/**
+ * Time of a session's last estimates, in ticks and in samples of the amplifier.
+ */
+typedef struct betz_estimate_time {
+    /**
+     * Tick of the step.
+     */
+    int64_t tick;
+    /**
+     * Tick of the behaviour that the estimates are of: `tick` less the model's delay.
+     */
+    int64_t behavior_tick;
+    /**
+     * First sample of the step's tick; INT64_MIN if the step did not come from a queue with a clock.
+     */
+    int64_t first_sample;
+    /**
+     * Last sample of the step's tick; INT64_MIN without a clock.
+     */
+    int64_t last_sample;
+    /**
+     * Last sample of the tick of the behaviour; INT64_MIN without a clock.
+     */
+    int64_t behavior_sample;
+    /**
+     * Newest sample among the step's spikes; INT64_MIN if the step had none, and without a clock. It lies before
+     * `first_sample` if all its spikes were late.
+     */
+    int64_t newest_spike_sample;
+} betz_estimate_time;
 
 /**
  * Configuration of an online trainer. Fill it with `betz_trainer_config_default`, then change what you need.
@@ -1911,6 +2012,19 @@ size_t betz_last_error(char *buf,
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_set_allocator(const struct betz_allocator *allocator);
+
+/**
+ * Makes Betz report to `log->write`, for the rest of the process. Without a log, a panic in a thread of Betz goes to
+ * stderr, and one in a call is only that call's status and message. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for an
+ * unknown level and on a second call.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `log` is NULL or a live struct whose function does what it says for the rest of the process.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_set_log(const struct betz_log *log);
 
 /**
  * Reads the model file `path` into a new model, which the caller frees with `betz_model_free`.
@@ -2875,6 +2989,71 @@ betz_status betz_queue_get_state(const struct betz_queue *queue,
 BETZ_API void betz_queue_close(struct betz_queue *queue);
 
 /**
+ * Sets the queue's clock: tick `tick` begins at sample `sample`, and a tick has `samples_per_tick` samples (1 to 10^9,
+ * not necessarily whole; 30 for 30 kHz and ticks of 1 ms). Other values are refused (`BETZ_ERROR_INVALID_ARGUMENT`).
+ *
+ * The clock may be set at any time: again and again with a measured rate, if the amplifier's clock drifts against
+ * yours, or after the amplifier has restarted and counts from 0. Give a recent sample and its tick then. Spikes that
+ * are in the queue keep their ticks. If the ticks jump, also call `betz_queue_resync` in the consuming thread.
+ *
+ * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue in which no other thread produces.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_set_clock(struct betz_queue *queue,
+                                 int64_t sample,
+                                 int64_t tick,
+                                 double samples_per_tick);
+
+/**
+ * Puts `n` spikes with samples of the amplifier into the queue, in ascending order; the clock gives their ticks.
+ * Otherwise like `betz_queue_push`. Fails with `BETZ_ERROR_INVALID_ARGUMENT` before the first
+ * `betz_queue_set_clock`.
+ *
+ * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue in which no other thread produces; `spikes` points to `n`
+ * spikes; `pushed` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_push_samples(struct betz_queue *queue,
+                                    const struct betz_sampled_spike *spikes,
+                                    size_t n,
+                                    size_t *pushed);
+
+/**
+ * Declares that every spike up to and including sample `sample` has been pushed, and marks the last tick that is
+ * complete with it, like `betz_queue_mark`. Fails with `BETZ_ERROR_INVALID_ARGUMENT` before the first
+ * `betz_queue_set_clock`.
+ *
+ * Thread-safe: the one producing thread. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `queue` is NULL or a live queue in which no other thread produces.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_queue_mark_sample(struct betz_queue *queue,
+                                   int64_t sample);
+
+/**
+ * Writes the time of the last step's estimates to `*out`, whose size in bytes is `size` (pass `sizeof`). Samples are
+ * by the queue's clock when the step was made (`betz_queue_set_clock`). Fails with
+ * `BETZ_ERROR_INSUFFICIENT_DATA` before the first step.
+ *
+ * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session that no other thread is using; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_estimate_time(const struct betz_session *session,
+                                       struct betz_estimate_time *out,
+                                       size_t size);
+
+/**
  * Fills a trainer's configuration of `size` bytes (pass `sizeof`) with the defaults. Writes nothing beyond `size`
  * bytes.
  *
@@ -3642,6 +3821,7 @@ BETZ_ASSERT_SIZE(betz_edge, 12);
 BETZ_ASSERT_SIZE(betz_edge_sign, 4);
 #if UINTPTR_MAX > 0xffffffffu
 BETZ_ASSERT_SIZE(betz_spike, 16);
+BETZ_ASSERT_SIZE(betz_sampled_spike, 16);
 BETZ_ASSERT_SIZE(betz_filter, 16);
 BETZ_ASSERT_SIZE(betz_sorter_spike, 24);
 #endif

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{Failure, Result};
 use crate::last_error;
+use crate::log::{self, BETZ_LOG_FAILURES, BETZ_LOG_PANICS};
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 
@@ -175,7 +176,9 @@ pub(crate) unsafe fn query<H: Handle, T>(
 #[cold]
 fn refused(failure: &Failure) -> betz_status {
     last_error::set(failure);
-    failure.status()
+    let status = failure.status();
+    log::report(BETZ_LOG_FAILURES, status);
+    status
 }
 
 #[cold]
@@ -188,6 +191,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> betz_status {
     last_error::set(&format_args!("panic: {text}"));
     // A payload whose destructor panics must not unwind from here.
     std::mem::forget(panic);
+    log::report(BETZ_LOG_PANICS, betz_status::BETZ_ERROR_PANIC);
     betz_status::BETZ_ERROR_PANIC
 }
 

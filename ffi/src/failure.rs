@@ -44,6 +44,8 @@ pub(crate) enum Failure {
     Busy(&'static str),
     /// The system has no memory left; the call has freed its results.
     OutOfMemory,
+    /// The session has not stepped yet.
+    NoStep,
     /// The session refused a step.
     Step(StepRefused),
     /// An earlier panic has poisoned the named handle.
@@ -64,6 +66,7 @@ impl Failure {
             Self::Forked(_) => betz_status::BETZ_ERROR_FORKED,
             Self::Busy(_) => betz_status::BETZ_ERROR_BUSY,
             Self::OutOfMemory => betz_status::BETZ_ERROR_OUT_OF_MEMORY,
+            Self::NoStep => betz_status::BETZ_ERROR_INSUFFICIENT_DATA,
             Self::Step(refused) => refused.kind().into(),
             Self::Poisoned(_) => betz_status::BETZ_ERROR_POISONED,
             Self::Betz(error) => error.kind().into(),
@@ -111,6 +114,9 @@ impl fmt::Display for Failure {
                 "memory: expected more of it, the system has none left (what this call had made is \
                  freed)",
             ),
+            Self::NoStep => {
+                f.write_str("session: expected at least one step before this call, got none")
+            }
             Self::Step(StepRefused::Outputs { expected, got }) => {
                 write!(f, "outputs: expected {expected}, got {got}")
             }

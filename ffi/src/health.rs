@@ -42,6 +42,8 @@ pub const BETZ_STEP_CHANNELS: u32 = 0x2000;
 pub const BETZ_STEP_UNTRUSTED: u32 = 0x4000;
 /// An output would have changed by more than `betz_session_config.slew` allows, and changed by that limit.
 pub const BETZ_STEP_SLEWED: u32 = 0x8000;
+/// The step was given more spikes than `betz_session_config.max_spikes`, and left the rest out.
+pub const BETZ_STEP_CAPPED: u32 = 0x10000;
 
 const _: () = assert!(
     BETZ_STEP_STALE == StepStatus::STALE.bits()
@@ -60,6 +62,7 @@ const _: () = assert!(
         && BETZ_STEP_CHANNELS == StepStatus::CHANNELS.bits()
         && BETZ_STEP_UNTRUSTED == StepStatus::UNTRUSTED.bits()
         && BETZ_STEP_SLEWED == StepStatus::SLEWED.bits()
+        && BETZ_STEP_CAPPED == StepStatus::CAPPED.bits()
 );
 
 /// Returns how far the last step's estimates can be trusted: `BETZ_STEP_*` flags; 0 if all is well, before
@@ -118,6 +121,8 @@ grows! {
         /// Fingerprint of the model and mask that give the estimates. Do not compare it with
         /// `betz_model_fingerprint`, which is computed without a mask.
         pub model: u64,
+        /// Number of spikes left out because their step had more than `betz_session_config.max_spikes`.
+        pub capped: u64,
     }
 }
 
@@ -160,6 +165,7 @@ pub unsafe extern "C" fn betz_session_health(
                 latency_ns: now.latency_ns,
                 longest_ns: now.longest_ns,
                 model: now.model,
+                capped: now.capped,
             };
             grow::write(out, size, "out", health)
         })

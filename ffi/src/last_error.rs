@@ -10,7 +10,8 @@ const CAPACITY: usize = 1024;
 /// A buffer of cells without a lock. A signal handler's failing call may interrupt another call of its
 /// thread while that writes a message; this only garbles the message.
 struct Message {
-    bytes: [Cell<u8>; CAPACITY],
+    /// The last byte is always 0.
+    bytes: [Cell<u8>; CAPACITY + 1],
     len: Cell<usize>,
 }
 
@@ -21,7 +22,7 @@ impl Write for &Message {
         while !text.is_char_boundary(n) {
             n -= 1;
         }
-        for (to, from) in self.bytes[len..].iter().zip(&text.as_bytes()[..n]) {
+        for (to, from) in self.bytes[len..CAPACITY].iter().zip(&text.as_bytes()[..n]) {
             to.set(*from);
         }
         self.len.set(len + n);
@@ -36,7 +37,7 @@ impl Write for &Message {
 thread_local! {
     static LAST: Message = const {
         Message {
-            bytes: [const { Cell::new(0) }; CAPACITY],
+            bytes: [const { Cell::new(0) }; CAPACITY + 1],
             len: Cell::new(0),
         }
     };
@@ -48,6 +49,14 @@ pub(crate) fn set(message: &dyn fmt::Display) {
         last.len.set(0);
         // An error here only says that the message was cut, which is intended.
         let _ = write!(last, "{message}");
+    });
+}
+
+/// Calls `read` with this thread's last error, which ends in NUL.
+pub(crate) fn with_text(read: impl FnOnce(*const c_char)) {
+    LAST.with(|last| {
+        last.bytes[last.len.get().min(CAPACITY)].set(0);
+        read(last.bytes.as_ptr().cast());
     });
 }
 

@@ -41,6 +41,8 @@ mod workers;
 
 pub mod allocator;
 
+pub mod log;
+
 pub mod version;
 
 pub mod status;
@@ -74,6 +76,8 @@ pub mod checkpoint;
 pub mod classes;
 
 pub mod queue;
+
+pub mod samples;
 
 #[cfg(feature = "mine")]
 pub mod miner_config;
@@ -110,6 +114,7 @@ pub use attach_network::*;
 pub use checkpoint::*;
 pub use health::*;
 pub use last_error::betz_last_error;
+pub use log::*;
 #[cfg(feature = "mine")]
 pub use miner::*;
 #[cfg(feature = "mine")]
@@ -120,6 +125,7 @@ pub use network::*;
 #[cfg(feature = "network")]
 pub use network_config::*;
 pub use queue::*;
+pub use samples::*;
 pub use session::*;
 #[cfg(feature = "sort")]
 pub use sorter::*;

@@ -54,7 +54,7 @@ impl Handle for betz_queue {
 impl betz_queue {
     /// Exclusive access to the producing end until the guard is dropped. Fails while another call uses it.
     #[inline]
-    fn producer(&self) -> Result<ExclusiveGuard<'_, SpikeProducer>, Failure> {
+    pub(crate) fn producer(&self) -> Result<ExclusiveGuard<'_, SpikeProducer>, Failure> {
         self.producer.enter("queue's producing end")
     }
 

@@ -183,6 +183,11 @@ grows! {
         pub watch_channels: u32,
         /// Zero.
         pub reserved_3: u32,
+        /// Largest number of spikes that one step decodes from a list (`betz_session_step_spikes`) or a queue; 0
+        /// (default): no limit. It bounds the time of a step. Spikes beyond it, the last of the list, are left out and
+        /// counted (`betz_stats.capped`, health), and the step is flagged (`BETZ_STEP_CAPPED`). The time of a step of
+        /// binned counts is bounded by the channels.
+        pub max_spikes: u64,
     }
 }
 
@@ -272,6 +277,8 @@ impl betz_session_config {
             deadline: deadline(self.deadline_us)?,
             hold,
             slew: (!slew.is_empty()).then(|| slew.to_vec()),
+            max_spikes: (self.max_spikes != 0)
+                .then(|| usize::try_from(self.max_spikes).unwrap_or(usize::MAX)),
         })
     }
 }

@@ -46,6 +46,9 @@ grows! {
         pub future: u64,
         /// Number of ticks skipped (`betz_session_skip`, `betz_queue_resync`).
         pub skipped: u64,
+        /// Number of spikes left out because their step had more than `betz_session_config.max_spikes`. Checkpoints
+        /// do not keep it.
+        pub capped: u64,
     }
 }
 
@@ -67,6 +70,7 @@ impl From<Stats> for betz_stats {
             latency_mean_us: stats.latency.mean_us,
             future: stats.future,
             skipped: stats.skipped,
+            capped: stats.capped,
         }
     }
 }

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 25] = [
     "version",
     "status",
     "last_error",
     "allocator",
+    "log",
     "model",
     "train",
     "session",
@@ -24,6 +25,7 @@ const SOURCES: [&str; 23] = [
     "classes",
     "checkpoint",
     "queue",
+    "samples",
     "trainer_config",
     "trainer",
     "miner_config",

@@ -241,7 +241,8 @@ examples() {
 
 conformance() {
     local test
-    for test in lifecycle refusals growth steps process memory threads miner network trainer sorter faults realtime soak; do
+    for test in lifecycle refusals growth steps samples log process memory threads miner network trainer sorter faults \
+        realtime soak; do
         compile "$test"
         "$work/$test"
     done
@@ -272,7 +273,7 @@ panics() { # against a library that panics on demand, never packaged; made as th
 
 sanitizers() {
     local test
-    for test in lifecycle refusals growth threads miner network trainer sorter; do
+    for test in lifecycle refusals growth samples log threads miner network trainer sorter; do
         compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
         ASAN_OPTIONS=detect_leaks=1 "$work/$test"
     done

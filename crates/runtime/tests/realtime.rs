@@ -43,6 +43,7 @@ fn config(outputs: usize) -> SessionConfig {
         deadline: Some(Duration::from_nanos(1)),
         hold: Some(Hold::default()),
         slew: Some(vec![0.5; outputs]),
+        max_spikes: Some(60),
     }
 }
 
@@ -135,6 +136,7 @@ fn steps_through_a_queue_do_not_allocate() {
     });
     let stats = session.stats();
     assert!(stats.dropped > 0 && stats.late > 0 && stats.unknown_channel_spikes > 0);
+    assert!(stats.capped > 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A panic in a thread of the host's prints nothing: it is the call's status and message. A loop that moves
 //! something must not wait for a terminal. A panic in a thread of Betz's own has no call that could report it and
-//! goes to stderr.
+//! goes to the host's log (`betz_set_log`), or to stderr.
 //!
 //! Panics enter std through `rust_begin_unwind`, and allocations that fail through `__rust_alloc_error_handler`. Both
 //! can print a backtrace there, with a reader of debugging information: a fifth of the smallest library. The build
@@ -11,12 +11,19 @@
     reason = "a section whose functions run when the library is loaded"
 )]
 
-/// Prints a panic of a thread of Betz's own.
+/// Gives a report to the host's log or, without one, to stderr.
+fn tell(report: &dyn std::fmt::Display) {
+    if !betz_ffi::log::report_panic(report) {
+        eprintln!("{report}");
+    }
+}
+
+/// Reports a panic of a thread of Betz's own.
 fn report(panic: &dyn std::fmt::Display) {
     if let Some(name) = std::thread::current().name()
         && name.starts_with("betz-")
     {
-        eprintln!("thread '{name}' {panic}");
+        tell(&format_args!("thread '{name}' {panic}"));
     }
 }
 
@@ -35,7 +42,9 @@ mod entry {
         // A panic of a destructor that unwinding runs, or the one by which the compiler ends unwinding in a function
         // that must not: both may not unwind.
         if std::thread::panicking() {
-            eprintln!("{panic}\nanother panic was being handled: the process ends");
+            super::tell(&format_args!(
+                "{panic}\nanother panic was being handled: the process ends"
+            ));
             std::process::abort()
         }
         super::report(panic);
@@ -48,7 +57,7 @@ mod entry {
 
     /// Ends the process, as std does: whoever asked for memory cannot go on, and must not unwind.
     fn end(size: usize, _align: usize) -> ! {
-        eprintln!("memory allocation of {size} bytes failed");
+        super::tell(&format_args!("memory allocation of {size} bytes failed"));
         std::process::abort()
     }
 }

@@ -13,6 +13,7 @@ typedef union {
     betz_swap_config swap;
     betz_stats stats;
     betz_queue_state queue;
+    betz_estimate_time time;
     betz_miner_stats mined;
     betz_score score;
     betz_watched watched;
@@ -46,6 +47,7 @@ FILLED(miner_default, betz_miner_config_default(&r->miner, size))
 FILLED(swap_default, betz_swap_config_default(&r->swap, size))
 FILLED(stats, betz_session_stats(session, &r->stats, size))
 FILLED(queue_state, betz_queue_get_state(queue, &r->queue, size))
+FILLED(estimate_time, betz_session_estimate_time(session, &r->time, size))
 FILLED(miner_stats, betz_miner_get_stats(miner, &r->mined, size))
 FILLED(score, betz_model_score(model, 0, &r->score, size))
 FILLED(watched, betz_watch_list_get(list, 0, &r->watched, size))
@@ -134,6 +136,8 @@ int main(void) {
     OK(betz_train_counts(&training, counts, behavior, STEPS, OUTPUTS, &trained));
     model = trained;
     session = open_session(model);
+    float out[OUTPUTS];
+    OK(betz_session_step_spikes(session, NULL, 0, out, OUTPUTS));
     OK(betz_queue_open(16, BETZ_LATE_SPIKES_TAKE, &queue));
     const char *episodes[] = {"0 1"};
     const betz_interval near = {0.0, 0.1};
@@ -154,6 +158,7 @@ int main(void) {
     grows(swap_default, sizeof(betz_swap_config), 1);
     grows(stats, sizeof(betz_stats), 0);
     grows(queue_state, sizeof(betz_queue_state), 0);
+    grows(estimate_time, sizeof(betz_estimate_time), 0);
     grows(miner_stats, sizeof(betz_miner_stats), 0);
     grows(score, sizeof(betz_score), 0);
     grows(watched, sizeof(betz_watched), 0);

@@ -22,6 +22,12 @@ static void message_is(const char *expected) {
     CHECK(strcmp(text, expected) == 0);
 }
 
+static void count_panics(void *user, uint32_t level, int32_t status, const char *text) {
+    CHECK(level == BETZ_LOG_PANICS && status == BETZ_ERROR_PANIC);
+    CHECK(strcmp(text, "panic: provoked in a model") == 0);
+    ++*(unsigned *)user;
+}
+
 // A panic while another one unwinds ends the process, which says why.
 static void ends_on_a_second_panic(const betz_model *model) {
     FILE *printed = tmpfile();
@@ -137,13 +143,18 @@ int main(void) {
 
     ends_on_a_second_panic(model);
 
+    // The host's log hears of a panic, and at this level of nothing else.
+    unsigned reports = 0;
+    const betz_log log = {sizeof log, BETZ_LOG_PANICS, &reports, count_panics};
+    OK(betz_set_log(&log));
     CHECK_STATUS(BETZ_ERROR_PANIC, betz_test_panic_model(model));
+    CHECK(reports == 1);
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_model_save_bytes(model, NULL, 0, &size));
     betz_session_config config;
     OK(betz_session_config_default(&config, sizeof config));
     betz_session *none = NULL;
     CHECK_STATUS(BETZ_ERROR_POISONED, betz_session_open(model, &config, &none));
-    CHECK(none == NULL);
+    CHECK(none == NULL && reports == 1);
 
     betz_queue_close(queue);
     betz_session_close(session);

@@ -48,6 +48,11 @@ pub struct SessionConfig {
     /// [`SLEWED`](super::StepStatus::SLEWED); what [`hold`](Self::hold) gives out is limited too. The first
     /// step after opening and after a reset is free.
     pub slew: Option<Vec<f32>>,
+    /// Largest number of spikes that one step decodes from a list or a queue, which bounds the step's time; `None` for
+    /// no limit. Spikes beyond it are counted ([`Stats::capped`]) and left out, the last of the list first, and the
+    /// step is flagged [`CAPPED`](super::StepStatus::CAPPED). Binned counts need no limit: their step's time is bounded
+    /// by the channels.
+    pub max_spikes: Option<usize>,
 }
 
 impl Default for SessionConfig {
@@ -60,6 +65,7 @@ impl Default for SessionConfig {
             deadline: None,
             hold: None,
             slew: None,
+            max_spikes: None,
         }
     }
 }
@@ -75,6 +81,11 @@ impl SessionConfig {
         }
         if let Some(slew) = &self.slew {
             super::slew::check(slew, outputs)?;
+        }
+        if self.max_spikes == Some(0) {
+            return Err(Error::argument(
+                "max_spikes: expected at least 1 spike per step, or no limit; got 0",
+            ));
         }
         if self.deadline.is_some() && !self.statistics {
             return Err(Error::argument(
@@ -121,6 +132,8 @@ pub struct Stats {
     pub late: u64,
     /// Spikes left out because they lay too far ahead of the tick that was decoded.
     pub future: u64,
+    /// Spikes left out because their step had more than [`max_spikes`](SessionConfig::max_spikes). Not in checkpoints.
+    pub capped: u64,
     /// Ticks skipped, by [`skip`](super::Session::skip) or a queue's resynchronisation.
     pub skipped: u64,
     /// Steps that took longer than the deadline.

@@ -38,9 +38,11 @@ pub struct Health {
     pub model: u64,
     /// State of the model swap.
     pub swap: SwapState,
+    /// Spikes left out because their step had more than the configuration allows.
+    pub capped: u64,
 }
 
-const WORDS: usize = 15;
+const WORDS: usize = 16;
 
 impl Health {
     fn to_words(self) -> [u64; WORDS] {
@@ -60,6 +62,7 @@ impl Health {
             self.longest_ns,
             self.model,
             self.swap as u64,
+            self.capped,
         ]
     }
 
@@ -80,6 +83,7 @@ impl Health {
             longest_ns,
             model,
             swap,
+            capped,
         ] = words;
         Self {
             tick: tick as i64,
@@ -97,6 +101,7 @@ impl Health {
             longest_ns,
             model,
             swap: SwapState::from_phase(swap),
+            capped,
         }
     }
 }

@@ -16,6 +16,7 @@
 
 mod channels;
 mod checkpoint;
+mod clock;
 mod config;
 mod ctc;
 mod engine;
@@ -38,9 +39,9 @@ mod swap;
 mod tap;
 mod timing;
 
-/// The atomics of the queue's ledger: a test puts loom's in their place.
+/// The atomics of the queue's ledger and clock: a test puts loom's in their place.
 mod atomic {
-    pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+    pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 }
 
 /// Types that join a session's thread and a worker's: a test puts loom's in their place.
@@ -55,6 +56,7 @@ mod between {
 }
 
 pub use channels::{ChannelDetector, ChannelRules, ChannelState, ChannelWatch};
+pub use clock::SampleClock;
 pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
 pub use ctc::GreedyCtc;
 pub use events::{ClassEvent, EVENT_ROOM, EventDetector};
@@ -62,12 +64,12 @@ pub use health::{Health, HealthReader};
 pub use hold::Hold;
 pub use prepared::PreparedModel;
 pub use queue::{
-    LateSpikes, QueueConfig, Resync, Spike, SpikeConsumer, SpikeProducer, spike_queue,
-    spike_queue_with,
+    LateSpikes, QueueConfig, Resync, SampledSpike, Spike, SpikeConsumer, SpikeProducer,
+    spike_queue, spike_queue_with,
 };
 pub use refused::StepRefused;
 pub use rows::non_zero;
-pub use session::Session;
+pub use session::{EstimateSamples, EstimateTime, Session};
 pub use status::StepStatus;
 pub use steps::{STEP_WORDS, StepReader, StepRecord, StepWriter, step_ring};
 pub use swap::{Replay, SwapOptions, SwapProgress, SwapState, Swapper};

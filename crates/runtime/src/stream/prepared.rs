@@ -24,6 +24,7 @@ const FORGOTTEN: f64 = 1e-7;
 #[derive(Debug, Clone)]
 pub struct PreparedModel {
     pub(super) step_seconds: f64,
+    delay_steps: i64,
     pub(super) channel_names: Vec<String>,
     pub(super) output_names: Vec<String>,
     /// (channel, filter, latent): the decoder's weight times the filter's scale; 0 where masked. A row is
@@ -117,6 +118,7 @@ impl PreparedModel {
             .map(|blanking| PreparedBlanking::new(blanking, &rows, decoder.channel_mask(), mask));
         let mut prepared = Self {
             step_seconds,
+            delay_steps: decoder.delay_steps(),
             channel_names: decoder.channel_names().to_vec(),
             output_names: decoder.outputs().iter().map(|o| o.name.clone()).collect(),
             rows,
@@ -190,6 +192,11 @@ impl PreparedModel {
     /// Length of one step in seconds.
     pub fn step_seconds(&self) -> f64 {
         self.step_seconds
+    }
+
+    /// Delay of the estimates in steps, as [`Decoder::delay_steps`].
+    pub fn delay_steps(&self) -> i64 {
+        self.delay_steps
     }
 
     /// Steps after which a spike is forgotten: less than 1e-7 of its response is still to come.

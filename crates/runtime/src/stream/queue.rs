@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
+use super::clock::{ClockCopy, SharedClock};
 use super::ledger::Ledger;
-use super::session::Form;
-use super::{Input, Session, StepRefused, StepStatus};
+use super::session::{Form, Sampled};
+use super::{Input, SampleClock, Session, StepRefused, StepStatus};
 use betz_base::error::{Error, Result};
 use betz_base::ring::ring;
 
@@ -21,6 +22,25 @@ pub struct Spike {
     pub tick: i64,
     /// Channel of the model.
     pub channel: u32,
+}
+
+/// One spike with the sample of the amplifier at which it occurred. Its layout is that of C's `betz_sampled_spike`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampledSpike {
+    /// Sample, counted by the amplifier.
+    pub sample: i64,
+    /// Channel of the model.
+    pub channel: u32,
+}
+
+/// A spike in the ring.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    tick: i64,
+    channel: u32,
+    /// The lowest 32 bits of the spike's sample: the clock gives the rest.
+    stamp: u32,
 }
 
 /// Treatment of a spike that reaches the session after its tick. It is counted either way.
@@ -36,16 +56,20 @@ pub enum LateSpikes {
 /// The acquisition thread's end of a queue. No function here blocks, allocates or calls the system (on Linux the time
 /// comes from the vDSO).
 pub struct SpikeProducer {
-    ring: HeapProd<Spike>,
+    ring: HeapProd<Entry>,
     ledger: Arc<Ledger>,
+    shared_clock: Arc<SharedClock>,
+    clock: Option<SampleClock>,
     dropped: u64,
     origin: Instant,
 }
 
 /// The decoding thread's end of a queue, with the tick that is to be decoded next.
 pub struct SpikeConsumer {
-    ring: HeapCons<Spike>,
+    ring: HeapCons<Entry>,
     ledger: Arc<Ledger>,
+    shared_clock: Arc<SharedClock>,
+    clock: ClockCopy,
     /// Channels of this tick's spikes; has room for all the ring may hold.
     channels: Vec<u32>,
     tick: i64,
@@ -144,16 +168,21 @@ pub fn spike_queue_with(config: QueueConfig) -> Result<(SpikeProducer, SpikeCons
         .try_reserve_exact(capacity)
         .map_err(|_| Error::no_memory("spike queue", capacity * size_of::<u32>()))?;
     let ledger = Arc::new(Ledger::new());
+    let shared_clock = Arc::new(SharedClock::new());
     let origin = Instant::now();
     let producer = SpikeProducer {
         ring: send,
         ledger: Arc::clone(&ledger),
+        shared_clock: Arc::clone(&shared_clock),
+        clock: None,
         dropped: 0,
         origin,
     };
     let consumer = SpikeConsumer {
         ring: take,
         ledger,
+        shared_clock,
+        clock: ClockCopy::default(),
         channels,
         tick: 0,
         late_spikes,
@@ -171,13 +200,77 @@ impl SpikeProducer {
     ///
     /// A tick that goes back is no error here: its spike may reach the session late, and is then counted as late.
     pub fn push(&mut self, spikes: &[Spike]) -> usize {
-        let taken = self.ring.push_slice(spikes);
-        let dropped = (spikes.len() - taken) as u64;
-        if dropped > 0 {
-            self.dropped += dropped;
-            self.ledger.drop_spikes(dropped);
-        }
+        let clock = self.clock;
+        let mut last = (i64::MIN, 0);
+        let taken = self.ring.push_iter(spikes.iter().map(|spike| {
+            if let Some(clock) = &clock
+                && last.0 != spike.tick
+            {
+                last = (spike.tick, clock.first_sample(spike.tick) as u32);
+            }
+            Entry {
+                tick: spike.tick,
+                channel: spike.channel,
+                stamp: last.1,
+            }
+        }));
+        self.count_dropped(spikes.len() - taken);
         taken
+    }
+
+    fn count_dropped(&mut self, spikes: usize) {
+        if spikes > 0 {
+            self.dropped += spikes as u64;
+            self.ledger.drop_spikes(spikes as u64);
+        }
+    }
+
+    /// Sets the clock by which [`push_samples`](Self::push_samples) and [`mark_sample`](Self::mark_sample) convert
+    /// samples to ticks. It may be set at any time: when the amplifier turns out to be faster or slower than its
+    /// nominal rate, and when it has restarted and counts from 0 again. Spikes that are in the queue keep their ticks.
+    pub fn set_clock(&mut self, clock: SampleClock) {
+        self.clock = Some(clock);
+        self.shared_clock.set(clock);
+    }
+
+    /// The clock, if one is set.
+    pub fn clock(&self) -> Option<SampleClock> {
+        self.clock
+    }
+
+    /// Puts spikes that carry samples of the amplifier into the queue, otherwise like [`push`](Self::push). The clock
+    /// gives their ticks. Their samples travel with them to the estimate ([`Session::estimate_time`]).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) unless a clock is set.
+    pub fn push_samples(&mut self, spikes: &[SampledSpike]) -> Result<usize> {
+        let clock = self.expect_clock()?;
+        let taken = self.ring.push_iter(spikes.iter().map(|spike| Entry {
+            tick: clock.tick_of(spike.sample),
+            channel: spike.channel,
+            stamp: spike.sample as u32,
+        }));
+        self.count_dropped(spikes.len() - taken);
+        Ok(taken)
+    }
+
+    /// Declares that every spike up to and including `sample` has been pushed: [marks](Self::mark) the last tick that
+    /// is complete with this sample.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) unless a clock is set.
+    pub fn mark_sample(&mut self, sample: i64) -> Result<()> {
+        let next = self.expect_clock()?.tick_of(sample.saturating_add(1));
+        self.mark(next.saturating_sub(1));
+        Ok(())
+    }
+
+    fn expect_clock(&self) -> Result<SampleClock> {
+        self.clock.ok_or_else(|| {
+            Error::argument(
+                "spike queue: expected a clock before spikes with samples, got none; set one first",
+            )
+        })
     }
 
     /// Declares that every spike up to and including `tick` has been pushed. The age of the data counts from this call.
@@ -221,7 +314,9 @@ impl SpikeConsumer {
         session: &mut Session,
         out: &mut [f32],
     ) -> std::result::Result<(), StepRefused> {
-        let (mut late, mut future, mut left_out) = (0, 0, 0);
+        let (mut late, mut future, mut left_out, mut capped) = (0, 0, 0, 0);
+        let mut newest = None;
+        let most = session.max_spikes();
         let ahead = self.ahead_seconds / session.model().step_seconds();
         let farthest = self.tick.saturating_add(ahead as i64);
         self.channels.clear();
@@ -248,13 +343,26 @@ impl SpikeConsumer {
                     continue;
                 }
             }
+            if self.channels.len() >= most {
+                capped += 1;
+                left_out += 1;
+                continue;
+            }
             self.channels.push(spike.channel);
+            newest = newer(newest, spike.stamp);
         }
         let entry = self.ledger.read();
         let losses = entry.dropped + self.cleared;
         session.count_losses(losses - self.losses_reported, late, future);
         self.losses_reported = losses;
+        session.count_capped(capped);
         session.set_clock(self.tick);
+        self.shared_clock.refresh(&mut self.clock);
+        session.set_sampled(Sampled {
+            tick: self.tick,
+            clock: self.clock.clock,
+            newest,
+        });
         // An acquisition that has not begun is as silent as one that has stopped.
         let stale = entry.marked.is_none_or(|marked| marked < self.tick);
         let status = StepStatus::STALE.when(stale);
@@ -381,6 +489,14 @@ impl fmt::Debug for SpikeProducer {
 impl fmt::Debug for SpikeConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (f.debug_struct("SpikeConsumer").field("tick", &self.tick)).finish_non_exhaustive()
+    }
+}
+
+/// The newer of two stamps, which lie less than 2³¹ samples apart.
+fn newer(newest: Option<u32>, stamp: u32) -> Option<u32> {
+    match newest {
+        Some(newest) if (stamp.wrapping_sub(newest) as i32) < 0 => Some(newest),
+        _ => Some(stamp),
     }
 }
 

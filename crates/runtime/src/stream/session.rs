@@ -1,10 +1,13 @@
 //! A session: one running decoder that steps tick by tick.
 
 mod step;
+mod time;
 mod warm;
 
 use std::sync::Arc;
 
+pub(in crate::stream) use self::time::Sampled;
+pub use self::time::{EstimateSamples, EstimateTime};
 pub(in crate::stream) use self::warm::Form;
 use self::warm::Warmth;
 use super::channels::{ChannelWatch, Counted};
@@ -45,10 +48,18 @@ pub struct Session {
     mask: Option<Vec<bool>>,
     clamp: Option<Vec<Clamp>>,
     unknown_channels: UnknownChannels,
+    /// Most spikes of a list that one step takes.
+    max_spikes: usize,
+    /// Spikes left out because of it.
+    capped: u64,
     timing: Option<Timing>,
     counters: Counters,
     /// Tick of the next step.
     tick: i64,
+    /// Tick of the last step; `None` before the first one.
+    stepped: Option<i64>,
+    /// Samples of the last step that came from a queue.
+    sampled: Sampled,
     /// True if a queue has set the tick of the current step.
     clock_is_set: bool,
     /// Flags that the next step will report.
@@ -123,9 +134,13 @@ impl Session {
             clamp: config.clamp,
             slew: config.slew.map(Slew::new),
             unknown_channels: config.unknown_channels,
+            max_spikes: config.max_spikes.unwrap_or(usize::MAX),
+            capped: 0,
             timing,
             counters: Counters::default(),
             tick: 0,
+            stepped: None,
+            sampled: Sampled::default(),
             clock_is_set: false,
             pending: StepStatus::OK,
             status: StepStatus::OK,
@@ -255,6 +270,7 @@ impl Session {
             dropped,
             late,
             future,
+            capped: self.capped,
             skipped,
             deadline_misses: self.timing.as_ref().map_or(0, Timing::misses),
             model_swaps: swaps,
@@ -265,6 +281,7 @@ impl Session {
     /// Sets all counters and latencies back to zero.
     pub fn clear_stats(&mut self) {
         self.counters = Counters::default();
+        self.capped = 0;
         if let Some(timing) = &mut self.timing {
             timing.clear();
         }
@@ -293,6 +310,17 @@ impl Session {
         let published = Arc::clone(self.published.get_or_insert_default());
         published.write(self.current_health());
         HealthReader { published }
+    }
+
+    /// Most spikes of a list that one step takes.
+    pub(super) fn max_spikes(&self) -> usize {
+        self.max_spikes
+    }
+
+    /// Counts spikes that the next step leaves out because it has enough.
+    pub(super) fn count_capped(&mut self, spikes: u64) {
+        self.capped = self.capped.saturating_add(spikes);
+        self.pending |= StepStatus::CAPPED.when(spikes > 0);
     }
 
     /// Counts spikes that were lost before a step, were late, or lay too far ahead.
@@ -426,6 +454,7 @@ impl Session {
             longest_ns: timing.map_or(0, Timing::longest_ns),
             model: self.model().fingerprint(),
             swap: self.running.state(),
+            capped: self.capped,
         }
     }
 
@@ -496,9 +525,13 @@ impl Clone for Session {
             mask: self.mask.clone(),
             clamp: self.clamp.clone(),
             unknown_channels: self.unknown_channels,
+            max_spikes: self.max_spikes,
+            capped: self.capped,
             timing: self.timing.clone(),
             counters: self.counters,
             tick: self.tick,
+            stepped: self.stepped,
+            sampled: self.sampled,
             clock_is_set: false,
             pending: self.pending,
             status: self.status,

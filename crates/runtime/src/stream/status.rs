@@ -55,7 +55,10 @@ impl StepStatus {
     /// as it may.
     pub const SLEWED: Self = Self(1 << 15);
 
-    const NAMES: [&str; 16] = [
+    /// The step was given more spikes than [`max_spikes`](super::SessionConfig::max_spikes), and left the rest out.
+    pub const CAPPED: Self = Self(1 << 16);
+
+    const NAMES: [&str; 17] = [
         "stale",
         "clamped",
         "non-finite",
@@ -72,6 +75,7 @@ impl StepStatus {
         "channels gone",
         "too many channels gone",
         "slewed",
+        "capped",
     ];
 
     /// The word. Bits are never given a new meaning.

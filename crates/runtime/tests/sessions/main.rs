@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cap;
 mod checkpoint;
 mod classes;
 mod faults;
@@ -10,6 +11,7 @@ mod from_outside;
 mod heads;
 mod model_swap;
 mod recurrent;
+mod samples;
 mod session;
 mod skip;
 mod spike_queue;

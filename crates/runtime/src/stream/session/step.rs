@@ -125,6 +125,11 @@ impl Session {
     ) -> std::result::Result<(), StepRefused> {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out)?;
+        if let Input::Spikes(channels) = input
+            && channels.len() > self.max_spikes
+        {
+            return self.try_step_capped(channels, status, out);
+        }
         match input {
             Input::Counts(counts) => self.check_counts(counts.len())?,
             Input::CountsU8(counts) => self.check_counts(counts.len())?,
@@ -155,6 +160,26 @@ impl Session {
         }
         self.step_from(input, status, out, start);
         Ok(())
+    }
+
+    /// A step that leaves out the spikes beyond [`max_spikes`](crate::stream::SessionConfig::max_spikes).
+    #[cold]
+    fn try_step_capped(
+        &mut self,
+        channels: &[u32],
+        status: StepStatus,
+        out: &mut [f32],
+    ) -> std::result::Result<(), StepRefused> {
+        let (taken, left_out) = channels.split_at(self.max_spikes);
+        let before = self.capped;
+        // Counted first, because the step publishes its health.
+        self.capped = before.saturating_add(left_out.len() as u64);
+        let taken = Input::Spikes(taken);
+        let done = self.try_step_as(&taken, status | StepStatus::CAPPED, out);
+        if done.is_err() {
+            self.capped = before;
+        }
+        done
     }
 
     /// Steps through all ticks of `counts`, (ticks, channels) row-major; `out` is (ticks, outputs). Gives the same
@@ -304,6 +329,7 @@ impl Session {
             };
             self.taps.iter_mut().for_each(|tap| tap.take(&step));
         }
+        self.stepped = Some(self.tick);
         self.tick = self.tick.saturating_add(1);
         self.clock_is_set = false;
         if let (Some(timing), Some(start)) = (&mut self.timing, start) {

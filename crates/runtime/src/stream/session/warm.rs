@@ -97,6 +97,7 @@ impl Warmth {
 struct Snapshot {
     counters: Counters,
     tick: i64,
+    stepped: Option<i64>,
     clock_is_set: bool,
     pending: StepStatus,
     status: StepStatus,
@@ -177,6 +178,7 @@ impl Session {
         Snapshot {
             counters: self.counters,
             tick: self.tick,
+            stepped: self.stepped,
             clock_is_set: self.clock_is_set,
             pending: self.pending,
             status: self.status,
@@ -188,6 +190,7 @@ impl Session {
     fn put_back(&mut self, before: &Snapshot, last: &[f32]) {
         self.counters = before.counters;
         self.tick = before.tick;
+        self.stepped = before.stepped;
         self.clock_is_set = before.clock_is_set;
         self.pending = before.pending;
         self.status = before.status;
