@@ -2302,21 +2302,6 @@ betz_status betz_session_config_default(struct betz_session_config *config,
                                         size_t size);
 
 /**
- * Opens a session that runs `model`, with its filters at rest. This call makes all allocations of the session. The
- * caller frees it with `betz_session_close`; the model may be freed before the session.
- *
- * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
- *
- * The caller's part:
- * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
- * fields say; `out` is NULL or writable.
- */
-BETZ_API BETZ_CHECKED
-betz_status betz_session_open(const struct betz_model *model,
-                              const struct betz_session_config *config,
-                              struct betz_session **out);
-
-/**
  * Writes the variances of the last step's estimates to `out`, one per output, in output units squared: the expected
  * squared error. They are infinite before the first step. They describe the estimates before a clamp, slew limit or
  * hold changes them. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` if the model does not estimate variances (`betz train
@@ -2478,6 +2463,58 @@ betz_status betz_session_warm(struct betz_session *session);
  * `session` is NULL or a live session that no other thread is using.
  */
 BETZ_API BETZ_CHECKED betz_status betz_session_reset(struct betz_session *session);
+
+/**
+ * Opens a session that runs `model`, with its filters at rest. This call makes all allocations of the session. The
+ * caller frees it with `betz_session_close`; the model may be freed before the session.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
+ * fields say; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_open(const struct betz_model *model,
+                              const struct betz_session_config *config,
+                              struct betz_session **out);
+
+/**
+ * Writes the number of bytes that `betz_session_open_in` needs for this model and configuration to `*size`: whole
+ * pages of 4,096 bytes. It is the same for each call with one library.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes (and frees it).
+ *
+ * The caller's part:
+ * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
+ * fields say; `size` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_size(const struct betz_model *model,
+                              const struct betz_session_config *config,
+                              size_t *size);
+
+/**
+ * Opens a session whose memory is the `size` bytes at `block`, otherwise like `betz_session_open`: one block with all
+ * that its steps touch, such as static memory, locked memory or a huge page.
+ *
+ * `block` is aligned to 4,096 bytes, and `size` is at least that of `betz_session_size` (`BETZ_ERROR_MISMATCH`). The
+ * block belongs to the session until `betz_session_close` returns. At most 64 sessions have blocks at once
+ * (`BETZ_ERROR_INVALID_ARGUMENT`). Models that are swapped in later, checkpoints that are requested, and listeners
+ * take memory from the heap.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes (what it needs to measure the session; frees it).
+ *
+ * The caller's part:
+ * `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
+ * fields say; `block` is NULL or points to `size` writable bytes that nothing else uses; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_session_open_in(const struct betz_model *model,
+                                 const struct betz_session_config *config,
+                                 void *block,
+                                 size_t size,
+                                 struct betz_session **out);
 
 /**
  * Closes and frees a session; does nothing for NULL. A poisoned session can be closed.

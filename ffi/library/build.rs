@@ -6,6 +6,7 @@ use std::path::Path;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(betz_std_entries)");
+    println!("cargo::rustc-check-cfg=cfg(betz_process_entry)");
     if var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // The number is `betz_abi_version()`: it changes when a program must be linked anew.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libbetz.so.2");
@@ -34,6 +35,12 @@ fn main() {
                 println!("cargo::rustc-env=BETZ_PANIC_ENTRY={panic}");
                 println!("cargo::rustc-env=BETZ_ALLOC_ERROR_ENTRY={alloc_error}");
                 println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={panic},--wrap={alloc_error}");
+            }
+            // src/no_processes.rs has the function in place of `std::process::Command::output`.
+            if let Some(output) = method(&std, "3std7process", "7Command6output") {
+                println!("cargo::rustc-cfg=betz_process_entry");
+                println!("cargo::rustc-env=BETZ_PROCESS_ENTRY={output}");
+                println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={output}");
             }
         }
     }
@@ -69,4 +76,24 @@ fn symbol(archive: &[u8], mangled: &str) -> Option<String> {
     let whole =
         crate_name.starts_with("RNvCs") && head.get(head.len() - letters - 1) == Some(&b'_');
     whole.then(|| format!("_{crate_name}{tail}"))
+}
+
+/// Symbol of a method in std's archive: it begins with `_RNvM`, contains `module`, and ends in `mangled`. None if there
+/// is no such method.
+fn method(archive: &[u8], module: &str, mangled: &str) -> Option<String> {
+    let mut rest = archive;
+    loop {
+        let end = (rest.windows(mangled.len())).position(|bytes| bytes == mangled.as_bytes())?
+            + mangled.len();
+        let (head, tail) = rest.split_at(end);
+        rest = tail;
+        let length = (head.iter().rev())
+            .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+            .count();
+        let name = std::str::from_utf8(&head[head.len() - length..]).ok()?;
+        let is_whole = tail.first() == Some(&0);
+        if is_whole && name.starts_with("_RNvM") && name.contains(module) {
+            return Some(name.to_owned());
+        }
+    }
 }

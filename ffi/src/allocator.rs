@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use betz::memory;
 
 use crate::barrier;
+use crate::block;
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::shortage::Shortage;
@@ -255,7 +256,8 @@ impl BetzAllocator {
 // is freed there; its address tells whether it is the reserve's.
 unsafe impl GlobalAlloc for BetzAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let block = Self::outside(layout);
+        let outside = || Self::outside(layout);
+        let block = block::take(layout, outside).unwrap_or_else(outside);
         if block.is_null() {
             return IN_RESERVE.take(layout);
         }
@@ -263,7 +265,7 @@ unsafe impl GlobalAlloc for BetzAllocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if host().is_none() {
+        if host().is_none() && !block::is_filling() {
             // SAFETY: the caller's layout. The system knows which pages are zero already.
             let block = unsafe { System.alloc_zeroed(layout) };
             if !block.is_null() {
@@ -284,6 +286,9 @@ unsafe impl GlobalAlloc for BetzAllocator {
         if IN_RESERVE.holds(block) {
             return IN_RESERVE.give_back();
         }
+        if block::give_back(block) {
+            return;
+        }
         match host() {
             Some(host) => {
                 if let Some(release) = host.release {
@@ -297,7 +302,8 @@ unsafe impl GlobalAlloc for BetzAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if host().is_none() && !IN_RESERVE.holds(block) {
+        let is_systems = !IN_RESERVE.holds(block) && !block::holds(block);
+        if host().is_none() && is_systems && !block::is_filling() {
             // SAFETY: the block is the system's.
             let longer = unsafe { System.realloc(block, layout, size) };
             if !longer.is_null() {

@@ -54,7 +54,8 @@ impl KnownDecoder {
     }
 }
 
-fn for_steps(decoder: Arc<Decoder>) -> betz::Result<Arc<Decoder>> {
+/// The decoder without what a session does not need, such as stored statistics.
+pub(crate) fn for_steps(decoder: Arc<Decoder>) -> betz::Result<Arc<Decoder>> {
     let needed = |tag: &[u8; 4]| *tag == LogVariance::TAG;
     if decoder.parts().attachments.iter().all(|a| needed(&a.tag)) {
         return Ok(decoder);

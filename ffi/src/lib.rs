@@ -26,6 +26,7 @@
 mod barrier;
 #[cfg(feature = "network")]
 pub mod beside;
+mod block;
 mod cast;
 mod enum_bits;
 mod exclusive;
@@ -61,6 +62,8 @@ pub mod trainer_config;
 pub mod trainer;
 
 pub mod session;
+
+pub mod session_open;
 
 mod shortage;
 pub mod stats;
@@ -127,6 +130,7 @@ pub use network_config::*;
 pub use queue::*;
 pub use samples::*;
 pub use session::*;
+pub use session_open::*;
 #[cfg(feature = "sort")]
 pub use sorter::*;
 pub use stats::*;

@@ -1,4 +1,4 @@
-//! Sessions: opening, stepping, resetting and closing a running decoder.
+//! Sessions: configuring, stepping and resetting a running decoder.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,6 @@ use betz::stream::{
     UnknownChannels,
 };
 
-use crate::allocator::expect_room;
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::enum_bits::enum_bits;
@@ -19,8 +18,6 @@ use crate::exclusive::{Exclusive, ExclusiveGuard};
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::known::{KnownDecoder, KnownDecoders};
-use crate::model::betz_model;
-use crate::shortage::Shortage;
 use crate::status::betz_status;
 
 /// A running decoder: filter states, counters and latencies. A session belongs to one thread at a time and may move
@@ -69,6 +66,31 @@ impl betz_session {
 
     pub(crate) fn health(&self) -> Option<&HealthReader> {
         self.health.as_ref()
+    }
+
+    /// Opens a session of `decoder`; `known` is the same [without what a session does not need](crate::known::for_steps).
+    pub(crate) fn open(decoder: &Decoder, known: &Arc<Decoder>, options: &Options) -> Result<Self> {
+        let mut session = Session::open(decoder, options.config.clone())?;
+        if options.watches {
+            session.watch_itself(decoder, ChannelRules::default())?;
+        }
+        let health = options.publishes.then(|| session.health());
+        let swapper = Mutex::new(session.swapper()?);
+        let first = session.model().decoder_fingerprint();
+        let first = KnownDecoder::new(first, Arc::clone(known))?;
+        Ok(Self {
+            channels: session.channels(),
+            outputs: session.outputs(),
+            step_seconds: session.model().step_seconds(),
+            has_miner: AtomicBool::new(false),
+            has_network: AtomicBool::new(false),
+            session: Exclusive::new(session),
+            swapper,
+            health,
+            checkpoint: Mutex::new(None),
+            known: Mutex::new(KnownDecoders::new(first)),
+            poison: Poison::default(),
+        })
     }
 
     pub(crate) fn requested_checkpoint(&self) -> &Mutex<Option<Vec<u8>>> {
@@ -205,6 +227,34 @@ impl Config for betz_session_config {
     }
 }
 
+/// A configuration of the caller's, checked and copied.
+pub(crate) struct Options {
+    config: SessionConfig,
+    publishes: bool,
+    watches: bool,
+}
+
+impl Options {
+    /// Reads the configuration of a session of `decoder`.
+    ///
+    /// # Safety
+    /// `config` is NULL or a configuration whose arrays are as its fields say.
+    pub(crate) unsafe fn read(
+        config: *const betz_session_config,
+        decoder: &Decoder,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let config = grow::read(config, "config")?;
+            Ok(Self {
+                publishes: grow::flag(config.health, "config->health")?,
+                watches: grow::flag(config.watch_channels, "config->watch_channels")?,
+                config: config.read(decoder.channels(), decoder.outputs().len())?,
+            })
+        }
+    }
+}
+
 impl betz_session_config {
     /// # Safety
     /// The arrays are as the documentation of their fields says.
@@ -309,60 +359,6 @@ pub unsafe extern "C" fn betz_session_config_default(
 ) -> betz_status {
     // SAFETY: the caller's promise.
     barrier::run(|| unsafe { grow::write_defaults(config, size) })
-}
-
-/// Opens a session that runs `model`, with its filters at rest. This call makes all allocations of the session. The
-/// caller frees it with `betz_session_close`; the model may be freed before the session.
-///
-/// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
-///
-/// # Safety
-/// `model` is NULL or a live model; `config` is NULL or a configuration whose arrays are as its
-/// fields say; `out` is NULL or writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn betz_session_open(
-    model: *const betz_model,
-    config: *const betz_session_config,
-    out: *mut *mut betz_session,
-) -> betz_status {
-    // SAFETY: the caller's promise.
-    unsafe {
-        barrier::wait_on(model, |model| {
-            Shortage::begin();
-            expect_room(
-                4 * model.decoder().weights().len() * size_of::<f64>(),
-                "session",
-            )?;
-            let config = grow::read(config, "config")?;
-            let publishes = grow::flag(config.health, "config->health")?;
-            let watches = grow::flag(config.watch_channels, "config->watch_channels")?;
-            let decoder = model.decoder();
-            let config = config.read(decoder.channels(), decoder.outputs().len())?;
-            let out = cast::out(out, "out")?;
-            let mut session = Session::open(model.decoder(), config)?;
-            if watches {
-                session.watch_itself(model.decoder(), ChannelRules::default())?;
-            }
-            let health = publishes.then(|| session.health());
-            let swapper = Mutex::new(session.swapper()?);
-            let first = session.model().decoder_fingerprint();
-            let first = KnownDecoder::new(first, Arc::clone(model.decoder()))?;
-            out.write(cast::into_handle(betz_session {
-                channels: session.channels(),
-                outputs: session.outputs(),
-                step_seconds: session.model().step_seconds(),
-                has_miner: AtomicBool::new(false),
-                has_network: AtomicBool::new(false),
-                session: Exclusive::new(session),
-                swapper,
-                health,
-                checkpoint: Mutex::new(None),
-                known: Mutex::new(KnownDecoders::new(first)),
-                poison: Poison::default(),
-            })?);
-            Ok(())
-        })
-    }
 }
 
 /// Writes the variances of the last step's estimates to `out`, one per output, in output units squared: the expected
@@ -632,16 +628,4 @@ pub unsafe extern "C" fn betz_session_reset(session: *mut betz_session) -> betz_
             Ok(())
         })
     }
-}
-
-/// Closes and frees a session; does nothing for NULL. A poisoned session can be closed.
-///
-/// Thread-safe: no (nobody may use the session any more). Realtime-safe: no. Allocates: no.
-///
-/// # Safety
-/// `session` is NULL or a live session, which is not used afterwards.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn betz_session_close(session: *mut betz_session) {
-    // SAFETY: the caller's promise.
-    barrier::run_free(|| unsafe { cast::drop_handle(session) });
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 25] = [
+const SOURCES: [&str; 26] = [
     "version",
     "status",
     "last_error",
@@ -19,6 +19,7 @@ const SOURCES: [&str; 25] = [
     "model",
     "train",
     "session",
+    "session_open",
     "stats",
     "health",
     "swap",

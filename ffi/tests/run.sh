@@ -59,6 +59,8 @@ library() {
     foreign=$(readelf -d "$so" | grep NEEDED |
         grep -vE '\[(libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|libpthread\.so\.0|ld-linux[-a-z0-9_.]*)\]' || true)
     [ -z "$foreign" ] || { echo "needs more than the C library: $foreign"; return 1; }
+    foreign=$(nm -D --undefined-only "$so" | grep -E ' (v?fork|execv[a-z]*|posix_spawnp?)(@|$)' || true)
+    [ -z "$foreign" ] || { echo "can start processes: $foreign"; return 1; }
     local size
     size=$(stat -Lc %s "$so")
     echo "libbetz.so: $size bytes stripped"
@@ -241,7 +243,7 @@ examples() {
 
 conformance() {
     local test
-    for test in lifecycle refusals growth steps samples log process memory threads miner network trainer sorter faults \
+    for test in lifecycle refusals growth steps samples block log process memory threads miner network trainer sorter faults \
         realtime soak; do
         compile "$test"
         "$work/$test"
@@ -273,7 +275,7 @@ panics() { # against a library that panics on demand, never packaged; made as th
 
 sanitizers() {
     local test
-    for test in lifecycle refusals growth samples log threads miner network trainer sorter; do
+    for test in lifecycle refusals growth samples block log threads miner network trainer sorter; do
         compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
         ASAN_OPTIONS=detect_leaks=1 "$work/$test"
     done

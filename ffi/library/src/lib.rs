@@ -46,6 +46,8 @@ macro_rules! hidden {
 ))]
 use {hidden, jump};
 
+#[cfg(betz_process_entry)]
+mod no_processes;
 #[cfg(target_os = "linux")]
 mod quiet_panics;
 #[cfg(all(
