@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 27] = [
     "version",
     "status",
     "last_error",
@@ -18,6 +18,7 @@ const SOURCES: [&str; 26] = [
     "log",
     "model",
     "train",
+    "train_values",
     "session",
     "session_open",
     "stats",
