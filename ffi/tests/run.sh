@@ -263,7 +263,7 @@ conformance() {
     "$work/no_exceptions" "$work/examples/model.betz"
 }
 
-# What a step costs has not grown: counted, so it does not depend on the machine's load.
+# The cost of a step has not grown. It is counted, so it does not depend on the load.
 cost() {
     [ "$profile" = release ] || { echo "skipped: needs a release build"; return 0; }
     scripts/step_cost.sh "$package" --check
