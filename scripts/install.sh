@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds libbetz and lays out an installed package:
 #
-#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--with-page] [--target TRIPLE]
+#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--with-kinds] [--with-page] [--target TRIPLE]
 #                      [--debug]
 #
 #   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
 #   --runtime-only  only load, step and swap models, and queues: the smallest library
+#   --with-kinds    also train lifts, experts, Kalman, place and recurrent decoders from C: 1.5 MB more
 #   --with-workspace  build with the features of the whole workspace, so that nothing is compiled again after
 #                   `cargo build`; the linker removes unused code, so the library
 #                   does not grow
@@ -27,7 +28,7 @@ from=$PWD
 cd "$(dirname "$0")/.."
 
 usage() {
-    sed -n '2,25s/^# \{0,1\}//p' "$0"
+    sed -n '2,26s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -39,6 +40,7 @@ profile=(--release)
 folder=release
 runtime_only=
 page=
+kinds=
 while [ $# -gt 0 ]; do
     case $1 in
     --prefix) prefix=${2:?--prefix needs a folder}; shift 2 ;;
@@ -46,6 +48,7 @@ while [ $# -gt 0 ]; do
     --no-cuda) features=(--no-default-features --features train,mine,network,sort); shift ;;
     --runtime-only) features=(--no-default-features); runtime_only=1; shift ;;
     --with-workspace) packages=(--lib); shift ;;
+    --with-kinds) kinds=1; shift ;;
     --target) target=${2:?--target needs a triple}; shift 2 ;;
     --target=*) target=${1#*=}; shift ;;
     --with-page) page=1; shift ;;
@@ -81,6 +84,10 @@ if [ -n "$target" ]; then
             exit 1
         }
     fi
+fi
+if [ -n "$kinds" ]; then
+    [ -z "$runtime_only" ] || { echo "install.sh: --with-kinds trains, --runtime-only does not: give one of them" >&2; exit 2; }
+    features+=(--features betz-library/kinds)
 fi
 # betz_version_full() tells them.
 BETZ_COMMIT=${BETZ_COMMIT-$(git rev-parse HEAD 2>/dev/null || true)}

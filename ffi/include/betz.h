@@ -809,6 +809,28 @@ typedef struct betz_train_config {
      * begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): store none.
      */
     size_t retain_bytes;
+    /**
+     * Kinds of decoders to choose from, separated by commas: "linear", "lift", "experts", "kalman", "refit",
+     * "place" and "recurrent"; or "auto" for linear, lift and experts. Another kind than the linear one is chosen
+     * if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Needs
+     * `folds` of at least 2, and a library with the feature "kinds" (`betz_has_feature`,
+     * `scripts/install.sh --with-kinds`): other libraries refuse it (`BETZ_ERROR_INVALID_ARGUMENT`). NULL
+     * (default): "linear", which every library that trains has.
+     */
+    const char *decoder;
+    /**
+     * Seed of random projections, clusters and networks. Default: 0.
+     */
+    uint64_t seed;
+    /**
+     * 1: also estimate the variance of every output (`betz_session_variances`), if a lift or experts are chosen.
+     * 0 (default): do not.
+     */
+    uint32_t variance;
+    /**
+     * Zero.
+     */
+    uint32_t reserved;
 } betz_train_config;
 
 /**
@@ -1998,7 +2020,7 @@ const char *betz_version_full(void);
  * Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
  *
  * Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "cuda"
- * (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
+ * (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
  * (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
  * function before `dlsym`.
  *
@@ -2246,6 +2268,43 @@ const char *betz_model_output_unit(const struct betz_model *model,
                                    uint32_t output);
 
 /**
+ * Returns the name of the model's kind, such as "linear", "lift" or "recurrent"; NULL for NULL. The text belongs to the
+ * model and is freed with it.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `model` is NULL or a live model.
+ */
+BETZ_API
+const char *betz_model_kind(const struct betz_model *model);
+
+/**
+ * Number of classes whose probabilities a step computes (`betz_session_classes`); 0 for a model without classes, and
+ * for NULL.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `model` is NULL or a live model.
+ */
+BETZ_API
+uint32_t betz_model_classes(const struct betz_model *model);
+
+/**
+ * Returns the name of class `class_index` (0 to classes - 1), UTF-8; NULL if there is no such class. The text belongs
+ * to the model and is freed with it.
+ *
+ * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+ *
+ * The caller's part:
+ * `model` is NULL or a live model.
+ */
+BETZ_API
+const char *betz_model_class_name(const struct betz_model *model,
+                                  uint32_t class_index);
+
+/**
  * Writes the cross-validated scores of output `output` (0 to outputs - 1), which are stored in the model, to `*out`,
  * whose size in bytes is `size` (pass `sizeof`).
  *
@@ -2320,6 +2379,29 @@ betz_status betz_train(const struct betz_train_config *config,
 BETZ_API BETZ_CHECKED
 betz_status betz_train_counts(const struct betz_train_config *config,
                               const uint16_t *counts,
+                              const float *behavior,
+                              size_t steps,
+                              size_t outputs,
+                              struct betz_model **out);
+
+/**
+ * Trains a model from features of any sign, such as the power in a band, for `betz_session_step_values`. The caller
+ * frees it with `betz_model_free`.
+ *
+ * `values` is (steps, config->channels) row-major. Each is finite and at most 10^15 in magnitude, at most 2^30 differ
+ * from 0 (`BETZ_ERROR_INVALID_RECORDING`), and those take 16 bytes of host memory each. Everything else is the same as
+ * in `betz_train_counts`.
+ *
+ * Thread-safe: yes. Realtime-safe: no (seconds; uses all processors, or a device). Allocates: yes.
+ *
+ * The caller's part:
+ * `config` is NULL or a configuration whose arrays are as its fields say; `values` points to
+ * `steps` * `config->channels` values and `behavior` to `steps` * `outputs`; `out` is NULL or
+ * writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_train_values(const struct betz_train_config *config,
+                              const float *values,
                               const float *behavior,
                               size_t steps,
                               size_t outputs,

@@ -56,6 +56,12 @@ pub mod model;
 pub mod train;
 
 #[cfg(feature = "train")]
+mod train_kinds;
+
+#[cfg(feature = "train")]
+pub mod train_values;
+
+#[cfg(feature = "train")]
 pub mod trainer_config;
 
 #[cfg(feature = "train")]
@@ -141,6 +147,8 @@ pub use status::{betz_status, betz_status_string};
 pub use swap::*;
 #[cfg(feature = "train")]
 pub use train::*;
+#[cfg(feature = "train")]
+pub use train_values::*;
 #[cfg(feature = "train")]
 pub use trainer::*;
 #[cfg(feature = "train")]

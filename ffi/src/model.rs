@@ -21,6 +21,8 @@ pub struct betz_model {
     channel_names: Vec<CString>,
     output_names: Vec<CString>,
     output_units: Vec<CString>,
+    class_names: Vec<CString>,
+    kind: CString,
     poison: Poison,
 }
 
@@ -38,6 +40,8 @@ impl betz_model {
             channel_names: decoder.channel_names().iter().map(|n| c_text(n)).collect(),
             output_names: decoder.outputs().iter().map(|o| c_text(&o.name)).collect(),
             output_units: decoder.outputs().iter().map(|o| c_text(&o.unit)).collect(),
+            class_names: decoder.class_names().iter().map(|n| c_text(n)).collect(),
+            kind: c_text(decoder.kind()),
             decoder: Arc::new(decoder),
             poison: Poison::default(),
         }
@@ -316,6 +320,52 @@ pub unsafe extern "C" fn betz_model_output_unit(
     unsafe {
         barrier::query(model, std::ptr::null(), |model| {
             name(&model.output_units, output)
+        })
+    }
+}
+
+/// Returns the name of the model's kind, such as "linear", "lift" or "recurrent"; NULL for NULL. The text belongs to the
+/// model and is freed with it.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_kind(model: *const betz_model) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::query(model, std::ptr::null(), |model| model.kind.as_ptr()) }
+}
+
+/// Number of classes whose probabilities a step computes (`betz_session_classes`); 0 for a model without classes, and
+/// for NULL.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_classes(model: *const betz_model) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { barrier::query(model, 0, |model| model.class_names.len() as u32) }
+}
+
+/// Returns the name of class `class_index` (0 to classes - 1), UTF-8; NULL if there is no such class. The text belongs
+/// to the model and is freed with it.
+///
+/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
+///
+/// # Safety
+/// `model` is NULL or a live model.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_model_class_name(
+    model: *const betz_model,
+    class_index: u32,
+) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe {
+        barrier::query(model, std::ptr::null(), |model| {
+            name(&model.class_names, class_index)
         })
     }
 }

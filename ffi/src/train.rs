@@ -21,6 +21,7 @@ use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
+use crate::train_kinds::read_kinds;
 use crate::workers::{Process, Workers};
 
 /// Largest number of folds of a cross-validation: each fold is solved separately.
@@ -145,6 +146,20 @@ grows! {
         /// take at most this many bytes (about features^2 / 2 * 8). If they take more, training is refused before it
         /// begins (`BETZ_ERROR_INVALID_ARGUMENT`). 0 (default): store none.
         pub retain_bytes: usize,
+        /// Kinds of decoders to choose from, separated by commas: "linear", "lift", "experts", "kalman", "refit",
+        /// "place" and "recurrent"; or "auto" for linear, lift and experts. Another kind than the linear one is chosen
+        /// if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Needs
+        /// `folds` of at least 2, and a library with the feature "kinds" (`betz_has_feature`,
+        /// `scripts/install.sh --with-kinds`): other libraries refuse it (`BETZ_ERROR_INVALID_ARGUMENT`). NULL
+        /// (default): "linear", which every library that trains has.
+        pub decoder: *const c_char,
+        /// Seed of random projections, clusters and networks. Default: 0.
+        pub seed: u64,
+        /// 1: also estimate the variance of every output (`betz_session_variances`), if a lift or experts are chosen.
+        /// 0 (default): do not.
+        pub variance: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }
 
@@ -273,7 +288,7 @@ pub unsafe extern "C" fn betz_train_counts(
 
 /// Refuses sizes that no model can have, before anything in proportion to them is allocated. Training itself checks the
 /// rest.
-fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Result<()> {
+pub(crate) fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Result<()> {
     let sizes = [
         ("config->folds", config.folds as usize, steps.min(MAX_FOLDS)),
         ("config->channels", config.channels as usize, MAX_CHANNELS),
@@ -289,7 +304,7 @@ fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Resu
     Ok(())
 }
 
-fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {
+pub(crate) fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {
     rows.checked_mul(columns).ok_or(Failure::Argument {
         name,
         expected: "a size that fits in memory",
@@ -298,7 +313,7 @@ fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {
 
 /// # Safety
 /// The configuration's arrays are as the documentation of their fields says.
-unsafe fn fit(
+pub(crate) unsafe fn fit(
     config: &betz_train_config,
     spikes: Spikes,
     behavior: &[f32],
@@ -330,7 +345,9 @@ unsafe fn fit(
         };
         // The callback is called before and after the work, however small the work is.
         progress.ask("begun", 0)?;
-        let trained = training.run_linear(&data, &device, &progress)?;
+        // SAFETY: the caller's promise.
+        let kinds = unsafe { read_kinds(config.decoder)? };
+        let trained = kinds.run(training, config, &data, &device, &progress)?;
         progress.ask("done", 1)?;
         Ok(trained.decoder)
     })?;

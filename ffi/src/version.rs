@@ -96,7 +96,7 @@ pub extern "C" fn betz_version_full() -> *const c_char {
 /// Returns 1 if the library has the feature `name`; 0 if it does not, if it does not know the name, and for NULL.
 ///
 /// Features: "train" (`betz_train`), "mine" (`betz_miner`), "network" (`betz_network`), "sort" (`betz_sorter`), "cuda"
-/// (training on devices, loaded at run time), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
+/// (training on devices, loaded at run time), "kinds" (`betz_train_config.decoder`), "swap-by-position" (`betz_swap_config.by_position`), "allocator"
 /// (`betz_set_allocator`). A program cannot link with functions of this header that the library lacks: call this
 /// function before `dlsym`.
 ///
@@ -118,12 +118,13 @@ pub unsafe extern "C" fn betz_has_feature(name: *const c_char) -> u32 {
     )
 }
 
-const FEATURES: [(&CStr, bool); 7] = [
+const FEATURES: [(&CStr, bool); 8] = [
     (c"train", cfg!(feature = "train")),
     (c"mine", cfg!(feature = "mine")),
     (c"network", cfg!(feature = "network")),
     (c"sort", cfg!(feature = "sort")),
     (c"cuda", cfg!(feature = "cuda")),
+    (c"kinds", cfg!(feature = "kinds")),
     (c"swap-by-position", true),
     (c"allocator", true),
 ];

@@ -18,6 +18,7 @@ const SOURCES: [&str; 27] = [
     "log",
     "model",
     "train",
+    "train_values",
     "session",
     "session_open",
     "stats",

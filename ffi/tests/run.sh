@@ -243,7 +243,7 @@ examples() {
 
 conformance() {
     local test
-    for test in lifecycle refusals growth steps samples block log process memory threads miner network trainer sorter faults \
+    for test in lifecycle refusals growth steps samples kinds block log process memory threads miner network trainer sorter faults \
         realtime soak; do
         compile "$test"
         "$work/$test"
@@ -263,19 +263,29 @@ conformance() {
     "$work/no_exceptions" "$work/examples/model.betz"
 }
 
+# The cost of a step has not grown. It is counted, so it does not depend on the load.
+cost() {
+    [ "$profile" = release ] || { echo "skipped: needs a release build"; return 0; }
+    scripts/step_cost.sh "$package" --check
+}
+
 panics() { # against a library that panics on demand, never packaged; made as the packaged one is
     # The whole workspace and an example, with CI's features: everything but libbetz is built already.
     cargo build --workspace --lib --example train_and_decode \
-        --features "${BETZ_FEATURES:+$BETZ_FEATURES,}betz-library/provoke-panic"
+        --features "${BETZ_FEATURES:+$BETZ_FEATURES,}betz-library/provoke-panic,betz-library/kinds"
     scripts/localise.sh "${CARGO_TARGET_DIR:-target}/debug/libbetz.a" "$work/libbetz_panics.a"
     gcc -std=gnu11 -g "${warnings[@]}" ffi/tests/c/poison.c -o "$work/poison" "-I$package/include" \
         "$work/libbetz_panics.a" -lgcc_s -lm -lpthread -ldl
     "$work/poison" 2>/dev/null
+    # The same library trains every kind of decoder.
+    gcc -std=gnu11 -g "${warnings[@]}" ffi/tests/c/kinds.c -o "$work/kinds_all" "-I$package/include" \
+        "$work/libbetz_panics.a" -lgcc_s -lm -lpthread -ldl
+    "$work/kinds_all"
 }
 
 sanitizers() {
     local test
-    for test in lifecycle refusals growth samples block log threads miner network trainer sorter; do
+    for test in lifecycle refusals growth samples kinds block log threads miner network trainer sorter; do
         compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
         ASAN_OPTIONS=detect_leaks=1 "$work/$test"
     done
@@ -304,6 +314,7 @@ step "runtime only" runtime_only
 step "aarch64" aarch64
 step "beside another Rust library" neighbours
 step "conformance" conformance
+step "cost of a step" cost
 step "panics" panics
 step "address and leak sanitizers" sanitizers
 step "valgrind" valgrind_

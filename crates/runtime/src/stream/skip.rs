@@ -64,7 +64,7 @@ impl HeadSilence {
                 seen.copy_from_slice(&states);
             }
             latents.copy_from_slice(intercept);
-            head.step(&mut latents, &mut states, &mut scratch, &mut outputs);
+            step_apart(head, &mut latents, &mut states, &mut scratch, &mut outputs);
         }
         // Memory leaves 1e-7; half as much again, 3e-11.
         let linear_ticks = linear_memory.saturating_mul(3) / 2;
@@ -86,6 +86,19 @@ impl HeadSilence {
     pub(super) fn arrive(&self, states: &mut [f64]) {
         states.copy_from_slice(&self.states);
     }
+}
+
+/// One step of a head, not compiled into the loop around it: there the compiler reads fields of every kind before it
+/// looks which kind it is, and Valgrind reports that.
+#[inline(never)]
+fn step_apart(
+    head: &PreparedHead,
+    latents: &mut [f64],
+    states: &mut [f64],
+    scratch: &mut [f32],
+    outputs: &mut [f64],
+) {
+    head.step(latents, states, scratch, outputs);
 }
 
 /// `map[j][i]`: what s_i adds to s_j in `ticks` silent ticks.

@@ -1,0 +1,152 @@
+//! Kinds of decoders in training: their names, and the library that has more than the linear one.
+
+use std::ffi::c_char;
+
+use betz::device::Device;
+use betz::progress::Progress;
+use betz::recording::Dataset;
+use betz::train::{Kind, Training, TrainingOutcome};
+
+use crate::cast;
+use crate::failure::{Failure, Result};
+use crate::grow;
+use crate::train::betz_train_config;
+
+/// Every kind that a caller may name.
+const KINDS: [Kind; 7] = [
+    Kind::Linear,
+    Kind::Lift,
+    Kind::Experts,
+    Kind::Kalman,
+    Kind::Refit,
+    Kind::Place,
+    Kind::Recurrent,
+];
+
+/// Kinds to choose from.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    Linear,
+    Auto,
+    Among(Vec<Kind>),
+}
+
+/// Reads the names of kinds.
+///
+/// # Safety
+/// `names` is NULL or NUL-terminated text.
+pub(crate) unsafe fn read_kinds(names: *const c_char) -> Result<Kinds> {
+    if names.is_null() {
+        return Ok(Kinds::Linear);
+    }
+    // SAFETY: the caller's promise.
+    parse(unsafe { cast::text(names, "config->decoder")? })
+}
+
+fn parse(names: &str) -> Result<Kinds> {
+    if names == "auto" {
+        return Ok(Kinds::Auto);
+    }
+    let unknown = Failure::Argument {
+        name: "config->decoder",
+        expected: "\"auto\", or names of kinds separated by commas: linear, lift, experts, kalman, refit, place, recurrent",
+    };
+    let kind = |name: &str| KINDS.into_iter().find(|kind| kind.name() == name.trim());
+    let kinds: Option<Vec<Kind>> = names.split(',').map(kind).collect();
+    let kinds = kinds.ok_or(unknown)?;
+    Ok(match kinds[..] {
+        [Kind::Linear] => Kinds::Linear,
+        _ => Kinds::Among(kinds),
+    })
+}
+
+impl Kinds {
+    /// Trains the kind that decodes best.
+    pub(crate) fn run(
+        self,
+        training: Training,
+        config: &betz_train_config,
+        data: &Dataset,
+        device: &Device,
+        progress: &dyn Progress,
+    ) -> Result<TrainingOutcome> {
+        let variance = grow::flag(config.variance, "config->variance")?;
+        grow::zero(config.reserved, "config->reserved")?;
+        if self == Self::Linear {
+            return Ok(training.run_linear(data, device, progress)?);
+        }
+        self.choose(
+            Training {
+                variance,
+                ..training
+            },
+            config.seed,
+            data,
+            device,
+            progress,
+        )
+    }
+
+    #[cfg(feature = "kinds")]
+    fn choose(
+        self,
+        training: Training,
+        seed: u64,
+        data: &Dataset,
+        device: &Device,
+        progress: &dyn Progress,
+    ) -> Result<TrainingOutcome> {
+        use betz::train::KindOptions;
+
+        if training.folds < 2 {
+            return Err(Failure::Argument {
+                name: "config->folds",
+                expected: "at least 2, to choose and to score a kind other than linear",
+            });
+        }
+        let kinds = match self {
+            Self::Linear => KindOptions::linear(),
+            Self::Auto => KindOptions::auto(),
+            Self::Among(kinds) => KindOptions::among(&kinds),
+        };
+        let training = Training {
+            kinds: KindOptions { seed, ..kinds },
+            ..training
+        };
+        Ok(training.run(data, device, progress)?)
+    }
+
+    #[cfg(not(feature = "kinds"))]
+    fn choose(
+        self,
+        _training: Training,
+        _seed: u64,
+        _data: &Dataset,
+        _device: &Device,
+        _progress: &dyn Progress,
+    ) -> Result<TrainingOutcome> {
+        Err(Failure::Argument {
+            name: "config->decoder",
+            expected: "\"linear\": this library trains no other kind (one with the feature \"kinds\" does: scripts/install.sh --with-kinds)",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_kinds() {
+        assert_eq!(parse("linear").unwrap(), Kinds::Linear);
+        assert_eq!(parse("auto").unwrap(), Kinds::Auto);
+        let two = Kinds::Among(vec![Kind::Lift, Kind::Recurrent]);
+        assert_eq!(parse("lift, recurrent").unwrap(), two);
+        for kind in KINDS {
+            assert!(parse(kind.name()).is_ok());
+        }
+        for wrong in ["", "Linear", "lift,", "auto,lift", "cubic"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// Kinds of decoders in training, features of any sign, and the names that a model tells.
+//
+// Without the feature "kinds" every kind but the linear one is refused; run.sh also builds a library that has it.
+#include "support.h"
+
+#include <math.h>
+
+enum { CHANNELS = 6, OUTPUTS = 2, STEPS = 1500 };
+
+static betz_train_config configuration(const char *decoder) {
+    betz_train_config config = small_config(CHANNELS);
+    config.folds = 3;
+    config.decoder = decoder;
+    return config;
+}
+
+static betz_status train(const char *decoder, betz_model **model) {
+    const betz_train_config config = configuration(decoder);
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 1);
+    float *behavior = follow(counts, STEPS, CHANNELS, OUTPUTS);
+    const betz_status status =
+        betz_train_counts(&config, counts, behavior, STEPS, OUTPUTS, model);
+    free(counts);
+    free(behavior);
+    return status;
+}
+
+static void a_linear_model_tells_its_kind(void) {
+    betz_model *model = NULL;
+    OK(train("linear", &model));
+    CHECK(strcmp(betz_model_kind(model), "linear") == 0);
+    CHECK(betz_model_classes(model) == 0 && betz_model_class_name(model, 0) == NULL);
+    CHECK(betz_model_kind(NULL) == NULL && betz_model_classes(NULL) == 0);
+    CHECK(betz_model_class_name(NULL, 0) == NULL);
+    betz_model_free(model);
+}
+
+static void kinds_are_trained_by_name(void) {
+    const char *const kinds[] = {"lift", "experts", "kalman"};
+    for (int i = 0; i < 3; i++) {
+        betz_model *model = NULL;
+        if (!betz_has_feature("kinds")) {
+            CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, train(kinds[i], &model));
+            CHECK(model == NULL);
+            continue;
+        }
+        OK(train(kinds[i], &model));
+        CHECK(strcmp(betz_model_kind(model), kinds[i]) == 0);
+        betz_score score;
+        OK(betz_model_score(model, 0, &score, sizeof score));
+        CHECK(score.r2 > 0.5);
+        // It steps.
+        betz_session *session = open_session(model);
+        float out[OUTPUTS];
+        OK(betz_session_step_spikes(session, NULL, 0, out, OUTPUTS));
+        CHECK(isfinite(out[0]) && isfinite(out[1]));
+        betz_session_close(session);
+        betz_model_free(model);
+    }
+}
+
+static void unknown_kinds_are_refused(void) {
+    const char *const wrong[] = {"", "Linear", "lift,", "cubic"};
+    betz_model *model = NULL;
+    for (int i = 0; i < 4; i++) {
+        CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, train(wrong[i], &model));
+    }
+    betz_train_config config = configuration("linear");
+    const uint16_t counts[CHANNELS] = {0};
+    const float behavior[OUTPUTS] = {0};
+    config.folds = 0;
+    config.variance = 2;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, 1, OUTPUTS, &model));
+    config.variance = 0;
+    config.reserved = 1;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, behavior, 1, OUTPUTS, &model));
+    CHECK(model == NULL);
+}
+
+// Counts less their mean have the same dynamics, and negative values.
+static void features_of_any_sign_are_trained_on(void) {
+    betz_train_config config = configuration(NULL);
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 1);
+    float *behavior = follow(counts, STEPS, CHANNELS, OUTPUTS);
+    float *values = malloc(STEPS * CHANNELS * sizeof *values);
+    CHECK(values != NULL);
+    for (size_t i = 0; i < STEPS * CHANNELS; i++) values[i] = counts[i] - 0.3f;
+    betz_model *model = NULL;
+    OK(betz_train_values(&config, values, behavior, STEPS, OUTPUTS, &model));
+    betz_score score;
+    OK(betz_model_score(model, 0, &score, sizeof score));
+    CHECK(score.r2 > 0.5);
+    betz_session *session = open_session(model);
+    float out[OUTPUTS];
+    double error = 0, spread = 0;
+    for (size_t t = 0; t < STEPS; t++) {
+        OK(betz_session_step_values(session, values + t * CHANNELS, CHANNELS, out, OUTPUTS));
+        if (t < 100) continue;
+        error += pow(out[0] - behavior[t * OUTPUTS], 2);
+        spread += pow(behavior[t * OUTPUTS], 2);
+    }
+    CHECK(error < 0.5 * spread);
+    betz_session_close(session);
+    betz_model_free(model);
+    model = NULL;
+    const float wrong[] = {NAN, INFINITY, -1e16f};
+    for (int i = 0; i < 3; i++) {
+        values[7] = wrong[i];
+        CHECK_STATUS(BETZ_ERROR_INVALID_RECORDING,
+                     betz_train_values(&config, values, behavior, STEPS, OUTPUTS, &model));
+    }
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_train_values(NULL, values, behavior, STEPS, OUTPUTS, &model));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_train_values(&config, NULL, behavior, STEPS, OUTPUTS, &model));
+    CHECK_STATUS(BETZ_ERROR_NULL, betz_train_values(&config, values, NULL, STEPS, OUTPUTS, &model));
+    CHECK(model == NULL);
+    free(counts);
+    free(behavior);
+    free(values);
+}
+
+int main(void) {
+    a_linear_model_tells_its_kind();
+    kinds_are_trained_by_name();
+    unknown_kinds_are_refused();
+    features_of_any_sign_are_trained_on();
+    puts("kinds: ok");
+    return 0;
+}
