@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 27] = [
+const SOURCES: [&str; 28] = [
     "version",
     "status",
     "last_error",
