@@ -10,6 +10,10 @@ fn main() {
     if var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         // The number is `betz_abi_version()`: it changes when a program must be linked anew.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libbetz.so.2");
+        // GNU ld drops the exception tables of functions that it drops; LLVM's linker keeps them, 100 to 150 kB.
+        if has_gnu_ld() {
+            println!("cargo::rustc-cdylib-link-arg=-fuse-ld=bfd");
+        }
         // Threads of the host's may have something of the library's to run when they end.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
         // Allocations that std makes directly from the system fall back on the reserve, on systems for
@@ -44,6 +48,15 @@ fn main() {
             }
         }
     }
+}
+
+/// True if the compiler that links finds GNU ld.
+fn has_gnu_ld() -> bool {
+    let linker = var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned());
+    let version = std::process::Command::new(linker)
+        .args(["-fuse-ld=bfd", "-Wl,--version"])
+        .output();
+    version.is_ok_and(|version| version.status.success() && version.stdout.starts_with(b"GNU ld"))
 }
 
 /// The bytes of std's archive for the target.
