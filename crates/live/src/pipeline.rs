@@ -49,7 +49,7 @@ impl Pipeline {
     pub fn new(plan: &Plan, model: &Decoder, signal: &Signal, voltage: bool) -> Result<Self> {
         let binner = Binner::new(plan, signal, voltage, model.step_seconds())?;
         check_fit(plan, model, binner.channels())?;
-        let session = Session::open(model, plan.session_config(model)?)?;
+        let session = open_session(plan, model)?;
         Ok(Self {
             binner,
             decoder: SessionStage {
@@ -128,6 +128,22 @@ impl SessionStage {
             values,
         })
     }
+}
+
+/// The session of a plan. Needs no source, so that a wrong configuration is refused before one is opened.
+///
+/// # Errors
+/// `InvalidArgument` with file, line and key for outputs that the session refuses; its other errors.
+pub(crate) fn open_session(plan: &Plan, model: &Decoder) -> Result<Session> {
+    Session::open(model, plan.session_config(model)?).map_err(|e| {
+        let key = ["clamp", "slew", "hold", "deadline"]
+            .into_iter()
+            .find(|key| e.message().starts_with(key));
+        match key {
+            Some(key) => plan.refuse("outputs", key, e.message()).of_kind(e.kind()),
+            None => e,
+        }
+    })
 }
 
 /// Refuses a model that does not fit the features.

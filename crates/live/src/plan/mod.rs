@@ -55,7 +55,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionPlan {
-    /// Name of the session; of its folder too.
+    /// Name of the session, in messages and on the page.
     #[serde(default = "session_name")]
     pub name: String,
     /// Model file; relative to the plan's folder.
@@ -338,7 +338,10 @@ impl Plan {
                     // A change is named if the plan was whole without it.
                     if whole.is_ok() {
                         table.clone().try_into::<Self>().map_err(|e| {
-                            Error::argument(format!("--set {change}: {}", e.message()))
+                            Error::argument(format!(
+                                "--set {change}: {}",
+                                place::words(e.message())
+                            ))
                         })?;
                     }
                 }

@@ -62,6 +62,19 @@ fn a_change_that_does_not_fit_is_named() {
         refused.starts_with("--set source.channels=x: "),
         "{refused}"
     );
+    for (change, words) in [
+        ("voltage.noise=5s", "expected a table, such as { key = "),
+        ("outputs.to=udp://127.0.0.1:5", "expected a list, such as ["),
+        ("voltage.threshold=abc", "expected a number"),
+        ("source.channels=-3", "expected a whole number, 0 or above"),
+        ("voltage.feature=sbpp", "did you mean `sbp`?"),
+    ] {
+        let refused = parse(SHORT, &[change]).unwrap_err();
+        assert!(
+            refused.starts_with(&format!("--set {change}: ")) && refused.contains(words),
+            "{refused}"
+        );
+    }
     // A key that the file lacks may come from the command line.
     let short = SHORT.replace("model = \"reach.betz\"", "");
     let plan = parse(&short, &["session.model=other.betz"]).unwrap();
