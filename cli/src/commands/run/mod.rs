@@ -56,19 +56,27 @@ pub(crate) fn run(args: &Run) -> Result<()> {
 fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
     let SimulatedSession {
         simulation,
-        plan,
+        mut plan,
         model,
         noise,
     } = made;
     eprintln!(
-        "trained on a minute of {} simulated electrodes in {:.1} s; running; Ctrl-C ends",
+        "trained on a minute of {} simulated electrodes in {:.1} s; {}",
         simulation.signal().channels,
-        report::total_seconds()
+        report::total_seconds(),
+        match args.check {
+            true => "listening for two seconds",
+            false => "running; Ctrl-C ends",
+        }
     );
     let delay = model.delay_steps().max(0) as u64;
     let rows = (model.step_seconds() * simulation.signal().rate) as u64;
     let mut rig = simulation.rig(Part::Run, Pace::RealTime);
     if args.check {
+        if noise.is_some() {
+            // The session is given the noise, and measures none.
+            plan.voltage.noise.calibrate = Span::from_seconds(0.0);
+        }
         return report::tell(&check(&plan, &model, &mut rig, LISTEN)?, args.json);
     }
     let truth = move |end: u64| {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use betz::Result;
-use betz_live::{Live, NoteCounts, Report, SessionReport, Step};
+use betz_live::{Live, Report, SessionReport, Step};
 use serde::Serialize;
 
 use crate::report::{self, Outcome};
@@ -148,6 +148,9 @@ pub(super) struct RunReport {
     /// R² of each output against the truth of a simulated rig.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     r2: Vec<f64>,
+    /// True if the plan has an address for labels.
+    #[serde(skip)]
+    hears_labels: bool,
     /// Limits that were crossed.
     pub(super) crossed: Vec<String>,
 }
@@ -160,6 +163,7 @@ impl RunReport {
             finished: live.report(),
             folder: live.folder().map(Path::to_owned),
             r2: status.r2(),
+            hears_labels: live.plan().labels.is_some(),
             crossed: live.crossed(),
         }
     }
@@ -215,12 +219,12 @@ impl Outcome for RunReport {
             ))?;
         }
         let notes = &f.notes;
-        if *notes != NoteCounts::default() {
+        if self.hears_labels {
             report::line(&format!(
-                "{}, {}, {} of trials; left out: {} of another width or not finite, {}",
+                "{}, {}, {} begins and ends of trials; left out: {} of another width or not finite, {}",
                 report::count(notes.labels, "label"),
                 report::count(notes.marks, "mark"),
-                report::count(notes.trials, "begin or end"),
+                notes.trials,
                 report::count(notes.odd_labels, "label"),
                 report::count(notes.malformed, "malformed message"),
             ))?;

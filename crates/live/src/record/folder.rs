@@ -164,9 +164,10 @@ impl Recording {
     /// # Errors
     /// `Io`; `InvalidRecording` if its first frame is not whole; the errors of the plan and the model.
     pub fn open(folder: &Path) -> Result<Self> {
+        // Another folder than a recording's has no segments: that is told, rather than that it has no plan.
+        let mut reader = Reader::open(folder)?;
         let plan = Plan::read(&folder.join(PLAN), &[])?;
         let model = plan.load_model()?;
-        let mut reader = Reader::open(folder)?;
         let refuse = |got: String| {
             Error::recording(format!(
                 "{}: expected a recording that begins with the session's facts, got {got}",
