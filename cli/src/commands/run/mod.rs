@@ -112,9 +112,13 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         false => None,
     };
     let decoded = decode(args, &mut live, &mut status, &until, started);
-    // The report is told however the session ended.
+    // The report of a session that decoded is told however it ended.
     let recorded = decoded.and_then(|()| live.stop().map(drop));
     let told = RunReport::new(&live, &status, started.elapsed());
+    if !told.has_decoded() {
+        recorded?;
+        return report::tell(&told, args.json);
+    }
     report::tell(&told, args.json)?;
     recorded?;
     if !told.crossed.is_empty() {

@@ -104,9 +104,9 @@ impl Status {
 
     pub(super) fn line(&self, now: &SessionReport, elapsed: Duration) -> String {
         if now.input.steps == 0 && now.clock.epoch == 0 {
-            let malformed = report::count(now.source_malformed, "malformed message");
             let seconds = elapsed.as_secs_f64();
-            return format!("{seconds:>5.0} s  nothing heard from the source yet; {malformed}");
+            let malformed = but_malformed(now.source_malformed);
+            return format!("{seconds:>5.0} s  nothing heard from the source yet{malformed}");
         }
         let outputs: Vec<String> = (self.newest.iter().take(4).enumerate())
             .map(|(i, value)| match self.names.get(i) {
@@ -133,6 +133,14 @@ impl Status {
             line += &format!("  R² {}", r2.join(" "));
         }
         line
+    }
+}
+
+/// What came besides, if anything did.
+fn but_malformed(messages: u64) -> String {
+    match messages {
+        0 => String::new(),
+        n => format!(" but {}", report::count(n, "malformed message")),
     }
 }
 
@@ -167,6 +175,11 @@ impl RunReport {
             crossed: live.crossed(),
         }
     }
+
+    /// True if a step was made.
+    pub(super) fn has_decoded(&self) -> bool {
+        self.finished.input.steps > 0
+    }
 }
 
 impl Outcome for RunReport {
@@ -179,8 +192,8 @@ impl Outcome for RunReport {
             report::duration(self.seconds)
         ))?;
         if input.steps == 0 && f.clock.epoch == 0 {
-            let malformed = report::count(f.source_malformed, "malformed message");
-            return report::line(&format!("nothing was heard from the source; {malformed}"));
+            let malformed = but_malformed(f.source_malformed);
+            return report::line(&format!("nothing was heard from the source{malformed}"));
         }
         let bounds = match input.bounds {
             0 => String::new(),

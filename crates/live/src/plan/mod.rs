@@ -100,11 +100,13 @@ pub struct SourcePlan {
 impl SourcePlan {
     /// Form of what the source sends.
     pub fn form(&self) -> Sends {
-        let scheme = self.from.split(':').next().unwrap_or("");
-        self.sends.unwrap_or(match scheme {
-            "lsl" | "brand" | "zmq" => Sends::Steps,
-            _ => Sends::Samples,
-        })
+        let steps = self.sends_steps_alone();
+        (self.sends).unwrap_or(if steps { Sends::Steps } else { Sends::Samples })
+    }
+
+    /// True for a bus that has no samples.
+    fn sends_steps_alone(&self) -> bool {
+        matches!(self.from.split(':').next(), Some("lsl" | "brand" | "zmq"))
     }
 }
 
@@ -441,6 +443,14 @@ impl Plan {
                 "source",
                 "",
                 format_args!("expected one [[source]], got {}", self.source.len()),
+            ));
+        }
+        let source = self.source();
+        if source.form() == Sends::Samples && source.sends_steps_alone() {
+            return Err(self.refuse(
+                "source",
+                "sends",
+                format_args!("expected \"steps\" for {}, got \"samples\"", source.from),
             ));
         }
         let VoltagePlan {

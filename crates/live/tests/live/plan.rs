@@ -147,6 +147,11 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "{more}: {refused}"
         );
     }
+    let refused = parse(SHORT, &["source.sends=samples", "source.from=lsl://a"]).unwrap_err();
+    assert!(
+        refused.contains("source.sends: expected \"steps\" for lsl://a"),
+        "{refused}"
+    );
     let refused = parse("[session]\nname = \"x\"\n", &[]).unwrap_err();
     assert!(refused.contains("missing field"), "{refused}");
 }
