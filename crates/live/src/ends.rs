@@ -6,7 +6,7 @@ use betz_runtime::model::Decoder;
 
 use crate::notes::Notes;
 use crate::pipeline::{Step, open_session};
-use crate::plan::Plan;
+use crate::plan::{Feature, Plan};
 
 /// The sinks of a session, and its receiver of labels.
 pub(crate) struct Ends {
@@ -15,12 +15,16 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Opens the ends of a plan. A configuration of the outputs that the session refuses is refused before a socket is opened.
+    /// Opens the ends of a plan. Outputs that the session refuses, and a sorter that cannot be read, are refused before a
+    /// socket is opened.
     ///
     /// # Errors
     /// The errors of the session, the sinks and the labels' address, with file, line and key.
     pub(crate) fn open(plan: &Plan, model: &Decoder) -> Result<Self> {
         open_session(plan, model)?;
+        if plan.voltage.feature == Feature::Units {
+            plan.load_sorter()?;
+        }
         let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
         let stream = Stream {
             channels: model.channels(),

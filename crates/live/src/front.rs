@@ -164,9 +164,10 @@ fn sorted(plan: &Plan, signal: &Signal) -> Result<Engine> {
         || differs(rate, signal.rate)
         || signal.microvolts.is_some_and(|m| differs(microvolts, m))
     {
+        let gain = (signal.microvolts).map_or(String::new(), |m| format!(" and {m} µV per bit"));
         return Err(refuse(Error::mismatch(format!(
-            "expected a sorter of {} channels at {} Hz and {:?} µV per bit, as the source sends, got one of {channels} at {rate} Hz and {microvolts} µV",
-            signal.channels, signal.rate, signal.microvolts
+            "expected a sorter of {} channels at {} Hz{gain}, as the source sends, got one of {channels} at {rate} Hz and {microvolts} µV",
+            signal.channels, signal.rate
         ))));
     }
     Ok(Engine::Units {

@@ -9,7 +9,7 @@ use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Session, StepStatus};
 
 use crate::binner::{Binner, Content, Event, StepInput};
-use crate::plan::Plan;
+use crate::plan::{Feature, Plan};
 
 /// A step that was made.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl Pipeline {
     /// `InvalidArgument` with file, line and key if the model does not fit the signal; the errors of the session.
     pub fn new(plan: &Plan, model: &Decoder, signal: &Signal, voltage: bool) -> Result<Self> {
         let binner = Binner::new(plan, signal, voltage, model.step_seconds())?;
-        check_fit(plan, model, binner.channels())?;
+        check_fit(plan, model, binner.channels(), voltage)?;
         let session = open_session(plan, model)?;
         Ok(Self {
             binner,
@@ -147,16 +147,19 @@ pub(crate) fn open_session(plan: &Plan, model: &Decoder) -> Result<Session> {
 }
 
 /// Refuses a model that does not fit the features.
-fn check_fit(plan: &Plan, model: &Decoder, channels: usize) -> Result<()> {
+fn check_fit(plan: &Plan, model: &Decoder, channels: usize, voltage: bool) -> Result<()> {
     if model.channels() == channels {
         return Ok(());
     }
+    let what = match voltage && plan.voltage.feature == Feature::Units {
+        true => "units of the sorter".to_owned(),
+        false => format!("channels of the source `{}`", plan.source().name),
+    };
     Err(plan.refuse(
         "session",
         "model",
         format_args!(
-            "expected a model of the {channels} channels of the source `{}`, got one of {}; train it on a recording of this rig (`betz record bins`)",
-            plan.source().name,
+            "expected a model of the {channels} {what}, got one of {}; train it on a recording of this rig (`betz record bins`)",
             model.channels()
         ),
     ))

@@ -446,6 +446,18 @@ impl Plan {
             ));
         }
         let source = self.source();
+        for (key, value) in [
+            ("channels", source.channels.map(|n| n as f64)),
+            ("rate", source.rate),
+            ("microvolts", source.microvolts),
+        ] {
+            if let Some(value) = value
+                && !(value > 0.0 && value.is_finite())
+            {
+                let message = format_args!("expected a number above 0, got {value}");
+                return Err(self.refuse("source", key, message));
+            }
+        }
         if source.form() == Sends::Samples && source.sends_steps_alone() {
             return Err(self.refuse(
                 "source",

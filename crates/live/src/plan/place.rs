@@ -25,7 +25,10 @@ impl Lines {
                 }
                 inside = name.trim_matches(['[', ']', ' ']) == section;
                 head = inside.then_some(i + 1);
-            } else if inside && line.split('=').next().map(str::trim) == Some(key) {
+            } else if inside
+                && !key.is_empty()
+                && line.split('=').next().map(str::trim) == Some(key)
+            {
                 return Some(i + 1);
             }
         }

@@ -35,8 +35,13 @@ fn what_a_session_cannot_open_is_refused_by_check_and_by_run_in_the_same_words()
             "labels.from: \"lsl://x\": expected udp://",
         ),
         (&taken, "labels.from: listening at "),
+        (
+            "voltage.feature=units;voltage.sorter=none",
+            "voltage.sorter: reading none",
+        ),
     ] {
-        let plan = rigs::plan(&[change]);
+        let changes: Vec<&str> = change.split(';').collect();
+        let plan = rigs::plan(&changes);
         let checked = check(&plan, &small.model, &mut rig(), Duration::ZERO).unwrap_err();
         let opened = Live::with_rig(plan, small.model.clone(), Box::new(rig()));
         let ran = opened.err().unwrap();

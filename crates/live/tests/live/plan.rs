@@ -130,7 +130,7 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "calibrate = \"0s\"",
         ),
         (
-            "[[source]]\nname = \"b\"\nfrom = \"udp://h:1\"",
+            "\n[[source]]\nname = \"b\"\nfrom = \"udp://h:1\"",
             "line 5, source",
             "expected one [[source]], got 2",
         ),
@@ -145,6 +145,17 @@ fn each_fault_is_refused_with_file_line_and_key() {
         assert!(
             refused.starts_with(&format!("lab/session.toml, {place}")) && refused.contains(words),
             "{more}: {refused}"
+        );
+    }
+    for (change, place) in [
+        ("source.rate=0", "source.rate"),
+        ("source.channels=0", "line 8, source.channels"),
+        ("source.microvolts=-1", "line 9, source.microvolts"),
+    ] {
+        let refused = parse(SHORT, &[change]).unwrap_err();
+        assert!(
+            refused.contains(&format!("{place}: expected a number above 0, got ")),
+            "{refused}"
         );
     }
     let refused = parse(SHORT, &["source.sends=samples", "source.from=lsl://a"]).unwrap_err();
