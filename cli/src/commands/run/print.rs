@@ -136,7 +136,7 @@ impl Status {
     }
 }
 
-/// What came besides, if anything did.
+/// Words about messages that could not be read, if any came.
 fn but_malformed(messages: u64) -> String {
     match messages {
         0 => String::new(),
