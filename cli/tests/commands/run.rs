@@ -123,6 +123,12 @@ fn plans(folder: &Path, model: &str) {
     std::fs::create_dir(folder.join("empty")).unwrap();
     refused(
         folder,
+        "run --replay empty",
+        1,
+        "expected a folder that `betz run` recorded",
+    );
+    refused(
+        folder,
         "record check empty",
         1,
         "expected a folder that `betz run` recorded",

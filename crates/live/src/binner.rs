@@ -58,6 +58,8 @@ pub struct BinnerCounts {
     pub steps: u64,
     /// Steps made without data.
     pub stale: u64,
+    /// Steps of `stale` that are without data only because the noise was still being measured.
+    pub calibrating: u64,
     /// Steps that were left out because their data came too late or never.
     pub skipped: u64,
     /// Rows that never came.
@@ -388,11 +390,16 @@ impl Binner {
         if let Some(front) = &mut self.front {
             self.input.has_features |= front.take_power(&mut self.input.features)?;
         }
-        let usable = self.front.as_ref().is_none_or(Front::is_ready) && 2 * missing <= length;
+        let (ready, whole) = (
+            self.front.as_ref().is_none_or(Front::is_ready),
+            2 * missing <= length,
+        );
+        let usable = ready && whole;
         if usable {
             self.input.scale(missing, length);
         } else {
             self.counts.stale += 1;
+            self.counts.calibrating += u64::from(whole);
         }
         self.give(usable, usable && missing > 0, give)
     }

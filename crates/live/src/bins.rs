@@ -19,6 +19,8 @@ pub struct Bins {
     /// First step of the segment that is open.
     begun: Option<i64>,
     row: Vec<f32>,
+    /// True while every value is a count.
+    whole: bool,
     /// Device time of the end of each step; 0 for steps that never came.
     ends: Vec<u64>,
 }
@@ -37,6 +39,7 @@ impl Bins {
             segments: Vec::new(),
             begun: None,
             row: vec![0.0; channels],
+            whole: true,
             ends: Vec::new(),
         }
     }
@@ -77,6 +80,7 @@ impl Bins {
             }
             Content::Features(row) => {
                 self.row.copy_from_slice(row);
+                self.whole &= row.iter().all(|v| *v >= 0.0 && v.fract() == 0.0);
                 true
             }
         };
@@ -161,7 +165,7 @@ impl Bins {
                 ),
             ));
         }
-        let counts = plan.voltage.feature != Feature::Sbp;
+        let counts = plan.voltage.feature != Feature::Sbp && self.whole;
         let meta = serde_json::json!({
             "source": "betz live",
             "front_end": plan.voltage,

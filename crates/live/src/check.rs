@@ -8,8 +8,10 @@ use betz_interop::rig::{Arrival, Block, Rig, Samples, Signal};
 use betz_runtime::model::Decoder;
 use serde::Serialize;
 
+use crate::ends::Ends;
 use crate::pipeline::Pipeline;
 use crate::plan::{At, Feature, Plan};
+use crate::record;
 
 /// Longest time that the check waits for the source at once.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -87,7 +89,12 @@ struct SourceFacts {
 /// # Errors
 /// The same errors as for the session itself.
 pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) -> Result<Report> {
-    plan.session_config(model)?;
+    // The ends are opened as the session will open them, and closed without being used.
+    drop(Ends::open(plan, model)?);
+    if let Some(to) = plan.record_path() {
+        record::check_place(&to)
+            .map_err(|e| plan.refuse("record", "to", e.message()).of_kind(e.kind()))?;
+    }
     let mut report = Report::default();
     report.say(
         "session",
@@ -103,13 +110,20 @@ pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) 
         None => report.warn(
             "source",
             format!(
-                "{}: {}: nothing came in {:.1} s; the session will wait for it",
+                "{}: {}: nothing came in {:.1} s{}; the session will wait for it",
                 plan.source().name,
                 plan.source().from,
-                listen.as_secs_f64()
+                listen.as_secs_f64(),
+                match rig.counts().malformed {
+                    0 => String::new(),
+                    n => format!(" that can be read, {n} messages that cannot"),
+                }
             ),
         ),
         Some(heard) => tell(plan, model, &heard, &mut report),
+    }
+    if let Some(labels) = &plan.labels {
+        report.say("labels", labels.from.clone());
     }
     match plan.outputs.to.as_slice() {
         [] => report.warn("outputs", "not sent: outputs.to is absent".into()),

@@ -4,12 +4,14 @@ use betz_base::{Error, Result};
 use betz_interop::rig::Signal;
 use betz_sort::{BlockFrontEnd, Layout, Sorter, Sorting};
 
-use crate::plan::{Feature, Plan};
+use crate::plan::{At, Feature, Plan};
 
 /// A front end at work.
 pub(crate) struct Front {
     engine: Engine,
     channels: usize,
+    /// True if the noise can be set: settled crossings keep theirs.
+    takes_noise: bool,
     last_row: Vec<i16>,
     bridge: Vec<i16>,
 }
@@ -47,6 +49,7 @@ impl Front {
         Ok(Self {
             engine,
             channels: signal.channels,
+            takes_noise: plan.voltage.at == At::Once,
             last_row: vec![0; signal.channels],
             bridge: Vec::new(),
         })
@@ -73,10 +76,12 @@ impl Front {
         }
     }
 
-    /// Noise of each channel as it is tracked; `None` before it is known, or if the feature needs none.
+    /// Noise of each channel as it is tracked; `None` before it is known, or if it cannot be set.
     pub(crate) fn noise(&self) -> Option<Vec<f32>> {
         match &self.engine {
-            Engine::Crossings(front) if front.is_calibrated() => Some(front.noise()),
+            Engine::Crossings(front) if self.takes_noise && front.is_calibrated() => {
+                Some(front.noise())
+            }
             _ => None,
         }
     }
@@ -159,9 +164,10 @@ fn sorted(plan: &Plan, signal: &Signal) -> Result<Engine> {
         || differs(rate, signal.rate)
         || signal.microvolts.is_some_and(|m| differs(microvolts, m))
     {
+        let gain = (signal.microvolts).map_or(String::new(), |m| format!(" and {m} µV per bit"));
         return Err(refuse(Error::mismatch(format!(
-            "expected a sorter of {} channels at {} Hz and {:?} µV per bit, as the source sends, got one of {channels} at {rate} Hz and {microvolts} µV",
-            signal.channels, signal.rate, signal.microvolts
+            "expected a sorter of {} channels at {} Hz{gain}, as the source sends, got one of {channels} at {rate} Hz and {microvolts} µV",
+            signal.channels, signal.rate
         ))));
     }
     Ok(Engine::Units {

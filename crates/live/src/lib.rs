@@ -7,6 +7,7 @@ pub mod binner;
 mod bins;
 mod check;
 mod clock;
+mod ends;
 mod front;
 mod live;
 mod notes;

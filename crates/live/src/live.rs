@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use betz_base::ring::ring;
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::bus::{Estimate, Sink, Stream, open_sink};
+use betz_interop::bus::Sink;
 use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal, host_ns};
 use betz_runtime::model::Decoder;
@@ -19,8 +19,9 @@ use serde::Serialize;
 
 use crate::binner::BinnerCounts;
 use crate::clock::{Clock, ClockState};
+use crate::ends::{Ends, send};
 use crate::notes::{NoteCounts, Notes};
-use crate::pipeline::{Give, Pipeline};
+use crate::pipeline::{Give, Pipeline, open_session};
 use crate::plan::Plan;
 use crate::record::{self, Facts, Recorder, RecorderCounts, unix_seconds};
 use crate::source::open_rig;
@@ -111,8 +112,8 @@ pub struct Live {
     /// The source's clock; device times count from the first row of the epoch.
     clock: Clock,
     origin: Option<(u32, u64)>,
-    /// Arrival of the newest block.
-    last_ns: i64,
+    /// Time at which the block after the newest one is due, if the source sends as before.
+    next_ns: i64,
     stale_ns: i64,
 }
 
@@ -123,6 +124,7 @@ impl Live {
     /// The errors of the plan, the model, the source and the sinks.
     pub fn open(plan: Plan) -> Result<Self> {
         let model = plan.load_model()?;
+        open_session(&plan, &model)?;
         let rig = open_rig(&plan, &model)?;
         Self::with_rig(plan, model, rig)
     }
@@ -132,26 +134,7 @@ impl Live {
     /// # Errors
     /// As [`Live::open`].
     pub fn with_rig(plan: Plan, model: Decoder, rig: Box<dyn Rig>) -> Result<Self> {
-        // A wrong configuration is refused before a socket is opened.
-        plan.session_config(&model)?;
-        let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
-        let stream = Stream {
-            channels: model.channels(),
-            outputs: &outputs,
-            step_seconds: model.step_seconds(),
-        };
-        let sinks = (plan.outputs.to.iter())
-            .map(|address| {
-                open_sink(address, &stream)
-                    .map_err(|e| plan.refuse("outputs", "to", e.message()).of_kind(e.kind()))
-            })
-            .collect::<Result<_>>()?;
-        let notes = (plan.labels.as_ref())
-            .map(|labels| {
-                Notes::open(&labels.from)
-                    .map_err(|e| plan.refuse("labels", "from", e.message()).of_kind(e.kind()))
-            })
-            .transpose()?;
+        let Ends { sinks, notes } = Ends::open(&plan, &model)?;
         Ok(Self {
             notes,
             note_counts: NoteCounts::default(),
@@ -164,7 +147,7 @@ impl Live {
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
             clock: Clock::new(plan.source().path.seconds()),
             origin: None,
-            last_ns: 0,
+            next_ns: 0,
             plan,
             model,
             sinks,
@@ -351,7 +334,8 @@ impl Live {
         }
         // The last row of a block arrives with it.
         let last = block.first + block.rows as u64;
-        self.last_ns = block.host_ns;
+        let length = block.rows as f64 / self.ear.rate();
+        self.next_ns = block.host_ns.saturating_add((length * 1e9) as i64);
         let device = self.device_seconds(last);
         self.clock.add(device, block.host_ns as f64 * 1e-9);
         let Some(pipeline) = &mut self.pipeline else {
@@ -386,11 +370,11 @@ impl Live {
     /// Waits for the next block, or makes the open step without data if it is overdue.
     fn rest(&mut self, each: &mut Give<'_>) -> Result<()> {
         let open = self.pipeline.as_ref().and_then(|p| p.binner().open_step());
-        // A source that sends is not silent, however late it is: its clock may have jumped.
+        // A source that sends is not silent, however late it is: its clock may have jumped, or run at another rate.
         let due = match open {
             Some((_, end)) => {
                 let arrival = self.clock.arrival(self.device_seconds(end));
-                ((arrival * 1e9) as i64).max(self.last_ns) + self.stale_ns
+                ((arrival * 1e9) as i64).max(self.next_ns) + self.stale_ns
             }
             None => i64::MAX,
         };
@@ -437,9 +421,14 @@ impl Live {
     pub fn crossed(&self) -> Vec<String> {
         let (limits, counts) = (&self.plan.limits, self.report().input);
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
-        let late = counts.stale + counts.skipped;
+        // The noise has to be measured; that is no failure, unless the session was over before.
+        let calibrating = match counts.calibrating == counts.steps {
+            true => 0,
+            false => counts.calibrating,
+        };
+        let late = counts.stale - calibrating + counts.skipped;
         let rows = share(counts.lost, counts.lost + counts.rows);
-        let steps = share(late, counts.steps + counts.skipped);
+        let steps = share(late, counts.steps - calibrating + counts.skipped);
         let mut crossed = Vec::new();
         if rows > limits.lost {
             let most = limits.lost;
@@ -491,18 +480,6 @@ impl Live {
             source_reconnects: source.reconnects,
         }
     }
-}
-
-fn send(sinks: &mut [Box<dyn Sink>], step: &crate::Step<'_>) -> Result<()> {
-    for sink in sinks {
-        sink.give(&Estimate {
-            sequence: step.number,
-            sent: step.host_ns,
-            status: step.status.bits(),
-            values: step.values,
-        })?;
-    }
-    Ok(())
 }
 
 /// The thread that hears the source, and the blocks on their way to the loop and back.
@@ -608,7 +585,10 @@ fn hear(
     let mut taker = None;
     let mut block = Block::new();
     while !shared.stop.load(Ordering::Relaxed) {
-        match rig.take(&mut block, LOOK) {
+        let taken = rig.take(&mut block, LOOK);
+        // Messages that cannot be read count, even if no block comes.
+        *lock(&shared.counts) = rig.counts();
+        match taken {
             Ok(Arrival::Nothing) => {}
             Ok(Arrival::Ended) => break,
             Err(error) => {
@@ -631,7 +611,6 @@ fn hear(
                     }
                     std::thread::sleep(BEHIND);
                 }
-                *lock(&shared.counts) = rig.counts();
                 if taker.is_none() {
                     taker.clone_from(&lock(&shared.taker));
                 }

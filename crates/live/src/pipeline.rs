@@ -9,7 +9,7 @@ use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Session, StepStatus};
 
 use crate::binner::{Binner, Content, Event, StepInput};
-use crate::plan::Plan;
+use crate::plan::{Feature, Plan};
 
 /// A step that was made.
 #[derive(Debug, Clone, Copy)]
@@ -48,8 +48,8 @@ impl Pipeline {
     /// `InvalidArgument` with file, line and key if the model does not fit the signal; the errors of the session.
     pub fn new(plan: &Plan, model: &Decoder, signal: &Signal, voltage: bool) -> Result<Self> {
         let binner = Binner::new(plan, signal, voltage, model.step_seconds())?;
-        check_fit(plan, model, binner.channels())?;
-        let session = Session::open(model, plan.session_config(model)?)?;
+        check_fit(plan, model, binner.channels(), voltage)?;
+        let session = open_session(plan, model)?;
         Ok(Self {
             binner,
             decoder: SessionStage {
@@ -130,17 +130,36 @@ impl SessionStage {
     }
 }
 
+/// The session of a plan. Needs no source, so that a wrong configuration is refused before one is opened.
+///
+/// # Errors
+/// `InvalidArgument` with file, line and key for outputs that the session refuses; its other errors.
+pub(crate) fn open_session(plan: &Plan, model: &Decoder) -> Result<Session> {
+    Session::open(model, plan.session_config(model)?).map_err(|e| {
+        let key = ["clamp", "slew", "hold", "deadline"]
+            .into_iter()
+            .find(|key| e.message().starts_with(key));
+        match key {
+            Some(key) => plan.refuse("outputs", key, e.message()).of_kind(e.kind()),
+            None => e,
+        }
+    })
+}
+
 /// Refuses a model that does not fit the features.
-fn check_fit(plan: &Plan, model: &Decoder, channels: usize) -> Result<()> {
+fn check_fit(plan: &Plan, model: &Decoder, channels: usize, voltage: bool) -> Result<()> {
     if model.channels() == channels {
         return Ok(());
     }
+    let what = match voltage && plan.voltage.feature == Feature::Units {
+        true => "units of the sorter".to_owned(),
+        false => format!("channels of the source `{}`", plan.source().name),
+    };
     Err(plan.refuse(
         "session",
         "model",
         format_args!(
-            "expected a model of the {channels} channels of the source `{}`, got one of {}; train it on a recording of this rig (`betz record bins`)",
-            plan.source().name,
+            "expected a model of the {channels} {what}, got one of {}; train it on a recording of this rig (`betz record bins`)",
             model.channels()
         ),
     ))

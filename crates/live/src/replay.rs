@@ -15,7 +15,7 @@ use crate::record::{Damage, Record, Recording};
 pub struct Difference {
     /// Number of the recorded step.
     pub step: u64,
-    /// Recorded outputs.
+    /// Recorded outputs; empty if no such step was recorded.
     pub recorded: Vec<f32>,
     /// Outputs of the replay; empty if it made no such step.
     pub replayed: Vec<f32>,
@@ -141,6 +141,9 @@ impl Replay {
             }
         }
         replayed.damage = reader.damage();
+        if replayed.damage.ended && replayed.damage.is_clean() {
+            replayed.unmatched(&made);
+        }
         replayed.input = self.pipeline.binner().counts();
         let rows = (replayed.input.rows + replayed.input.lost) as f64;
         replayed.seconds = rows / self.recording.facts.rate;
@@ -152,6 +155,18 @@ impl ReplayReport {
     /// True if every recorded step came again with the same bits, and nothing of the recording is damaged.
     pub fn is_equal(&self) -> bool {
         self.different == 0 && self.not_compared == 0 && self.damage.is_clean()
+    }
+
+    /// Counts steps that a session which ended as asked has not recorded.
+    fn unmatched(&mut self, made: &VecDeque<PendingStep>) {
+        self.different += made.len() as u64;
+        if let Some(step) = made.front() {
+            self.first.get_or_insert_with(|| Difference {
+                step: step.number,
+                recorded: Vec::new(),
+                replayed: step.values.clone(),
+            });
+        }
     }
 
     fn compare(

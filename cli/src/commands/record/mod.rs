@@ -82,13 +82,23 @@ fn bins(args: &Bins) -> Result<()> {
         true => recording.model.outputs().to_vec(),
         false => Vec::new(),
     };
+    if outputs.is_empty() && !recording.labels.is_empty() {
+        eprintln!(
+            "betz: the labels are left out: they belong to steps of {} s, and --step is {step} s",
+            recording.model.step_seconds()
+        );
+        recording.labels.clear();
+    }
     let made = bins.into_recording(&plan, outputs, &|step, _| {
         recording.labels.get(&step).cloned()
     })?;
     made.write_npz(&args.out)?;
     let binned = BinReport {
         steps: made.ticks,
-        labels: recording.labels.len(),
+        // A label of a step that never came is of no use.
+        labels: (recording.labels.keys())
+            .filter(|step| **step < made.ticks as u64)
+            .count(),
         segments: made.segments.len(),
         channels: made.channel_names.len(),
         damage: recording.reader.damage(),

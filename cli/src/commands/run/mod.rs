@@ -47,25 +47,36 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     }
     let live = Live::open(plan)?;
     eprintln!("listening; Ctrl-C ends");
-    run_live(args, live, Status::new(&[]))
+    let names: Vec<String> = (live.model().outputs().iter())
+        .map(|o| o.name.clone())
+        .collect();
+    run_live(args, live, Status::new(&names))
 }
 
 fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
     let SimulatedSession {
         simulation,
-        plan,
+        mut plan,
         model,
         noise,
     } = made;
     eprintln!(
-        "trained on a minute of {} simulated electrodes in {:.1} s; running; Ctrl-C ends",
+        "trained on a minute of {} simulated electrodes in {:.1} s; {}",
         simulation.signal().channels,
-        report::total_seconds()
+        report::total_seconds(),
+        match args.check {
+            true => "listening for two seconds",
+            false => "running; Ctrl-C ends",
+        }
     );
     let delay = model.delay_steps().max(0) as u64;
     let rows = (model.step_seconds() * simulation.signal().rate) as u64;
     let mut rig = simulation.rig(Part::Run, Pace::RealTime);
     if args.check {
+        if noise.is_some() {
+            // The session is given the noise, and measures none.
+            plan.voltage.noise.calibrate = Span::from_seconds(0.0);
+        }
         return report::tell(&check(&plan, &model, &mut rig, LISTEN)?, args.json);
     }
     let truth = move |end: u64| {
@@ -100,11 +111,35 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         true => Some(open_page(args, &mut live, &mut status)?),
         false => None,
     };
+    let decoded = decode(args, &mut live, &mut status, &until, started);
+    // The report of a session that decoded is told however it ended.
+    let recorded = decoded.and_then(|()| live.stop().map(drop));
+    let told = RunReport::new(&live, &status, started.elapsed());
+    if !told.has_decoded() {
+        recorded?;
+        return report::tell(&told, args.json);
+    }
+    report::tell(&told, args.json)?;
+    recorded?;
+    if !told.crossed.is_empty() {
+        report::cross_limit();
+    }
+    Ok(())
+}
+
+/// Decodes until it is to end, and prints a line per second.
+fn decode(
+    args: &Run,
+    live: &mut Live,
+    status: &mut Status,
+    until: &Until<'_>,
+    started: Instant,
+) -> Result<()> {
     let mut next = Instant::now() + EVERY;
     loop {
         let part = Until {
             stop: &|| (until.stop)() || Instant::now() >= next,
-            ..until
+            ..*until
         };
         live.run(&part, &mut |step| {
             status.add(step);
@@ -114,20 +149,13 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
             live.label(step, &label);
         }
         if (until.stop)() || Instant::now() < next {
-            break;
+            return Ok(());
         }
         next += EVERY;
         if !args.json {
             eprintln!("{}", status.line(&live.report(), started.elapsed()));
         }
     }
-    live.stop()?;
-    let told = RunReport::new(&live, &status, started.elapsed());
-    report::tell(&told, args.json)?;
-    if !told.crossed.is_empty() {
-        report::cross_limit();
-    }
-    Ok(())
 }
 
 /// Serves the page, and attaches its tap to the session. The page ends with what is returned.

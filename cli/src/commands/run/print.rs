@@ -103,6 +103,11 @@ impl Status {
     }
 
     pub(super) fn line(&self, now: &SessionReport, elapsed: Duration) -> String {
+        if now.input.steps == 0 && now.clock.epoch == 0 {
+            let seconds = elapsed.as_secs_f64();
+            let malformed = but_malformed(now.source_malformed);
+            return format!("{seconds:>5.0} s  nothing heard from the source yet{malformed}");
+        }
         let outputs: Vec<String> = (self.newest.iter().take(4).enumerate())
             .map(|(i, value)| match self.names.get(i) {
                 Some(name) => format!("{name} {value:+.3}"),
@@ -119,11 +124,23 @@ impl Status {
             now.p99_us,
             outputs.join("  ")
         );
+        let unrecorded = now.recorder.map_or(0, |r| r.unrecorded);
+        if unrecorded > 0 {
+            line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
+        }
         let r2: Vec<String> = self.r2().iter().map(|r| format!("{r:.3}")).collect();
         if !r2.is_empty() {
             line += &format!("  R² {}", r2.join(" "));
         }
         line
+    }
+}
+
+/// Words about messages that could not be read, if any came.
+fn but_malformed(messages: u64) -> String {
+    match messages {
+        0 => String::new(),
+        n => format!(" but {}", report::count(n, "malformed message")),
     }
 }
 
@@ -139,6 +156,9 @@ pub(super) struct RunReport {
     /// R² of each output against the truth of a simulated rig.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     r2: Vec<f64>,
+    /// True if the plan has an address for labels.
+    #[serde(skip)]
+    hears_labels: bool,
     /// Limits that were crossed.
     pub(super) crossed: Vec<String>,
 }
@@ -151,8 +171,14 @@ impl RunReport {
             finished: live.report(),
             folder: live.folder().map(Path::to_owned),
             r2: status.r2(),
+            hears_labels: live.plan().labels.is_some(),
             crossed: live.crossed(),
         }
+    }
+
+    /// True if a step was made.
+    pub(super) fn has_decoded(&self) -> bool {
+        self.finished.input.steps > 0
     }
 }
 
@@ -165,12 +191,20 @@ impl Outcome for RunReport {
             report::count(input.steps, "step"),
             report::duration(self.seconds)
         ))?;
+        if input.steps == 0 && f.clock.epoch == 0 {
+            let malformed = but_malformed(f.source_malformed);
+            return report::line(&format!("nothing was heard from the source{malformed}"));
+        }
         let bounds = match input.bounds {
             0 => String::new(),
             _ => " at least".into(),
         };
+        let noise = match input.calibrating {
+            0 => String::new(),
+            steps => format!(" ({steps} while the noise was measured)"),
+        };
         report::line(&format!(
-            "lost:{bounds} {} of {}, {} bridged; {} without data, {} skipped; {} late; {}",
+            "lost:{bounds} {} of {}, {} bridged; {} without data{noise}, {} skipped; {} late; {}",
             report::count(input.lost, "row"),
             input.lost + input.rows,
             input.bridged,
@@ -189,6 +223,25 @@ impl Outcome for RunReport {
             f.clock.bound_us,
             report::count(f.clock.epoch, "epoch")
         ))?;
+        if f.source_malformed + f.source_dropped + f.source_reconnects > 0 {
+            report::line(&format!(
+                "source: {}, {} dropped by this host, {}",
+                report::count(f.source_malformed, "malformed message"),
+                f.source_dropped,
+                report::count(f.source_reconnects, "reconnection")
+            ))?;
+        }
+        let notes = &f.notes;
+        if self.hears_labels {
+            report::line(&format!(
+                "{}, {}, {} begins and ends of trials; left out: {} of another width or not finite, {}",
+                report::count(notes.labels, "label"),
+                report::count(notes.marks, "mark"),
+                notes.trials,
+                report::count(notes.odd_labels, "label"),
+                report::count(notes.malformed, "malformed message"),
+            ))?;
+        }
         if !self.r2.is_empty() {
             let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();
             report::line(&format!("R² against the truth: {}", r2.join(", ")))?;

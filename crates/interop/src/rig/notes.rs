@@ -2,7 +2,7 @@
 //!
 //! | content | entries (bytes 6–7) | bytes 8–15 | bytes 32– |
 //! |---|---|---|---|
-//! | 5 label | outputs | number of the step that the label is for; 2⁶⁴ − 1: by the sender's time | f32 per output |
+//! | 5 label | outputs | number of the step that the label is for; 2⁶⁴ − 1: the sender does not know | f32 per output |
 //! | 6 mark | bytes of the text | as above | UTF-8 |
 //! | 7 trial | 1 | as above | u16: 1 begins, 2 ends, 3 ends and is not to be learned from |
 //!

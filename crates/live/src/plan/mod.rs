@@ -55,7 +55,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionPlan {
-    /// Name of the session; of its folder too.
+    /// Name of the session, in messages and on the page.
     #[serde(default = "session_name")]
     pub name: String,
     /// Model file; relative to the plan's folder.
@@ -100,11 +100,13 @@ pub struct SourcePlan {
 impl SourcePlan {
     /// Form of what the source sends.
     pub fn form(&self) -> Sends {
-        let scheme = self.from.split(':').next().unwrap_or("");
-        self.sends.unwrap_or(match scheme {
-            "lsl" | "brand" | "zmq" => Sends::Steps,
-            _ => Sends::Samples,
-        })
+        let steps = self.sends_steps_alone();
+        (self.sends).unwrap_or(if steps { Sends::Steps } else { Sends::Samples })
+    }
+
+    /// True for a bus that has no samples.
+    fn sends_steps_alone(&self) -> bool {
+        matches!(self.from.split(':').next(), Some("lsl" | "brand" | "zmq"))
     }
 }
 
@@ -338,7 +340,10 @@ impl Plan {
                     // A change is named if the plan was whole without it.
                     if whole.is_ok() {
                         table.clone().try_into::<Self>().map_err(|e| {
-                            Error::argument(format!("--set {change}: {}", e.message()))
+                            Error::argument(format!(
+                                "--set {change}: {}",
+                                place::words(e.message())
+                            ))
                         })?;
                     }
                 }
@@ -438,6 +443,26 @@ impl Plan {
                 "source",
                 "",
                 format_args!("expected one [[source]], got {}", self.source.len()),
+            ));
+        }
+        let source = self.source();
+        for (key, value) in [
+            ("channels", source.channels.map(|n| n as f64)),
+            ("rate", source.rate),
+            ("microvolts", source.microvolts),
+        ] {
+            if let Some(value) = value
+                && !(value > 0.0 && value.is_finite())
+            {
+                let message = format_args!("expected a number above 0, got {value}");
+                return Err(self.refuse("source", key, message));
+            }
+        }
+        if source.form() == Sends::Samples && source.sends_steps_alone() {
+            return Err(self.refuse(
+                "source",
+                "sends",
+                format_args!("expected \"steps\" for {}, got \"samples\"", source.from),
             ));
         }
         let VoltagePlan {

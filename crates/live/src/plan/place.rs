@@ -25,7 +25,10 @@ impl Lines {
                 }
                 inside = name.trim_matches(['[', ']', ' ']) == section;
                 head = inside.then_some(i + 1);
-            } else if inside && line.split('=').next().map(str::trim) == Some(key) {
+            } else if inside
+                && !key.is_empty()
+                && line.split('=').next().map(str::trim) == Some(key)
+            {
                 return Some(i + 1);
             }
         }
@@ -69,12 +72,29 @@ impl Lines {
                 (None, None) => {}
             }
         }
-        let mut message = error.message().to_owned();
-        if let Some(near) = nearest(&message) {
-            message += &format!("; did you mean `{near}`?");
-        }
-        Error::argument(format!("{place}: {message}"))
+        Error::argument(format!("{place}: {}", words(error.message())))
     }
+}
+
+/// The message of a TOML error without names of Rust's types, and with the name that was perhaps meant.
+pub(super) fn words(message: &str) -> String {
+    let mut said = match message.rsplit_once("expected ") {
+        None => message.to_owned(),
+        Some((got, expected)) => {
+            let kind = match expected {
+                "f64" | "f32" => "a number",
+                "usize" | "u64" | "u32" => "a whole number, 0 or above",
+                "a sequence" => "a list, such as [\"a\", \"b\"]",
+                other if other.starts_with("struct ") => "a table, such as { key = \"value\" }",
+                other => other,
+            };
+            format!("{got}expected {kind}")
+        }
+    };
+    if let Some(near) = nearest(message) {
+        said += &format!("; did you mean `{near}`?");
+    }
+    said
 }
 
 /// The name nearest to the unknown one, of a message such as "unknown field `a`, expected one of `b`, `c`".

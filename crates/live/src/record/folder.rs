@@ -104,6 +104,20 @@ fn create(to: &Path) -> Result<PathBuf> {
     )))
 }
 
+/// Refuses a place in which [`start`] could make no folder. A folder is made there and taken away.
+///
+/// # Errors
+/// `Io`.
+pub(crate) fn check_place(to: &Path) -> Result<()> {
+    let existing = (to.ancestors())
+        .find(|place| place.exists())
+        .unwrap_or(Path::new(""));
+    let probe = existing.join(format!(".betz-check-{}", std::process::id()));
+    std::fs::create_dir(&probe)
+        .and_then(|()| std::fs::remove_dir(&probe))
+        .map_err(|e| Error::io("creating a folder in", existing, &e))
+}
+
 /// Seconds since 1970.
 pub(crate) fn unix_seconds() -> f64 {
     (SystemTime::now().duration_since(UNIX_EPOCH)).map_or(0.0, |d| d.as_secs_f64())
@@ -150,9 +164,10 @@ impl Recording {
     /// # Errors
     /// `Io`; `InvalidRecording` if its first frame is not whole; the errors of the plan and the model.
     pub fn open(folder: &Path) -> Result<Self> {
+        // Another folder than a recording's has no segments: that is told, rather than that it has no plan.
+        let mut reader = Reader::open(folder)?;
         let plan = Plan::read(&folder.join(PLAN), &[])?;
         let model = plan.load_model()?;
-        let mut reader = Reader::open(folder)?;
         let refuse = |got: String| {
             Error::recording(format!(
                 "{}: expected a recording that begins with the session's facts, got {got}",

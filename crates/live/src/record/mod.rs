@@ -5,7 +5,7 @@ pub mod frame;
 mod reader;
 mod writer;
 
-pub(crate) use folder::unix_seconds;
 pub use folder::{Facts, Recording, start};
+pub(crate) use folder::{check_place, unix_seconds};
 pub use reader::{Damage, Reader, Record};
 pub use writer::{Recorder, RecorderCounts};

@@ -131,6 +131,11 @@ impl Reader {
         loop {
             match frame::open(&self.bytes[self.at..]) {
                 Scan::Frame(head, length) => {
+                    if head.number < self.next {
+                        // It has been read: a segment was copied, or is another session's.
+                        self.skip(length);
+                        continue;
+                    }
                     let from = self.at + HEAD;
                     self.at += length;
                     self.within_damage = false;

@@ -62,6 +62,19 @@ fn a_change_that_does_not_fit_is_named() {
         refused.starts_with("--set source.channels=x: "),
         "{refused}"
     );
+    for (change, words) in [
+        ("voltage.noise=5s", "expected a table, such as { key = "),
+        ("outputs.to=udp://127.0.0.1:5", "expected a list, such as ["),
+        ("voltage.threshold=abc", "expected a number"),
+        ("source.channels=-3", "expected a whole number, 0 or above"),
+        ("voltage.feature=sbpp", "did you mean `sbp`?"),
+    ] {
+        let refused = parse(SHORT, &[change]).unwrap_err();
+        assert!(
+            refused.starts_with(&format!("--set {change}: ")) && refused.contains(words),
+            "{refused}"
+        );
+    }
     // A key that the file lacks may come from the command line.
     let short = SHORT.replace("model = \"reach.betz\"", "");
     let plan = parse(&short, &["session.model=other.betz"]).unwrap();
@@ -117,7 +130,7 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "calibrate = \"0s\"",
         ),
         (
-            "[[source]]\nname = \"b\"\nfrom = \"udp://h:1\"",
+            "\n[[source]]\nname = \"b\"\nfrom = \"udp://h:1\"",
             "line 5, source",
             "expected one [[source]], got 2",
         ),
@@ -134,6 +147,22 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "{more}: {refused}"
         );
     }
+    for (change, place) in [
+        ("source.rate=0", "source.rate"),
+        ("source.channels=0", "line 8, source.channels"),
+        ("source.microvolts=-1", "line 9, source.microvolts"),
+    ] {
+        let refused = parse(SHORT, &[change]).unwrap_err();
+        assert!(
+            refused.contains(&format!("{place}: expected a number above 0, got ")),
+            "{refused}"
+        );
+    }
+    let refused = parse(SHORT, &["source.sends=samples", "source.from=lsl://a"]).unwrap_err();
+    assert!(
+        refused.contains("source.sends: expected \"steps\" for lsl://a"),
+        "{refused}"
+    );
     let refused = parse("[session]\nname = \"x\"\n", &[]).unwrap_err();
     assert!(refused.contains("missing field"), "{refused}");
 }

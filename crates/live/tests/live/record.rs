@@ -120,6 +120,19 @@ fn a_flipped_bit_costs_its_frame_and_is_told() {
 }
 
 #[test]
+fn a_segment_that_comes_twice_is_read_once_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write(folder.path(), 1 << 30);
+    let segment = |name: &str| folder.path().join(name);
+    std::fs::copy(segment("000000.blog"), segment("000001.blog")).unwrap();
+    let (records, damage) = read(folder.path());
+    assert_eq!(records, written);
+    assert!(!damage.is_clean(), "{damage:?}");
+    let length = std::fs::metadata(segment("000000.blog")).unwrap().len();
+    assert_eq!((damage.places, damage.bytes), (1, length));
+}
+
+#[test]
 fn a_torn_end_keeps_every_frame_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let written = write(folder.path(), 1 << 30);

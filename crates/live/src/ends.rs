@@ -1,0 +1,61 @@
+//! The ends of a session besides its source: sinks, and a receiver of labels.
+
+use betz_base::{Error, Result};
+use betz_interop::bus::{Estimate, Sink, Stream, open_sink};
+use betz_runtime::model::Decoder;
+
+use crate::notes::Notes;
+use crate::pipeline::{Step, open_session};
+use crate::plan::{Feature, Plan};
+
+/// The sinks of a session, and its receiver of labels.
+pub(crate) struct Ends {
+    pub(crate) sinks: Vec<Box<dyn Sink>>,
+    pub(crate) notes: Option<Notes>,
+}
+
+impl Ends {
+    /// Opens the ends of a plan. Outputs that the session refuses, and a sorter that cannot be read, are refused before a
+    /// socket is opened.
+    ///
+    /// # Errors
+    /// The errors of the session, the sinks and the labels' address, with file, line and key.
+    pub(crate) fn open(plan: &Plan, model: &Decoder) -> Result<Self> {
+        open_session(plan, model)?;
+        if plan.voltage.feature == Feature::Units {
+            plan.load_sorter()?;
+        }
+        let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+        let stream = Stream {
+            channels: model.channels(),
+            outputs: &outputs,
+            step_seconds: model.step_seconds(),
+        };
+        let place = |section: &str, key: &str, e: &Error| {
+            plan.refuse(section, key, e.message()).of_kind(e.kind())
+        };
+        let sinks = (plan.outputs.to.iter())
+            .map(|address| open_sink(address, &stream).map_err(|e| place("outputs", "to", &e)))
+            .collect::<Result<_>>()?;
+        let notes = (plan.labels.as_ref())
+            .map(|labels| Notes::open(&labels.from).map_err(|e| place("labels", "from", &e)))
+            .transpose()?;
+        Ok(Self { sinks, notes })
+    }
+}
+
+/// Sends a step to all sinks.
+///
+/// # Errors
+/// The errors of the sinks.
+pub(crate) fn send(sinks: &mut [Box<dyn Sink>], step: &Step<'_>) -> Result<()> {
+    for sink in sinks {
+        sink.give(&Estimate {
+            sequence: step.number,
+            sent: step.host_ns,
+            status: step.status.bits(),
+            values: step.values,
+        })?;
+    }
+    Ok(())
+}

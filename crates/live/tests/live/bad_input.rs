@@ -1,0 +1,157 @@
+//! Mistakes of new users, and sources that differ from their plan.
+
+use std::time::Duration;
+
+use betz_base::Result;
+use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal};
+use betz_live::{Live, Pace, Part, Until, bin, check};
+use betz_recording::SpikeForm;
+
+use super::rigs::{self, ListRig};
+
+const ALWAYS: Until<'static> = Until {
+    steps: None,
+    stop: &|| false,
+};
+
+#[test]
+fn what_a_session_cannot_open_is_refused_by_check_and_by_run_in_the_same_words() {
+    let small = rigs::small(0.0);
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = format!("labels.from=udp://{}", taken.local_addr().unwrap());
+    let rig = || ListRig {
+        signal: small.simulation.signal(),
+        blocks: Vec::new().into_iter(),
+    };
+    for (change, words) in [
+        ("outputs.to=[\"udp://127.0.0.1:x\"]", "outputs.to: address"),
+        (
+            "outputs.clamp=[[1, -1], [0, 1]]",
+            "outputs.clamp: clamp of output 0: ",
+        ),
+        ("outputs.slew=[0.1, 0]", "outputs.slew: slew of output 1: "),
+        (
+            "labels.from=lsl://x",
+            "labels.from: \"lsl://x\": expected udp://",
+        ),
+        (&taken, "labels.from: listening at "),
+        (
+            "voltage.feature=units;voltage.sorter=none",
+            "voltage.sorter: reading none",
+        ),
+    ] {
+        let changes: Vec<&str> = change.split(';').collect();
+        let plan = rigs::plan(&changes);
+        let checked = check(&plan, &small.model, &mut rig(), Duration::ZERO).unwrap_err();
+        let opened = Live::with_rig(plan, small.model.clone(), Box::new(rig()));
+        let ran = opened.err().unwrap();
+        assert_eq!(checked.message(), ran.message());
+        assert!(ran.message().contains(words), "{change}: {ran}");
+    }
+    // A file is no folder to record in.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let to = format!("record.to={:?}", file.path().join("here").to_str().unwrap());
+    let plan = rigs::plan(&[&to]);
+    let refused = check(&plan, &small.model, &mut rig(), Duration::ZERO).unwrap_err();
+    assert!(refused.message().contains("record.to: "), "{refused}");
+}
+
+/// A rig that sends one block, is silent for three times as long as the loop looks away, and ends.
+struct PausingRig(ListRig, u32);
+
+impl Rig for PausingRig {
+    fn signal(&self) -> Option<Signal> {
+        self.0.signal()
+    }
+
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival> {
+        let arrival = self.0.take(block, patience)?;
+        if arrival == Arrival::Ended && self.1 < 3 {
+            self.1 += 1;
+            std::thread::sleep(patience);
+            return Ok(Arrival::Nothing);
+        }
+        Ok(arrival)
+    }
+
+    fn counts(&self) -> RigCounts {
+        RigCounts::default()
+    }
+}
+
+/// Features of 24 channels, a row per step.
+fn features(rows: usize, value: f32) -> ListRig {
+    let block = Block {
+        rows,
+        host_ns: betz_interop::rig::host_ns(),
+        samples: Samples::Features(vec![value; rows * 24]),
+        ..Block::new()
+    };
+    ListRig {
+        signal: Signal {
+            channels: 24,
+            rate: 1.0 / rigs::STEP_SECONDS,
+            microvolts: None,
+            clock_bits: 64,
+        },
+        blocks: vec![block].into_iter(),
+    }
+}
+
+#[test]
+fn a_source_whose_blocks_are_longer_than_stale_after_is_not_silent_between_them() {
+    let small = rigs::small(0.0);
+    // A block of ten minutes: the next one is due ten minutes later.
+    let rig = PausingRig(features(30_000, 1.0), 0);
+    let plan = rigs::plan(&["missing.stale_after=1ms"]);
+    let mut live = Live::with_rig(plan, small.model.clone(), Box::new(rig)).unwrap();
+    live.run(&ALWAYS, &mut |_| Ok(())).unwrap();
+    let counts = live.report().input;
+    assert_eq!((counts.steps, counts.stale), (30_000, 0));
+}
+
+#[test]
+fn features_of_a_bus_become_a_signal_and_counts_stay_counts() {
+    let plan = rigs::plan(&[]);
+    for (value, form) in [(0.5, SpikeForm::Signal), (2.0, SpikeForm::Counts)] {
+        let (bins, _) = bin(&plan, &mut features(10, value), rigs::STEP_SECONDS, None).unwrap();
+        let recording = bins
+            .into_recording(&plan, Vec::new(), &|_, _| None)
+            .unwrap();
+        assert_eq!(recording.form, form);
+        assert_eq!(recording.spikes.weights, vec![value; 240]);
+    }
+}
+
+#[test]
+fn steps_in_which_the_noise_is_measured_cross_a_limit_only_if_there_are_no_others() {
+    let small = rigs::small(0.0);
+    for (blocks, steps, crossed) in [(1000, 50, 1), (2000, 100, 0)] {
+        let mut rig = small.simulation.rig(Part::Run, Pace::Fastest);
+        let rig = ListRig {
+            signal: small.simulation.signal(),
+            blocks: rigs::blocks(&mut rig, blocks).into_iter(),
+        };
+        let plan = rigs::plan(&["missing.stale_after=1h"]);
+        let mut live = Live::with_rig(plan, small.model.clone(), Box::new(rig)).unwrap();
+        live.run(&ALWAYS, &mut |_| Ok(())).unwrap();
+        let counts = live.report().input;
+        assert_eq!(
+            (counts.steps, counts.stale, counts.calibrating),
+            (steps, 50, 50)
+        );
+        assert_eq!(live.crossed().len(), crossed, "{:?}", live.crossed());
+    }
+}
+
+#[test]
+fn settled_crossings_have_no_noise_to_hand_on() {
+    let small = rigs::small(0.0);
+    let mut rig = ListRig {
+        signal: small.simulation.signal(),
+        blocks: rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), 100).into_iter(),
+    };
+    let plan = rigs::plan(&["voltage.at=settled", "voltage.noise.calibrate=0s"]);
+    let (_, noise) = bin(&plan, &mut rig, rigs::STEP_SECONDS, None).unwrap();
+    assert_eq!(noise, None);
+}
