@@ -6,8 +6,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _labels
-from ._core import Dataset, Recording, class_events, labels, train_classes
-from ._decoder import Decoder, _warn
+from ._core import Dataset, Recording, class_events, labels, train_classes, warn
+from ._decoder import Decoder
 
 # Least number of labelled steps of a class where steps follow each other in time.
 _LEAST_LABELLED = 30
@@ -141,7 +141,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             data, self._options(data, self._wanted_bank(X)), names, codes, self._choices(X, names), self.progress
         )
         for message in self.training_["warnings"]:
-            _warn(message)
+            warn(message)
         return self
 
     def predict_proba(self, X, trials=None):

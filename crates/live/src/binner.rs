@@ -203,7 +203,7 @@ impl Binner {
     /// Sets the noise of each channel, as an earlier session's [`Binner::noise`]; ends the calibration.
     ///
     /// # Errors
-    /// The errors of [`BlockFrontEnd::set_noise`]; `Mismatch` without voltage.
+    /// The errors of [`BlockFrontEnd::set_noise`](betz_sort::BlockFrontEnd::set_noise); `Mismatch` without voltage.
     pub fn set_noise(&mut self, noise: &[f32]) -> Result<()> {
         match &mut self.front {
             Some(front) => front.set_noise(noise),

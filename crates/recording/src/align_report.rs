@@ -1,6 +1,6 @@
 //! Report of an alignment: steps and spikes that it left out, and interpolated steps.
 
-/// Counts of what [`Recording::align_with`] left out and interpolated.
+/// Counts of what [`Recording::align_with`](crate::Recording::align_with) left out and interpolated.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AlignReport {
