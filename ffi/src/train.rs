@@ -264,31 +264,19 @@ pub unsafe extern "C" fn betz_train_counts(
     outputs: usize,
     out: *mut *mut betz_model,
 ) -> betz_status {
+    let spikes = |counts: &[u16], channels| {
+        Spikes::from_counts(counts, channels).map_err(|e| e.at("counts").into())
+    };
+    let (shape, rows) = ((steps, outputs), ("counts", counts));
     barrier::run(|| {
         // SAFETY: the caller's promise.
-        let (config, counts, behavior, out) = unsafe {
-            let config = grow::read(config, "config")?;
-            check_sizes(&config, steps, outputs)?;
-            let cells = product(steps, config.channels as usize, "counts")?;
-            (
-                config,
-                cast::slice(counts, cells, "counts")?,
-                cast::slice(behavior, product(steps, outputs, "behavior")?, "behavior")?,
-                cast::out(out, "out")?,
-            )
-        };
-        let spikes =
-            Spikes::from_counts(counts, config.channels as usize).map_err(|e| e.at("counts"))?;
-        // SAFETY: the caller's promise.
-        let model = unsafe { fit(&config, spikes, behavior, steps, outputs)? };
-        out.write(cast::into_handle(model)?);
-        Ok(())
+        unsafe { fit_rows(config, shape, rows, behavior, out, spikes) }
     })
 }
 
 /// Refuses sizes that no model can have, before anything in proportion to them is allocated. Training itself checks the
 /// rest.
-pub(crate) fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Result<()> {
+fn check_sizes(config: &betz_train_config, steps: usize, outputs: usize) -> Result<()> {
     let sizes = [
         ("config->folds", config.folds as usize, steps.min(MAX_FOLDS)),
         ("config->channels", config.channels as usize, MAX_CHANNELS),
@@ -304,16 +292,43 @@ pub(crate) fn check_sizes(config: &betz_train_config, steps: usize, outputs: usi
     Ok(())
 }
 
-pub(crate) fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {
+fn product(rows: usize, columns: usize, name: &'static str) -> Result<usize> {
     rows.checked_mul(columns).ok_or(Failure::Argument {
         name,
         expected: "a size that fits in memory",
     })
 }
 
+/// Writes the model of named rows of (steps, channels) and of behaviour of (steps, outputs) to `out`; `spikes` makes
+/// spikes of the rows and the number of channels.
+///
+/// # Safety
+/// The same as for [`betz_train_counts`].
+pub(crate) unsafe fn fit_rows<T>(
+    config: *const betz_train_config,
+    (steps, outputs): (usize, usize),
+    (name, rows): (&'static str, *const T),
+    behavior: *const f32,
+    out: *mut *mut betz_model,
+    spikes: impl FnOnce(&[T], usize) -> Result<Spikes>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let config = grow::read(config, "config")?;
+        check_sizes(&config, steps, outputs)?;
+        let channels = config.channels as usize;
+        let rows = cast::slice(rows, product(steps, channels, name)?, name)?;
+        let behavior = cast::slice(behavior, product(steps, outputs, "behavior")?, "behavior")?;
+        let out = cast::out(out, "out")?;
+        let model = fit(&config, spikes(rows, channels)?, behavior, steps, outputs)?;
+        out.write(cast::into_handle(model)?);
+        Ok(())
+    }
+}
+
 /// # Safety
 /// The configuration's arrays are as the documentation of their fields says.
-pub(crate) unsafe fn fit(
+unsafe fn fit(
     config: &betz_train_config,
     spikes: Spikes,
     behavior: &[f32],

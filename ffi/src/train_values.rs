@@ -5,12 +5,10 @@ use betz::memory;
 use betz::recording::Spikes;
 
 use crate::barrier;
-use crate::cast;
 use crate::failure::Result;
-use crate::grow;
 use crate::model::betz_model;
 use crate::status::betz_status;
-use crate::train::{betz_train_config, check_sizes, fit, product};
+use crate::train::{betz_train_config, fit_rows};
 
 /// Most values other than 0.
 const MOST_VALUES: usize = 1 << 30;
@@ -37,24 +35,10 @@ pub unsafe extern "C" fn betz_train_values(
     outputs: usize,
     out: *mut *mut betz_model,
 ) -> betz_status {
+    let (shape, rows) = ((steps, outputs), ("values", values));
     barrier::run(|| {
         // SAFETY: the caller's promise.
-        let (config, values, behavior, out) = unsafe {
-            let config = grow::read(config, "config")?;
-            check_sizes(&config, steps, outputs)?;
-            let cells = product(steps, config.channels as usize, "values")?;
-            (
-                config,
-                cast::slice(values, cells, "values")?,
-                cast::slice(behavior, product(steps, outputs, "behavior")?, "behavior")?,
-                cast::out(out, "out")?,
-            )
-        };
-        let spikes = entries(values, config.channels as usize)?;
-        // SAFETY: the caller's promise.
-        let model = unsafe { fit(&config, spikes, behavior, steps, outputs)? };
-        out.write(cast::into_handle(model)?);
-        Ok(())
+        unsafe { fit_rows(config, shape, rows, behavior, out, entries) }
     })
 }
 

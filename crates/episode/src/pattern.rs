@@ -188,8 +188,7 @@ impl Pattern {
     /// The indices of `patterns`, sorted by [`Pattern::prefix_key`].
     pub(crate) fn prefix_order(patterns: &[Self]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..patterns.len()).collect();
-        let key = |at: usize| patterns[at].prefix_key();
-        order.sort_unstable_by(|&a, &b| key(a).cmp(key(b)).then(a.cmp(&b)));
+        order.sort_by(|&a, &b| patterns[a].prefix_key().cmp(patterns[b].prefix_key()));
         order
     }
 

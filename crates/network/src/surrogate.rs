@@ -237,7 +237,7 @@ pub fn significant_threshold(
     }
     progress.update("surrogates", count as u64, count as u64);
     if correction == Correction::Maximum {
-        maxima.sort_unstable_by(f64::total_cmp);
+        maxima.sort_by(f64::total_cmp);
         let threshold = above_quantile(&maxima, significance.alpha);
         return Ok(SignificantThreshold {
             threshold: Some(threshold),

@@ -23,7 +23,7 @@ pub(crate) fn join(sorter: &mut Sorter, spikes: &[Spikes], members: &[Vec<u32>],
     }
     pairs.retain(|(.., one)| *one);
     // The nearest first; a unit is joined to one other.
-    pairs.sort_unstable_by(|x, y| x.0.total_cmp(&y.0).then((x.1, x.2).cmp(&(y.1, y.2))));
+    pairs.sort_by(|x, y| x.0.total_cmp(&y.0).then((x.1, x.2).cmp(&(y.1, y.2))));
     let mut into: Vec<usize> = (0..sorter.units.len()).collect();
     let mut taken = vec![false; sorter.units.len()];
     for (_, a, b, _) in pairs {
@@ -117,7 +117,7 @@ impl Pair {
                 .sum()
         };
         let mut channels: Vec<(f64, usize)> = common.map(|c| (energy(c), c)).collect();
-        channels.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
+        channels.sort_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
         channels.truncate(CHANNELS);
         let numbers: Vec<(usize, usize)> = (channels.iter())
             .flat_map(|(_, c)| (0..WAVES).map(|wave| (wave, *c)))

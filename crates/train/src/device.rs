@@ -121,18 +121,16 @@ fn train_after(
             artefacts: Artefacts::default(),
         });
     }
-    {
-        let contexts = placement.contexts();
-        let sums = begun.unwrap_or_else(|| cuda::sums(contexts, paths, data, options, progress));
-        let trained = sums.and_then(|sums| cuda::train(contexts, sums, data, options, progress));
-        if let Some(Some(trained)) = placement.or_cpu(trained)? {
-            return Ok(Trained {
-                ran: placement.ran(trained.path.name()),
-                decoder: trained.decoder,
-                gram_error: trained.gram_error,
-                artefacts: Artefacts::default(),
-            });
-        }
+    let contexts = placement.contexts();
+    let sums = begun.unwrap_or_else(|| cuda::sums(contexts, paths, data, options, progress));
+    let trained = sums.and_then(|sums| cuda::train(contexts, sums, data, options, progress));
+    if let Some(Some(trained)) = placement.or_cpu(trained)? {
+        return Ok(Trained {
+            ran: placement.ran(trained.path.name()),
+            decoder: trained.decoder,
+            gram_error: trained.gram_error,
+            artefacts: Artefacts::default(),
+        });
     }
     let (bank, low_pass, delay) = (&options.bank, options.low_pass, options.delay_steps);
     let (sums, path) = gram::normal_equations(data, bank, low_pass, delay, paths.cpu, progress)?;

@@ -214,7 +214,7 @@ impl OnlineMiner {
     /// ones first, then in the order given. A pattern that is watched twice is there once.
     pub fn top(&self, limit: usize) -> Vec<WatchedEpisode> {
         let mut order: Vec<(u64, usize)> = self.counts().zip(0..).collect();
-        order.sort_unstable_by_key(|&(count, i)| {
+        order.sort_by_key(|&(count, i)| {
             let size = self.patterns[i].size();
             (std::cmp::Reverse(count), std::cmp::Reverse(size), i)
         });

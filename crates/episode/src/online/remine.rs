@@ -98,7 +98,7 @@ impl ReminingOptions {
     fn choose(&self, mined: MiningResult) -> Vec<Pattern> {
         let mut episodes = mined.episodes;
         episodes.retain(|e| e.pattern.size() >= self.min_size);
-        episodes.sort_unstable_by(|a, b| {
+        episodes.sort_by(|a, b| {
             let rank = |e: &Episode| (Reverse(e.pattern.size()), Reverse(e.count));
             rank(a)
                 .cmp(&rank(b))

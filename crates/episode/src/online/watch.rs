@@ -97,7 +97,7 @@ impl WatchList {
         // By symbol, and longest first, so that an event that extends both a prefix and its parent
         // meets the prefix before its deadline moves.
         let mut nodes: Vec<usize> = (0..trie.nodes.len()).collect();
-        nodes.sort_unstable_by_key(|&n| (trie.nodes[n].symbol, std::cmp::Reverse(depths[n]), n));
+        nodes.sort_by_key(|&n| (trie.nodes[n].symbol, std::cmp::Reverse(depths[n]), n));
         let mut position = vec![0_u32; nodes.len()];
         for (at, &node) in nodes.iter().enumerate() {
             position[node] = at as u32;

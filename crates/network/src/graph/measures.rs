@@ -259,7 +259,7 @@ pub fn within_module_z(graph: &Graph, communities: &[u32]) -> Result<Vec<f64>> {
             (communities[node], node, sum)
         })
         .collect();
-    inside.sort_unstable_by_key(|(c, node, _)| (*c, *node));
+    inside.sort_by_key(|(c, node, _)| (*c, *node));
     let mut z = vec![0.0; graph.nodes()];
     for community in inside.chunk_by(|a, b| a.0 == b.0) {
         let n = community.len() as f64;

@@ -61,7 +61,7 @@ impl Graph {
             }
             sorted.push((a.min(b), a.max(b), w));
         }
-        sorted.sort_unstable_by_key(|(a, b, _)| (*a, *b));
+        sorted.sort_by_key(|(a, b, _)| (*a, *b));
         if let Some(twice) = sorted
             .windows(2)
             .find(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1))

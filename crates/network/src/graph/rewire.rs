@@ -72,7 +72,7 @@ fn shuffled(
     for edge in &mut edges {
         (edge.0, edge.1) = (edge.0.min(edge.1), edge.0.max(edge.1));
     }
-    edges.sort_unstable_by_key(|(a, b, _)| (*a, *b));
+    edges.sort_by_key(|(a, b, _)| (*a, *b));
     Graph::sorted(graph.nodes(), || edges.iter().copied())
 }
 

@@ -148,7 +148,7 @@ fn match_communities(
         })
         .filter(|(overlap, _, _)| *overlap >= least)
         .collect();
-    pairs.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     let mut names = vec![NONE; sizes.len()];
     for (_, old, new) in pairs {
         if names[new as usize] == NONE && !names.contains(&old) {

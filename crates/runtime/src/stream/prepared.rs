@@ -411,7 +411,7 @@ impl PreparedBlanking {
 fn order(decoder: &Decoder) -> Vec<usize> {
     let filters = decoder.bank().filters();
     let mut order: Vec<usize> = (0..filters.len()).collect();
-    order.sort_unstable_by_key(|&f| (filters[f].order, f));
+    order.sort_by_key(|&f| filters[f].order);
     order
 }
 

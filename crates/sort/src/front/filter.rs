@@ -95,7 +95,7 @@ pub(crate) fn band_pass(order: usize, low_hz: f64, high_hz: f64, rate_hz: f64) -
             }
         }
     }
-    reals.sort_unstable_by(f64::total_cmp);
+    reals.sort_by(f64::total_cmp);
     let mut sections: Vec<Biquad> = pairs
         .iter()
         .map(|z| Biquad {

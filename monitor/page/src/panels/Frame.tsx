@@ -93,7 +93,7 @@ export function TruthStrip() {
     ["unknown", counters?.unknown ?? 0, "Spikes of channels that the model does not have", "warn"],
     ["not shown", counters?.notShown ?? 0, "Steps that never reached this page: the ring to it was full", "warn"],
     ["skipped", now.skipped, "Frames that this page was too slow for; refilled from the history where it still has them", "warn"]];
-  // What never happened is one word, so that what did is seen.
+  // Events that never happened share one word, so that the others are seen.
   for (const [name, count, what, kind] of faults) if (count > 0) facts.push([name, whole(count), kind, what]);
   if (counters && faults.every(f => f[1] === 0)) facts.push(["losses", "0", "", `None so far: ${faults.map(f => f[0]).join(", ")}`]);
   if (s?.cut && s.keptSeconds < state.KEEP_SECONDS) facts.push(["keeping", `${Math.floor(s.keptSeconds)} of ${state.KEEP_SECONDS} s`, "warn", "More spikes than this page has room for: the oldest go sooner"]);

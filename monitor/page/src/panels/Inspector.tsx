@@ -1,4 +1,4 @@
-// What is known of the channel that is picked: intervals, autocorrelogram, rate, tuning and weights.
+// Properties of the picked channel: intervals, autocorrelogram, rate, tuning and weights.
 import { useEffect, useState } from "preact/hooks";
 import { SECTORS, autocorrelogram, intervals, rates, timesOf, tuning, type Bars } from "../link/inspect.ts";
 import type { Store } from "../link/store.ts";
