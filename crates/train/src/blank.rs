@@ -10,24 +10,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::options::TrainOptions;
+use super::step_totals::{
+    AT_ONCE, counts, has_more, histogram, is_signal, limit_of, totals,
+};
 use betz_base::error::Result;
 use betz_recording::{DatasetView, Segment, Spikes, check_segments};
 use betz_runtime::model::{Blanking, Decoder};
-
-/// Steps or spikes that a thread goes through at a time.
-const AT_ONCE: usize = 1 << 14;
-
-/// Fewest steps that say what is usual.
-const LEAST_STEPS: u64 = 200;
-
-/// Steps further from the median than this many deviations are left out when the usual range is found.
-const DEVIATIONS: f64 = 6.0;
-
-/// Unless they are more than this share of all: what is frequent is no artefact.
-const RARE: f64 = 0.1;
-
-/// Quantile of the counts that are left, which the limit lies beyond.
-const WITHIN: f64 = 0.999;
 
 /// Limits that recognise artefacts in `data`, from the channels for which `takes_part` is true. A step is an
 /// artefact if it exceeds the 99.9 % quantile q of spikes in usual steps by more than the larger of q/4 and 2√q.
@@ -61,32 +49,6 @@ pub(crate) fn blanking(data: &DatasetView<'_>, takes_part: &[bool]) -> Option<Bl
     })
 }
 
-/// Spikes inside segments in the ticks that count, one number per channel.
-fn counts(data: &DatasetView<'_>, ticks: impl Fn(i64) -> bool + Sync) -> Vec<u64> {
-    let spikes = &data.spikes;
-    let none = || vec![0; data.channels()];
-    let add = |mut counts: Vec<u64>, i: usize| {
-        if ticks(spikes.ticks[i]) {
-            counts[spikes.channels[i] as usize] += spikes.weight(i) as u64;
-        }
-        counts
-    };
-    let together = |mut counts: Vec<u64>, part: Vec<u64>| {
-        counts
-            .iter_mut()
-            .zip(part)
-            .for_each(|(all, part)| *all += part);
-        counts
-    };
-    (data.segments.iter())
-        .map(|segment| {
-            let range = spikes.range(segment.start, segment.stop);
-            let parts = range.into_par_iter().with_min_len(AT_ONCE);
-            parts.fold(none, add).reduce(none, together)
-        })
-        .fold(none(), together)
-}
-
 /// Steps that training takes for artefacts: their spikes are replaced by those of the nearest usual step, and the
 /// decoder takes such steps for mean counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,7 +66,7 @@ pub struct Artefacts {
 
 impl Artefacts {
     /// Of steps whose numbers of spikes `histogram` counts.
-    fn new(histogram: &BTreeMap<u64, u64>) -> Self {
+    pub(crate) fn new(histogram: &BTreeMap<u64, u64>) -> Self {
         let most = limit_of(histogram);
         let mut artefacts = Self {
             most,
@@ -272,229 +234,6 @@ fn without_artefacts(data: &DatasetView<'_>, most: u64, own: Range<i64>) -> Opti
             ..Artefacts::default()
         },
     })
-}
-
-/// True if entries are values of a signal, not whole numbers of spikes.
-fn is_signal(data: &DatasetView<'_>) -> bool {
-    (data.spikes.weights.iter()).any(|w| *w < 0.0 || w.fract() != 0.0)
-}
-
-/// Spikes at every step, of the channels that take part.
-fn totals(data: &DatasetView<'_>, takes_part: &[bool]) -> Vec<u64> {
-    let mut totals = vec![0; data.steps];
-    let parts = totals.par_chunks_mut(AT_ONCE).enumerate();
-    parts.for_each(|(part, totals)| add_totals(data, takes_part, (part * AT_ONCE) as i64, totals));
-    totals
-}
-
-/// Adds to `totals` the spikes at the steps from `first` on.
-fn add_totals(data: &DatasetView<'_>, takes_part: &[bool], first: i64, totals: &mut [u64]) {
-    let spikes = &data.spikes;
-    let range = spikes.range(first, first + totals.len() as i64);
-    let mut add = |i: usize, count: u64| {
-        if let Some(total) = totals.get_mut((spikes.ticks[i] - first) as usize) {
-            *total += count;
-        }
-    };
-    if takes_part.iter().all(|&takes_part| takes_part) && !spikes.is_weighted() {
-        return range.for_each(|i| add(i, 1));
-    }
-    for i in range {
-        let channel = spikes.channels[i] as usize;
-        if takes_part.get(channel).copied().unwrap_or(false) {
-            add(i, spikes.weight(i) as u64);
-        }
-    }
-}
-
-/// Histogram: number of steps inside segments per number of spikes of the channels that take part.
-fn histogram(data: &DatasetView<'_>, takes_part: &[bool]) -> BTreeMap<u64, u64> {
-    let pieces: Vec<(i64, usize)> = (data.segments.iter())
-        .flat_map(|s| {
-            let starts = (s.start..s.stop).step_by(AT_ONCE);
-            starts.map(|first| (first, (s.stop - first).min(AT_ONCE as i64) as usize))
-        })
-        .collect();
-    let count = |mut histogram: Histogram, &(first, steps): &(i64, usize)| {
-        histogram.totals.clear();
-        histogram.totals.resize(steps, 0);
-        add_totals(data, takes_part, first, &mut histogram.totals);
-        for &total in &histogram.totals {
-            match usize::try_from(total)
-                .ok()
-                .and_then(|t| histogram.few.get_mut(t))
-            {
-                Some(steps) => *steps += 1,
-                None => *histogram.many.entry(total).or_insert(0) += 1,
-            }
-        }
-        histogram
-    };
-    let parts = pieces
-        .par_iter()
-        .fold(Histogram::default, count)
-        .map(Histogram::into_map);
-    parts.reduce(BTreeMap::new, |mut all, part| {
-        for (total, steps) in part {
-            *all.entry(total).or_insert(0) += steps;
-        }
-        all
-    })
-}
-
-/// Room to count steps by their spikes in: most hold few, and those are counted in a list.
-struct Histogram {
-    totals: Vec<u64>,
-    few: Vec<u64>,
-    many: BTreeMap<u64, u64>,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self {
-            totals: Vec::new(),
-            few: vec![0; 1024],
-            many: BTreeMap::new(),
-        }
-    }
-}
-
-impl Histogram {
-    fn into_map(self) -> BTreeMap<u64, u64> {
-        let few = (0..).zip(self.few).filter(|(_, steps)| *steps > 0);
-        few.chain(self.many).collect()
-    }
-}
-
-/// True if a step holds more than `most`.
-fn has_more(histogram: &BTreeMap<u64, u64>, most: u64) -> bool {
-    histogram
-        .last_key_value()
-        .is_some_and(|(total, _)| *total > most)
-}
-
-/// The most spikes of a usual step; `None` where there are too few steps to tell, or no spikes.
-fn limit_of(histogram: &BTreeMap<u64, u64>) -> Option<u64> {
-    let steps: u64 = histogram.values().sum();
-    if steps < LEAST_STEPS {
-        return None;
-    }
-    let median = at_rank(histogram, steps / 2);
-    let mut away = BTreeMap::new();
-    for (count, steps) in histogram {
-        *away.entry(count.abs_diff(median)).or_insert(0) += steps;
-    }
-    // Of a normal distribution, the standard deviation; no less than that of counts.
-    let deviation = (1.4826 * at_rank(&away, steps / 2) as f64)
-        .max((median as f64).sqrt())
-        .max(1.0);
-    let bound = median as f64 + DEVIATIONS * deviation;
-    let within = histogram
-        .iter()
-        .take_while(|(count, _)| **count as f64 <= bound);
-    let mut usual: u64 = within.map(|(_, steps)| steps).sum();
-    if (steps - usual) as f64 > RARE * steps as f64 {
-        usual = steps;
-    }
-    let rank = ((usual.max(1) - 1) as f64 * WITHIN).round() as u64;
-    let q = at_rank(histogram, rank) as f64;
-    if q == 0.0 {
-        return None;
-    }
-    Some((q + (q / 4.0).max(2.0 * q.sqrt())).ceil() as u64)
-}
-
-/// The value at place `rank`, counted from 0, of those in the histogram in ascending order.
-fn at_rank(histogram: &BTreeMap<u64, u64>, rank: u64) -> u64 {
-    let mut before = 0;
-    for (value, times) in histogram {
-        before += times;
-        if before > rank {
-            return *value;
-        }
-    }
-    histogram.last_key_value().map_or(0, |(value, _)| *value)
-}
-
-/// Statistics of usual steps. They add up over recordings, in any order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct UsualCounts {
-    /// Entries are values of a signal: there is no blanking.
-    pub(crate) signal: bool,
-    /// Histogram: number of steps per number of spikes over all channels.
-    pub(crate) histogram: BTreeMap<u64, u64>,
-    /// Spikes, one per channel.
-    pub(crate) counts: Vec<u64>,
-}
-
-impl UsualCounts {
-    /// Counts of `data`, which holds no artefacts ([`CleanData`]).
-    pub(crate) fn new(data: &DatasetView<'_>) -> Self {
-        if is_signal(data) {
-            return Self {
-                signal: true,
-                histogram: BTreeMap::new(),
-                counts: vec![0; data.channels()],
-            };
-        }
-        Self {
-            signal: false,
-            histogram: histogram(data, &vec![true; data.channels()]),
-            counts: counts(data, |_| true),
-        }
-    }
-
-    /// The same without a histogram, so that no step is an artefact for a decoder.
-    pub(crate) fn without_limit(mut self) -> Self {
-        self.histogram.clear();
-        self
-    }
-
-    /// True if no step is an artefact for a decoder, whatever it holds. (Steps without spikes are in the histogram.)
-    pub(crate) fn has_no_limit(&self) -> bool {
-        !self.signal && self.histogram.is_empty()
-    }
-
-    /// The most spikes of a usual step; `None` where there are too few to tell, or of a signal.
-    pub(crate) fn most(&self) -> Option<u64> {
-        limit_of(&self.histogram).filter(|_| !self.signal)
-    }
-
-    /// The artefacts among these steps; none in a signal.
-    pub(crate) fn artefacts(&self) -> Artefacts {
-        match self.signal {
-            true => Artefacts::default(),
-            false => Artefacts::new(&self.histogram),
-        }
-    }
-
-    /// Adds those of other recordings with as many channels.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.signal |= other.signal;
-        for (count, steps) in &other.histogram {
-            let all = self.histogram.entry(*count).or_insert(0);
-            *all = all.saturating_add(*steps);
-        }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine = mine.saturating_add(*theirs);
-        }
-    }
-
-    /// [`blanking`] for a decoder in which the channels take part for which `takes_part` is true.
-    pub(crate) fn blanking(&self, takes_part: &[bool]) -> Option<Blanking> {
-        if self.signal {
-            return None;
-        }
-        let steps: u64 = self.histogram.values().sum();
-        let mean = |count: &u64| (*count as f64 / steps.max(1) as f64).min(f64::from(u16::MAX));
-        let means = self.counts.iter().map(mean).zip(takes_part);
-        let gone: f64 = means.clone().filter(|(_, t)| !**t).map(|(m, _)| m).sum();
-        Some(Blanking {
-            least: 0,
-            most: limit_of(&self.histogram)?.saturating_sub(gone.floor() as u64),
-            mean_counts: means.map(|(m, t)| if *t { m } else { 0.0 }).collect(),
-        })
-    }
 }
 
 #[cfg(test)]

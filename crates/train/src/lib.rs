@@ -50,6 +50,7 @@ mod readout;
 mod recurrent;
 pub mod retained;
 mod search;
+mod step_totals;
 pub mod sums;
 #[cfg(test)]
 mod tests;
@@ -57,6 +58,7 @@ mod training;
 mod training_data;
 pub mod trials;
 pub mod unlike;
+mod usual_counts;
 mod validate;
 mod variance;
 

@@ -8,7 +8,8 @@ use betz_runtime::model::Decoder;
 
 use super::job::{Chunk, Job, Pass};
 use super::partial::{Facts, Group};
-use crate::blank::{CleanData, UsualCounts};
+use crate::blank::CleanData;
+use crate::usual_counts::UsualCounts;
 use crate::device::normal_equations;
 use crate::folds::Part;
 use crate::limits::extremes;

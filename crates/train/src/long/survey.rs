@@ -7,7 +7,7 @@ use betz_recording::{Dataset, Segment};
 
 use super::Outline;
 use super::words::{Words, put_extremes, put_usual};
-use crate::blank::UsualCounts;
+use crate::usual_counts::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, extremes, widen};
 use crate::training_data::TrainingData;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use betz_base::error::{Error, Result};
 
-use crate::blank::UsualCounts;
+use crate::usual_counts::UsualCounts;
 use crate::limits::Extremes;
 
 /// Takes words from the front.

@@ -13,7 +13,7 @@ use super::config::{TrainerConfig, check_speed};
 use super::paired::{Errors, is_better, is_positive};
 use super::sums::{FadingSums, TrialSource, of_trial};
 use super::trial::{Moments, blanked, pairs, without};
-use crate::blank::UsualCounts;
+use crate::usual_counts::UsualCounts;
 use crate::limits::range;
 use crate::retained::{Refit, StoredStatistics};
 use betz_base::error::{Error, Result};

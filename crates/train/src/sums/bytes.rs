@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::{Form, Sums, fixed};
-use crate::blank::UsualCounts;
+use crate::usual_counts::UsualCounts;
 use crate::limits::Extremes;
 use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};

@@ -12,7 +12,8 @@ mod solve;
 mod tests;
 mod validate;
 
-use super::blank::{CleanData, UsualCounts};
+use super::blank::CleanData;
+use super::usual_counts::UsualCounts;
 use super::choice::{Choice, choose};
 use super::limits::{Extremes, extremes, widen};
 use super::options::TrainOptions;
