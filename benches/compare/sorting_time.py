@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long sorting takes against the recording's own length: wall-clock and CPU seconds per second of voltage.
+"""Times sorting against the recording's own length: wall-clock and CPU seconds per second of voltage.
 
     cargo build --release
     taskset -c 0-3 python benches/compare/sorting_time.py target/release/betz [--channels 384] [--seconds 20]
