@@ -277,7 +277,8 @@ impl Live {
         }
     }
 
-    fn open_step(&self) -> u64 {
+    /// Number of the step that is being filled; 0 before the first block.
+    pub fn open_step(&self) -> u64 {
         let open = self.pipeline.as_ref().and_then(|p| p.binner().open_step());
         open.map_or(0, |(step, _)| step)
     }

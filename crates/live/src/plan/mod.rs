@@ -361,6 +361,21 @@ impl Plan {
         Ok(plan)
     }
 
+    /// A plan from a table that a program has made; paths are relative to `folder`. Messages name keys, and no lines.
+    ///
+    /// # Errors
+    /// As [`Plan::read`].
+    pub fn from_table(table: &toml::Table, folder: &Path) -> Result<Self> {
+        let file = folder.join("plan");
+        let text = toml::to_string(table)
+            .map_err(|e| Error::argument(format!("{}: {e}", file.display())))?;
+        let lines = Lines::of_table(&text);
+        let mut plan: Self = toml::from_str(&text).map_err(|e| lines.refuse(&file, &e))?;
+        (plan.file, plan.lines) = (file, lines);
+        plan.check()?;
+        Ok(plan)
+    }
+
     /// The plan as TOML, with every default.
     ///
     /// # Errors
