@@ -60,6 +60,7 @@ enum Request {
     Label(Option<u64>, Vec<f32>),
     Mark(String),
     Trial(Trial),
+    Swap(Arc<Decoder>, SyncSender<Result<()>>),
     Health(SyncSender<BackgroundHealth>),
 }
 
@@ -267,12 +268,21 @@ impl BackgroundSession {
         self.ask(Request::Trial(trial))
     }
 
+    /// Gives the session another model, of the same channels, outputs and step. Waits for the loop to take it, no longer than a
+    /// block takes.
+    ///
+    /// # Errors
+    /// As [`Live::swap`] and [`BackgroundSession::mark`].
+    pub fn swap(&self, model: &Arc<Decoder>) -> Result<()> {
+        self.refuse_own_thread("swap")?;
+        let (answer, told) = sync_channel(1);
+        self.ask(Request::Swap(Arc::clone(model), answer))?;
+        told.recv().unwrap_or_else(|_| Err(ended()))
+    }
+
     /// Sends a request to the loop, or carries it out if there is none yet.
     fn ask(&self, request: Request) -> Result<()> {
         let mut state = lock(&self.shared.state);
-        let ended = || {
-            Error::argument("expected a session that runs, got one that has ended: open another")
-        };
         let thread = match &mut *state {
             State::Open(live, _) => {
                 carry_out(live, Phase::Open, request);
@@ -392,6 +402,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn ended() -> Error {
+    Error::argument("expected a session that runs, got one that has ended: open another")
+}
+
 fn gone() -> Error {
     Error::new(ErrorKind::Internal, "the session's thread is gone")
 }
@@ -413,6 +427,10 @@ fn carry_out(live: &mut Live, phase: Phase, request: Request) {
         }
         Request::Mark(text) => live.mark(&text),
         Request::Trial(trial) => live.trial(trial),
+        Request::Swap(model, answer) => {
+            // Whoever asked may have gone.
+            let _ = answer.try_send(live.swap(&model));
+        }
         Request::Health(answer) => {
             // Whoever asked may have gone.
             let _ = answer.try_send(health(live, phase));

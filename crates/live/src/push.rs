@@ -163,6 +163,11 @@ impl Pusher {
         Ok(true)
     }
 
+    /// Channels of a row.
+    pub fn channels(&self) -> usize {
+        self.0.channels
+    }
+
     /// Ends the source: the session decodes what was pushed, and is over then.
     pub fn end(&self) {
         self.0.lock().ended = true;

@@ -272,18 +272,18 @@ fn a_table_is_a_plan_whose_errors_name_the_key_and_no_line() {
         "[session]\nmodel = \"m.betz\"\n[[source]]\nname = \"a\"\nfrom = \"push\"\nchannels = 3\n",
     )
     .unwrap();
-    let plan = Plan::from_table(&table, Path::new("lab")).unwrap();
+    let plan = Plan::from_table(&table, &[], Path::new("lab")).unwrap();
     assert_eq!(plan.model_path(), Path::new("lab/m.betz"));
     let voltage: toml::Table = toml::from_str("threshold = 4.5").unwrap();
     table.insert("voltage".into(), voltage.into());
-    let refused = Plan::from_table(&table, Path::new("")).unwrap_err();
+    let refused = Plan::from_table(&table, &[], Path::new("")).unwrap_err();
     assert_eq!(
         refused.message(),
         "plan, voltage.threshold: expected a multiple of the noise from -100 to below 0, got 4.5"
     );
     let odd: toml::Table = toml::from_str("treshold = -4.5").unwrap();
     table.insert("voltage".into(), odd.into());
-    let refused = Plan::from_table(&table, Path::new("")).unwrap_err();
+    let refused = Plan::from_table(&table, &[], Path::new("")).unwrap_err();
     assert!(
         refused
             .message()
