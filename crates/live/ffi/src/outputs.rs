@@ -52,7 +52,7 @@ impl betz_live_step {
 /// Receiver of steps. `values` holds one value per output; both pointers are valid during the call alone. It runs on the
 /// session's thread between two steps: it must return soon, and must not wait for the session.
 pub type betz_live_on_step =
-    extern "C" fn(user: *mut c_void, step: *const betz_live_step, values: *const f32);
+    Option<extern "C" fn(user: *mut c_void, step: *const betz_live_step, values: *const f32)>;
 
 /// The first argument of a receiver.
 struct User(*mut c_void);
@@ -60,10 +60,10 @@ struct User(*mut c_void);
 // SAFETY: the caller of `betz_live_open` promises that it may be used from another thread.
 unsafe impl Send for User {}
 
-/// A receiver that calls C.
-pub(crate) fn receiver(call: betz_live_on_step, user: *mut c_void) -> OnStep {
-    let user = User(user);
-    Box::new(move |step: &Step<'_>| {
+/// A receiver that calls C; none for NULL.
+pub(crate) fn receiver(call: betz_live_on_step, user: *mut c_void) -> Option<OnStep> {
+    let (call, user) = (call?, User(user));
+    Some(Box::new(move |step: &Step<'_>| {
         // The closure holds the whole of it, which may be sent.
         let user: &User = &user;
         let given = betz_live_step {
@@ -74,7 +74,7 @@ pub(crate) fn receiver(call: betz_live_on_step, user: *mut c_void) -> OnStep {
             outputs: step.values.len() as u32,
         };
         call(user.0, &given, step.values.as_ptr());
-    })
+    }))
 }
 
 /// No step has come in the allowed time.

@@ -11,7 +11,7 @@ use betz_ffi::beside::{self, Config, Grows, Home, Refusal};
 use betz_ffi::model::betz_model;
 use betz_ffi::status::betz_status;
 
-use crate::outputs::betz_live_on_step;
+use crate::outputs::{betz_live_on_step, receiver};
 
 /// A whole session: source, front end, decoder, outputs and recording, on threads of its own.
 pub struct betz_live {
@@ -38,7 +38,7 @@ pub struct betz_live_config {
     /// Changes of keys of the plan, one per line, such as "voltage.threshold=-4"; NULL: none.
     pub changes: *const c_char,
     /// Called with every step; NULL: none.
-    pub on_step: Option<betz_live_on_step>,
+    pub on_step: betz_live_on_step,
     /// First argument of `on_step`.
     pub user: *mut c_void,
 }
@@ -141,8 +141,8 @@ pub unsafe extern "C" fn betz_live_open(
             .map(str::to_owned)
             .collect();
         let session = beside::start(|| BackgroundSession::open(Plan::read(plan, &changes)?))?;
-        if let Some(call) = config.on_step {
-            session.on_step(crate::outputs::receiver(call, config.user));
+        if let Some(hear) = receiver(config.on_step, config.user) {
+            session.on_step(hear);
         }
         let reader = session.reader();
         let made = Box::new(betz_live {

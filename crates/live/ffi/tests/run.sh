@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The session for C: live.c and examples/c/live.c against libbetz_live.so as cargo builds it, and models that are trained
-# here. Needs gcc. With valgrind, its calls are also checked for memory errors.
+# here. Needs gcc; its sanitizers, if it has them, check what is written to the caller's memory, and that all of it is freed.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.."
 
@@ -11,8 +11,8 @@ cargo build --quiet --workspace --lib --bin betz --example train_and_decode ${BE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-compile() { # SOURCE PROGRAM
-    gcc -std=c99 -O1 -Wall -Wextra -Werror -pedantic "$1" -Iffi/include -Icrates/live/ffi/include -L"$built" -lbetz_live \
+compile() { # SOURCE PROGRAM [FLAGS]
+    gcc -std=c99 -O1 -Wall -Wextra -Werror -pedantic "${@:3}" "$1" -Iffi/include -Icrates/live/ffi/include -L"$built" -lbetz_live \
         "-Wl,-rpath,$(cd "$built" && pwd)" -o "$2"
 }
 compile crates/live/ffi/tests/live.c "$work/live"
@@ -34,8 +34,10 @@ for n in 12 7; do
     "$built/betz" train "$work/$n.npz" --out "$work/$n.betz" >/dev/null
 done
 "$work/live" "$work/12.betz" "$work/7.betz" "$work"
-if command -v valgrind >/dev/null; then
-    valgrind --quiet --error-exitcode=9 "$work/live" "$work/12.betz" "$work/7.betz" "$work"
+if compile crates/live/ffi/tests/live.c "$work/sanitized" -fsanitize=address,undefined 2>/dev/null; then
+    "$work/sanitized" "$work/12.betz" "$work/7.betz" "$work"
+else
+    echo "no sanitizers here: skipped"
 fi
 printf '[session]\nmodel = "12.betz"\n[[source]]\nname = "c"\nfrom = "push"\nsends = "steps"\n' >"$work/session.toml"
 "$work/example" "$work/session.toml" 12 >"$work/said"
