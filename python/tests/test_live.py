@@ -1,6 +1,7 @@
 """Whole sessions from Python: rows that the test pushes, and the simulated rig. Nothing here depends on how fast this machine is."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -206,3 +207,13 @@ def test_ctrl_c_ends_the_session_and_its_recording(folder, tmp_path):
     phase, folder = child.stdout.readline().split()
     assert child.wait() == 0 and phase == "ended"
     assert betz.Live.replay(folder)["equal"]
+
+
+def test_the_unit_for_ezmsg():
+    pytest.importorskip("ezmsg.core")
+    example = pathlib.Path(__file__).parents[1] / "examples" / "ezmsg_unit.py"
+    if not example.exists():
+        pytest.skip("no examples beside the package")
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "50 steps; the last is 49" in done.stdout

@@ -39,7 +39,8 @@ if compile crates/live/ffi/tests/live.c "$work/sanitized" -fsanitize=address,und
 else
     echo "no sanitizers here: skipped"
 fi
-printf '[session]\nmodel = "12.betz"\n[[source]]\nname = "c"\nfrom = "push"\nsends = "steps"\n' >"$work/session.toml"
+printf '[session]\nmodel = "12.betz"\n[[source]]\nname = "c"\nfrom = "push"\nsends = "steps"\n[missing]\nstale_after = "1h"\n' \
+    >"$work/session.toml"
 "$work/example" "$work/session.toml" 12 >"$work/said"
 tail -1 "$work/said"
 [ "$(grep -c '^step ' "$work/said")" = 100 ]
