@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds libbetz and lays out an installed package:
 #
-#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--with-kinds] [--with-page] [--target TRIPLE]
-#                      [--debug]
+#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--with-kinds] [--with-page] [--with-live]
+#                      [--target TRIPLE] [--debug]
 #
 #   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
 #   --runtime-only  only load, step and swap models, and queues: the smallest library
@@ -11,6 +11,7 @@
 #                   `cargo build`; the linker removes unused code, so the library
 #                   does not grow
 #   --with-page     also install libbetz_page.so, betz_page.h and betz_page.pc: libbetz with the page of a session
+#   --with-live     likewise libbetz_live.so, betz_live.h and betz_live.pc: libbetz with a whole session
 #   --target        build for another machine (aarch64-unknown-linux-gnu); needs Rust's standard library for it
 #                   and a C cross-compiler: TRIPLE's own, or the one in CC, or CROSS (a prefix such as
 #                   aarch64-linux-gnu-)
@@ -28,7 +29,7 @@ from=$PWD
 cd "$(dirname "$0")/.."
 
 usage() {
-    sed -n '2,26s/^# \{0,1\}//p' "$0"
+    sed -n '2,27s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -39,7 +40,7 @@ target=
 profile=(--release)
 folder=release
 runtime_only=
-page=
+companions=()
 kinds=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -51,7 +52,7 @@ while [ $# -gt 0 ]; do
     --with-kinds) kinds=1; shift ;;
     --target) target=${2:?--target needs a triple}; shift 2 ;;
     --target=*) target=${1#*=}; shift ;;
-    --with-page) page=1; shift ;;
+    --with-page | --with-live) companions+=("${1#--with-}"); shift ;;
     --debug) profile=(); folder=debug; shift ;;
     -h | --help) usage 0 ;;
     *) echo "install.sh: unknown argument $1" >&2; usage 2 >&2 ;;
@@ -94,10 +95,10 @@ BETZ_COMMIT=${BETZ_COMMIT-$(git rev-parse HEAD 2>/dev/null || true)}
 BETZ_RUSTC=$(rustc --version)
 export BETZ_COMMIT BETZ_RUSTC
 cargo build "${profile[@]}" "${packages[@]}" "${features[@]}"
-if [ -n "$page" ]; then
+for companion in "${companions[@]}"; do
     # The same features: with `--lib` it is built already.
-    [ "${packages[0]}" = --lib ] || cargo build "${profile[@]}" --package betz-page-library
-fi
+    [ "${packages[0]}" = --lib ] || cargo build "${profile[@]}" --package "betz-$companion-library"
+done
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 abi=$(sed -n 's/^#define BETZ_ABI_VERSION \([0-9]*\)/\1/p' ffi/include/betz.h)
@@ -123,10 +124,11 @@ chmod 644 "$root/lib/libbetz.a"
 fill ffi/package/betz.pc.in "$root/lib/pkgconfig/betz.pc"
 fill ffi/package/betzConfig.cmake.in "$root/lib/cmake/betz/betzConfig.cmake"
 fill ffi/package/betzConfigVersion.cmake.in "$root/lib/cmake/betz/betzConfigVersion.cmake"
-if [ -n "$page" ]; then
-    install -m 644 monitor/ffi/include/betz_page.h "$root/include/"
-    install -m 755 "$built/libbetz_page.so" "$root/lib/"
-    "$strip" --strip-unneeded "$root/lib/libbetz_page.so"
-    fill monitor/ffi/package/betz_page.pc.in "$root/lib/pkgconfig/betz_page.pc"
-fi
+for companion in "${companions[@]}"; do
+    case $companion in page) sources=monitor/ffi ;; live) sources=crates/live/ffi ;; esac
+    install -m 644 "$sources/include/betz_$companion.h" "$root/include/"
+    install -m 755 "$built/libbetz_$companion.so" "$root/lib/"
+    "$strip" --strip-unneeded "$root/lib/libbetz_$companion.so"
+    fill "$sources/package/betz_$companion.pc.in" "$root/lib/pkgconfig/betz_$companion.pc"
+done
 echo "Betz $version (ABI $abi${runtime_only:+, runtime only}) is in $root"

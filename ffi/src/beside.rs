@@ -1,8 +1,9 @@
-//! Helpers for a library that adds functions of its own to these in one binary: the page's library
-//! (`monitor/ffi`). Not for programs: hidden, and subject to change.
+//! Helpers for a library that adds functions of its own to these in one binary: the page's (`monitor/ffi`) and the session's
+//! (`crates/live/ffi`). Not for programs: hidden, and subject to change.
 #![doc(hidden)]
 
 use std::ffi::c_char;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -13,11 +14,14 @@ use betz::stream::Tap;
 use crate::barrier;
 use crate::cast;
 use crate::failure::Failure;
+use crate::grow;
 use crate::hearing;
 use crate::model::betz_model;
 use crate::session::betz_session;
 use crate::status::betz_status;
-use crate::workers::Workers;
+use crate::workers::{Process, Workers};
+
+pub use crate::grow::{Config, Grows};
 
 /// Reason for refusing a call.
 pub struct Refusal(Failure);
@@ -32,6 +36,124 @@ impl Refusal {
     pub fn null(name: &'static str) -> Self {
         Self(Failure::Null(name))
     }
+
+    /// Refuses a handle that another call is using.
+    pub fn busy(name: &'static str) -> Self {
+        Self(Failure::Busy(name))
+    }
+
+    /// Refuses a wrong number of elements.
+    pub fn length(name: &'static str, expected: usize, got: usize) -> Self {
+        Self(Failure::Length {
+            name,
+            expected,
+            got,
+        })
+    }
+}
+
+/// The process that has a handle's threads: a forked child does not.
+pub struct Home(Process);
+
+impl Home {
+    /// This process.
+    pub fn here() -> Self {
+        Self(Process::current())
+    }
+
+    /// True in the process that has the threads.
+    pub fn is_here(&self) -> bool {
+        self.0.check("").is_ok()
+    }
+
+    /// Refuses the handle `name` in a child of that process.
+    ///
+    /// # Errors
+    /// In a child.
+    pub fn check(&self, name: &'static str) -> Result<(), Refusal> {
+        self.0.check(name).map_err(Refusal)
+    }
+}
+
+/// Reads the caller's configuration of any version; missing fields take their defaults.
+///
+/// # Errors
+/// Fails for NULL, for sizes that no version has, and for a newer version that asks for something unknown.
+///
+/// # Safety
+/// `config` is NULL or points to a struct that begins with `uint32_t struct_size` and is as long as that says.
+pub unsafe fn read<T: Config>(config: *const T, name: &'static str) -> Result<T, Refusal> {
+    // SAFETY: the caller's promise.
+    unsafe { grow::read(config, name) }.map_err(Refusal)
+}
+
+/// Fills the caller's configuration of `size` bytes with the defaults.
+///
+/// # Errors
+/// Fails for NULL and for sizes that no version has.
+///
+/// # Safety
+/// `config` is NULL or writable for `size` bytes.
+pub unsafe fn write_defaults<T: Config>(config: *mut T, size: usize) -> Result<(), Refusal> {
+    // SAFETY: the caller's promise.
+    unsafe { grow::write_defaults(config, size) }.map_err(Refusal)
+}
+
+/// Writes `value` to `size` bytes: the fields that the caller's version has, and zeros for others.
+///
+/// # Errors
+/// As [`check_place`].
+///
+/// # Safety
+/// `place` is NULL or writable for `size` bytes.
+pub unsafe fn write<T: Grows>(
+    place: *mut T,
+    size: usize,
+    name: &'static str,
+    value: T,
+) -> Result<(), Refusal> {
+    // SAFETY: the caller's promise.
+    unsafe { grow::write(place, size, name, value) }.map_err(Refusal)
+}
+
+/// Refuses a destination that [`write`] would refuse.
+///
+/// # Errors
+/// Fails for NULL and for sizes that no version has.
+pub fn check_place<T: Grows>(
+    place: *mut T,
+    size: usize,
+    name: &'static str,
+) -> Result<(), Refusal> {
+    grow::check_place(place, size, name).map_err(Refusal)
+}
+
+/// The caller's array.
+///
+/// # Errors
+/// Fails for NULL with elements, and for a pointer that is not aligned.
+///
+/// # Safety
+/// `array` is NULL or points to `len` elements that live, unchanged, for `'a`.
+pub unsafe fn slice<'a, T>(
+    array: *const T,
+    len: usize,
+    name: &'static str,
+) -> Result<&'a [T], Refusal> {
+    // SAFETY: the caller's promise.
+    unsafe { cast::slice(array, len, name) }.map_err(Refusal)
+}
+
+/// The caller's path.
+///
+/// # Errors
+/// Fails for NULL.
+///
+/// # Safety
+/// `path` is NULL or a NUL-terminated string that lives, unchanged, for `'a`.
+pub unsafe fn path<'a>(path: *const c_char, name: &'static str) -> Result<&'a Path, Refusal> {
+    // SAFETY: the caller's promise.
+    unsafe { cast::path(path, name) }.map_err(Refusal)
 }
 
 impl From<Error> for Refusal {

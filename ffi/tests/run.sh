@@ -40,7 +40,7 @@ compile() { # TEST [FLAGS...]: a C test against the installed package
 
 install_package() {
     # Reuses the build of `cargo run --release`: the two differ by less than 1 % in size.
-    local flags=(--with-workspace --with-page)
+    local flags=(--with-workspace --with-page --with-live)
     [ "$profile" = release ] || flags+=(--debug)
     scripts/install.sh --prefix "$package" "${flags[@]}"
     cp -r "$package" "$work/moved" # the package may be moved: it is used from here on
@@ -239,6 +239,12 @@ examples() {
     gcc -std=c99 "${warnings[@]}" examples/c/watch.c -o "$work/watch" \
         $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz_page)
     BETZ_CACHE=$work/cache LD_LIBRARY_PATH=$package/lib "$work/watch" "$work/examples/model.betz" 0.1 | grep '^http://127.0.0.1' >/dev/null
+    # shellcheck disable=SC2046
+    gcc -std=c99 "${warnings[@]}" examples/c/live.c -o "$work/live" \
+        $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz_live)
+    printf '[session]\nmodel = "examples/model.betz"\n[[source]]\nname = "c"\nfrom = "push"\nsends = "steps"\n[missing]\nstale_after = "1h"\n' \
+        >"$work/session.toml"
+    LD_LIBRARY_PATH=$package/lib "$work/live" "$work/session.toml" 96 | grep '^100 steps' >/dev/null
 }
 
 conformance() {

@@ -10,7 +10,7 @@ A decoder in four lines, from arrays or from a recording:
 True
 
 `Recording` holds what was recorded, `Decoder` and `ClassDecoder` are scikit-learn's estimators, `Model` what they have trained, `Session` a
-model at work tick by tick; `look` shows what a recording holds, `plot`
+model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
 draws; `mine`, `network`, `simulate` and `sort` are the library's other parts.
 """
 
@@ -23,6 +23,9 @@ from ._core import (
     Dataset,
     DeviceError,
     Episode,
+    Live,
+    LiveStep,
+    LiveSteps,
     Mined,
     Model,
     Network,
@@ -57,6 +60,9 @@ __all__ = [
     "DeviceError",
     "Episode",
     "FalconDecoder",
+    "Live",
+    "LiveStep",
+    "LiveSteps",
     "Mined",
     "Model",
     "Network",

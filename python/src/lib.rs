@@ -12,6 +12,7 @@ mod classes;
 mod dataset;
 mod error;
 mod keywords;
+mod live;
 mod look;
 mod mine;
 mod model;
@@ -39,6 +40,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<session::Session>()?;
+    module.add_class::<live::Live>()?;
+    module.add_class::<live::LiveStep>()?;
+    module.add_class::<live::LiveSteps>()?;
     module.add_class::<sums::Sums>()?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
     module.add_function(wrap_pyfunction!(train::presets, module)?)?;

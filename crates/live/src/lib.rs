@@ -3,8 +3,10 @@
 //! A [`Plan`] is read from a TOML file. [`Live`] runs it: blocks of a rig go through the [`Pipeline`], and its steps to the
 //! buses. The pipeline never looks at a clock, so that the replay of a recording gives the same bits.
 
+mod background;
 pub mod binner;
 mod bins;
+mod board;
 mod check;
 mod clock;
 mod ends;
@@ -13,19 +15,23 @@ mod live;
 mod notes;
 pub mod pipeline;
 pub mod plan;
+mod push;
 pub mod record;
 mod replay;
 mod simulated;
 mod source;
 
+pub use background::{BackgroundHealth, BackgroundSession, OnStep, Phase};
 pub use binner::{Binner, BinnerCounts, Content, Event, StepInput};
 pub use bins::{Bins, bin};
+pub use board::{OutputReader, Reading, StepOutput};
 pub use check::{Report, check};
 pub use clock::{Clock, ClockState};
 pub use live::{Live, SessionReport, Trial, Until};
 pub use notes::NoteCounts;
 pub use pipeline::{Pipeline, Step};
 pub use plan::Plan;
+pub use push::{PushRig, Pusher, Rows, push_source};
 pub use replay::{Difference, Replay, ReplayReport};
 pub use simulated::{Pace, Part, SimulatedRig, Simulation, SimulationOptions};
 pub use source::open_rig;

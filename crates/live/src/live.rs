@@ -12,6 +12,7 @@ use betz_interop::bus::Sink;
 use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal, host_ns};
 use betz_runtime::model::Decoder;
+use betz_runtime::stream::Swapper;
 use hdrhistogram::Histogram;
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
@@ -103,6 +104,7 @@ pub struct Live {
     model: Decoder,
     pipeline: Option<Pipeline>,
     noise: Option<Vec<f32>>,
+    swapper: Option<Swapper>,
     sinks: Vec<Box<dyn Sink>>,
     ear: Ear,
     notes: Option<Notes>,
@@ -142,6 +144,7 @@ impl Live {
             ear: Ear::start(rig)?,
             pipeline: None,
             noise: None,
+            swapper: None,
             recorder: None,
             latency: Histogram::new_with_bounds(1, LONGEST, 3)
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
@@ -277,7 +280,8 @@ impl Live {
         }
     }
 
-    fn open_step(&self) -> u64 {
+    /// Number of the step that is being filled; 0 before the first block.
+    pub fn open_step(&self) -> u64 {
         let open = self.pipeline.as_ref().and_then(|p| p.binner().open_step());
         open.map_or(0, |(step, _)| step)
     }
@@ -365,6 +369,24 @@ impl Live {
     /// State of the source's clock.
     pub fn clock(&self) -> ClockState {
         self.clock.state()
+    }
+
+    /// Gives the session another model, of the same channels, outputs and step. It takes over once it has heard as much as it
+    /// remembers; the old one decodes until then.
+    ///
+    /// # Errors
+    /// `InvalidArgument` before the first block; those of [`Swapper::swap`](betz_runtime::stream::Swapper::swap).
+    pub fn swap(&mut self, model: &Decoder) -> Result<()> {
+        let Some(pipeline) = &mut self.pipeline else {
+            return Err(Error::argument(
+                "swap: expected a session that decodes, got one that has heard nothing from its source yet",
+            ));
+        };
+        let swapper = match &mut self.swapper {
+            Some(swapper) => swapper,
+            place => place.insert(pipeline.session_mut().swapper()?),
+        };
+        swapper.swap(model)
     }
 
     /// Waits for the next block, or makes the open step without data if it is overdue.

@@ -328,7 +328,22 @@ impl Plan {
     /// # Errors
     /// As [`Plan::read`].
     pub fn parse(text: &str, file: &Path, changes: &[String]) -> Result<Self> {
-        let lines = Lines::new(text);
+        Self::assemble(text, Lines::new(text), file, changes)
+    }
+
+    /// A plan from a table that a program has made, with changes as of [`Plan::read`]; paths are relative to `folder`. Messages
+    /// name keys, and no lines.
+    ///
+    /// # Errors
+    /// As [`Plan::read`].
+    pub fn from_table(table: &toml::Table, changes: &[String], folder: &Path) -> Result<Self> {
+        let file = folder.join("plan");
+        let text = toml::to_string(table)
+            .map_err(|e| Error::argument(format!("{}: {e}", file.display())))?;
+        Self::assemble(&text, Lines::of_table(&text), &file, changes)
+    }
+
+    fn assemble(text: &str, lines: Lines, file: &Path, changes: &[String]) -> Result<Self> {
         let mut plan: Self = match changes.is_empty() {
             true => toml::from_str(text).map_err(|e| lines.refuse(file, &e))?,
             false => {

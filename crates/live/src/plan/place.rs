@@ -7,17 +7,32 @@ use betz_base::{Error, Result};
 
 /// The lines of a plan, to find keys in.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Lines(String);
+pub(super) struct Lines {
+    text: String,
+    /// True if nobody has written these lines: messages do not number them.
+    unnumbered: bool,
+}
 
 impl Lines {
     pub(super) fn new(text: &str) -> Self {
-        Self(text.into())
+        Self {
+            text: text.into(),
+            unnumbered: false,
+        }
+    }
+
+    /// The lines of a table that a program has made.
+    pub(super) fn of_table(text: &str) -> Self {
+        Self {
+            text: text.into(),
+            unnumbered: true,
+        }
     }
 
     /// The line of `key` in the first table `section`, from 1; of the table's head if the key is not there.
     fn find(&self, section: &str, key: &str) -> Option<usize> {
         let (mut head, mut inside) = (None, false);
-        for (i, line) in self.0.lines().enumerate() {
+        for (i, line) in self.text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or("").trim();
             if let Some(name) = line.strip_prefix('[') {
                 if inside {
@@ -44,8 +59,8 @@ impl Lines {
         message: impl Display,
     ) -> String {
         let line = match self.find(section, key) {
-            Some(line) => format!(", line {line}"),
-            None => String::new(),
+            Some(line) if !self.unnumbered => format!(", line {line}"),
+            _ => String::new(),
         };
         let dot = if key.is_empty() { "" } else { "." };
         format!("{}{line}, {section}{dot}{key}: {message}", file.display())
@@ -55,15 +70,17 @@ impl Lines {
     pub(super) fn refuse(&self, file: &Path, error: &toml::de::Error) -> Error {
         let mut place = file.display().to_string();
         if let Some(span) = error.span() {
-            let before = self.0.get(..span.start).unwrap_or("");
+            let before = self.text.get(..span.start).unwrap_or("");
             let line = before.matches('\n').count();
             let name = |line: &str| line.trim().trim_matches(['[', ']', ' ']).to_owned();
-            let here = self.0.lines().nth(line).unwrap_or("").trim();
-            let section = (self.0.lines().take(line))
+            let here = self.text.lines().nth(line).unwrap_or("").trim();
+            let section = (self.text.lines().take(line))
                 .filter(|line| line.trim().starts_with('['))
                 .last()
                 .map(name);
-            place += &format!(", line {}", line + 1);
+            if !self.unnumbered {
+                place += &format!(", line {}", line + 1);
+            }
             match (section, here.split_once('=')) {
                 _ if here.starts_with('[') => place += &format!(", {}", name(here)),
                 (Some(section), Some((key, _))) => place += &format!(", {section}.{}", key.trim()),
