@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test binary uses what it needs
 
-use betz_recording::OutputInfo;
+use betz_base::output::OutputInfo;
 use betz_runtime::model::{Decoder, DecoderParts, LowPass};
 use betz_runtime::psc::{Filter, FilterBank, LowPassFilter};
 use betz_runtime::stream::{Session, SessionConfig};
