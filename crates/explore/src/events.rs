@@ -77,7 +77,7 @@ impl Events {
     /// [`raster`](crate::raster) use these events.
     ///
     /// # Errors
-    /// Those of [`psth`](crate::psth) for events and window.
+    /// [`psth`](crate::psth) lists them for events and windows.
     ///
     /// ```
     /// # use betz_recording::{Recording, Segment, SpikeForm, Spikes};

@@ -16,7 +16,7 @@ const MOST_VALUES: i64 = 1 << 21;
 /// Largest number of bins (channels × bins) of rates.
 const MOST_RATES: usize = 1 << 20;
 
-/// What to align, and to which window.
+/// Window around the events, and the channel and output to show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrialQuery {
     pub(crate) window: Window,
