@@ -333,13 +333,15 @@ async function openFile(): Promise<void> {
   await load();
 }
 
+/** Device pixels of the raster from left to right. */
+export const picture = { columns: Math.round(innerWidth / 2) };
 let loaded: Plan | null = null, loading = false;
 /** Loads data around the view if they are missing: every spike, or counts in cells if there are too many. */
 async function load(): Promise<void> {
   const outline = file.value, source = server.value?.source, which = address.value.source;
   if (!outline || !source || loading) return;
   const step = source.step_seconds, end = (address.value.at ?? 0) / step, begin = end - seconds() / step, clip = (t: number) => Math.max(0, Math.min(outline.steps, t));
-  const plan = planOf({ begin, end, steps: outline.steps, stepSeconds: step, seconds: outline.seconds, keepSeconds: KEEP_SECONDS, columns: Math.round(innerWidth * (devicePixelRatio || 1)) });
+  const plan = planOf({ begin, end, steps: outline.steps, stepSeconds: step, seconds: outline.seconds, keepSeconds: KEEP_SECONDS, columns: picture.columns });
   if (loaded?.cell === plan.cell && clip(begin) >= loaded.from && clip(end) <= loaded.to) return;
   loading = true;
   try {

@@ -79,7 +79,8 @@ export class Cells {
     const { from, to, order } = picture;
     this.rowOf = Int32Array.from({ length: store.shape.channels }, (_, c) => { const place = order ? order[c]! : c; return place >= from && place < to ? Math.floor((place - from) * rows / (to - from)) : -1; });
     // From the beginning of the oldest column that is shown.
-    this.count(store, Math.ceil((this.stop(this.end) - columns) * this.window / columns), this.end);
+    const begin = (this.stop(this.end) - columns) * this.window / columns;
+    this.count(store, store.offset ? begin : Math.ceil(begin), this.end);
   }
 
   private clear(column: number): void {

@@ -158,6 +158,7 @@ export function Raster() {
     void painted.value;
     orderNow = order;
     const p = rasterPicture(store, order), box = canvas.current!;
+    state.picture.columns = Math.round(box.clientWidth * (how === "gl" ? devicePixelRatio || 1 : 1));
     // The same picture again costs as much as another one, on the graphics processor, too.
     const key = [state.incident.value?.tick, how, p.end, p.window, p.from, p.to, p.sweep, store.version, store.trials.length, store.events.length, store.misses.length, painted.value, box.clientWidth, box.clientHeight, devicePixelRatio].join(" ");
     const same = drawn.current.key === key && drawn.current.store === store && drawn.current.order === order && state.overRaster.size === 0;
