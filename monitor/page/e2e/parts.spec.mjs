@@ -49,7 +49,7 @@ test("from milliseconds to the whole recording, with every spike of the file", a
   const [time] = all.find(s => s[0] > 30);
   await go(page, `#v=live&s=1&t=${(time + 0.001).toFixed(6)}&w=0.002`);
   await page.waitForFunction(() => globalThis.betz.store.cell === 1 && globalThis.betz.store.offset);
-  await expect(page.getByLabel("window")).toHaveValue("0.002");
+  await expect(page.locator(".raster select").nth(1)).toHaveValue("0.002");
   await page.keyboard.press("e");
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "spikes, CSV" }).click()]);
   const rows = readFileSync(await file.path(), "utf8").trim().split("\n").filter(l => !l.startsWith("#")).slice(1).map(l => Number(l.split(",")[0]));

@@ -30,7 +30,7 @@ fn original() -> Recording {
         .collect();
     all.sort_unstable();
     all.dedup();
-    // What was left out has no spikes.
+    // The recording has no spikes in the part that is left out.
     all.retain(|(t, _)| !LEFT_OUT.contains(&(t / PER_STEP)));
     let (ticks, channels) = all.into_iter().unzip();
     Recording {

@@ -33,7 +33,7 @@ export class Cells {
   get most(): number { let most = 0; for (const n of this.counts) if (n > most) most = n; return most * (this.store?.unit ?? 1); }
   /** Seconds of a column, and channels of a row. */
   get size(): [seconds: number, channels: number] { return [this.window / this.columns * (this.store?.shape.stepSeconds ?? 1), (this.to - this.from) / this.rows]; }
-  /** How much ink a number of spikes gets: if cells hold many on average, one gets little. */
+  /** Amount of ink by number of spikes: one spike gets little if cells hold many on average. */
   ink(): { per: number; least: number; of: (spikes: number) => number } {
     let spikes = 0;
     for (const n of this.sums) spikes += n;

@@ -7,7 +7,7 @@ export interface Plan { from: number; to: number; cell: number }
 /** Largest number of spikes that are loaded one by one. */
 const MOST_SPIKES = 4_000_000;
 
-/** What to load for the steps [begin, end): `seconds` are the recording's spikes per second. */
+/** Plans what the page loads for the steps [begin, end). `seconds` are the spikes in each second of the recording. */
 export function planOf(v: { begin: number; end: number; steps: number; stepSeconds: number; seconds: number[]; keepSeconds: number; columns: number }): Plan {
   const window = v.end - v.begin, around = v.keepSeconds / 4 / v.stepSeconds, clip = (t: number) => Math.max(0, Math.min(v.steps, t));
   // As much around the view as there is room for.
