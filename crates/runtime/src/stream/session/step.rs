@@ -5,7 +5,7 @@ use crate::stream::running::Beside;
 use crate::stream::tap::{Input, Step};
 use crate::stream::timing::Timing;
 use crate::stream::{Clamp, StepRefused, StepStatus, UnknownChannels};
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 
 impl Session {
     /// Decodes one tick of binned counts, one per channel, and writes one estimate per output to `out`.
@@ -180,29 +180,6 @@ impl Session {
             self.capped = before;
         }
         done
-    }
-
-    /// Steps through all ticks of `counts`, (ticks, channels) row-major; `out` is (ticks, outputs). Gives the same
-    /// result as one [`step_counts`](Self::step_counts) per tick.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not a whole number of ticks or `out` holds not as
-    /// many. Nothing has changed then.
-    pub fn run_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
-        let (channels, outputs) = (self.channels(), self.outputs());
-        let ticks = counts.len() / channels;
-        if counts.len() != ticks * channels || out.len() != ticks * outputs {
-            return Err(Error::mismatch(format!(
-                "expected counts of (ticks, {channels}) and room for (ticks, {outputs}) estimates, got {} and {} values",
-                counts.len(),
-                out.len()
-            )));
-        }
-        let rows = counts.chunks_exact(channels);
-        for (counts, out) in rows.zip(out.chunks_exact_mut(outputs)) {
-            self.step_counts(counts, out)?;
-        }
-        Ok(())
     }
 
     /// One step, and the end of it: one copy for all inputs, which are told apart once in it.
