@@ -53,6 +53,7 @@ mod looking;
 mod maps;
 mod metrics;
 mod page;
+mod parts;
 mod server;
 mod simulation;
 mod source;

@@ -294,24 +294,27 @@ fn lengthen_to_whole_steps(recording: &mut Recording, step_seconds: f64) {
     recording.ticks = recording.ticks.max(end as i64);
 }
 
-/// Spikes with the recording's own times and its tick in seconds; `None` for binned counts and signals.
-fn original_times(recording: &Recording) -> Option<(Spikes, f64)> {
-    (recording.form == SpikeForm::Events)
-        .then(|| (recording.spikes.clone(), recording.tick_seconds))
+/// Spikes and segments in the recording's own ticks.
+struct OriginalTimes {
+    spikes: Spikes,
+    segments: Vec<Segment>,
+    tick_seconds: f64,
 }
 
-/// Where the dataset's spikes lie inside its steps.
-fn times(dataset: &Dataset, original: Option<(Spikes, f64)>) -> Result<Option<SpikeTimes>> {
-    let Some((spikes, tick_seconds)) = original else {
-        return Ok(None);
-    };
-    let offsets = dataset.offsets_in_steps(&spikes, tick_seconds)?;
-    // Weighted spikes have none.
-    let known = offsets.len() == dataset.spikes.len();
-    Ok(known.then_some(SpikeTimes {
-        tick_seconds,
-        offsets,
-    }))
+/// The times of a recording before it is aligned; `None` for binned counts and signals.
+fn original_times(recording: &Recording) -> Option<OriginalTimes> {
+    (recording.form == SpikeForm::Events).then(|| OriginalTimes {
+        spikes: recording.spikes.clone(),
+        segments: recording.segments.clone(),
+        tick_seconds: recording.tick_seconds,
+    })
+}
+
+/// Where the dataset's spikes and segments lie in the recording's own ticks.
+fn times(dataset: &Dataset, original: Option<OriginalTimes>) -> Result<Option<SpikeTimes>> {
+    original.map_or(Ok(None), |of| {
+        SpikeTimes::new(dataset, &of.spikes, &of.segments, of.tick_seconds)
+    })
 }
 
 /// The steps outside the chosen part, whose spikes are left out; none if the whole recording is shown.

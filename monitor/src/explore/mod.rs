@@ -5,8 +5,10 @@ pub(crate) mod episodes;
 pub(crate) mod job;
 pub(crate) mod lately;
 pub(crate) mod map;
+pub(crate) mod native;
 pub(crate) mod network;
 pub(crate) mod recorded;
+pub(crate) mod trials;
 
 use crate::explore::episodes::MinedEpisodes;
 use crate::explore::map::MapView;
