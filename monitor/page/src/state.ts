@@ -20,7 +20,7 @@ export interface ModelCard {
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
-  history: [number, number] | null; networks: number; mined: number; maps: number; kept: { address: string; region?: number[] } | null;
+  history: [number, number] | null; networks: number; mined: number; maps: number; labels: string[]; kept: { address: string; region?: number[] } | null;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
