@@ -368,7 +368,7 @@ fn main() -> Result<()> {
             rows: rows.collect(),
         }],
         maps: maps(&all, number("--slowly")?)?,
-        image: None,
+        ..Contents::default()
     };
     let port = number("--port")?.unwrap_or(0);
     let options = Options {

@@ -266,6 +266,7 @@ impl Monitor {
             mined: shown.mined,
             counted: OnceLock::new(),
             maps: shown.maps,
+            labels: shown.labels,
             image: shown.image,
             live,
             jobs: explore::job::Places::default(),

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::app::{App, AppState, json_of, no_source};
 use crate::explore::native::OverviewQuery;
+use crate::explore::recorded::DecodedRecording;
 use crate::explore::trials::{self, TrialQuery};
 use crate::hub::lock;
 use crate::looking;
@@ -108,8 +109,10 @@ pub(crate) async fn range(State(app): State<App>, Query(asked): Query<Range>) ->
 pub(crate) struct Trials {
     #[serde(default)]
     source: usize,
-    /// `starts`, `stops` or `marks`.
+    /// `starts`, `stops`, `marks` or `labels`.
     align: String,
+    /// Number of the only label to align to.
+    label: Option<usize>,
     from: f64,
     to: f64,
     bin: f64,
@@ -140,6 +143,9 @@ pub(crate) async fn trials(State(app): State<App>, Query(asked): Query<Trials>) 
             return of_the_last_minute(&app, &asked.align, query);
         }
         let recorded = &app.recorded[asked.source];
+        if asked.align == "labels" {
+            return around_labels(&app, recorded, asked.label, query);
+        }
         let segments = match &recorded.times {
             Some(times) => &times.segments,
             None => &recorded.dataset.segments,
@@ -147,15 +153,56 @@ pub(crate) async fn trials(State(app): State<App>, Query(asked): Query<Trials>) 
         let ticks = match asked.align.as_str() {
             "starts" => segments.iter().map(|s| s.start).collect(),
             "stops" => segments.iter().map(|s| s.stop).collect(),
-            other => return Err(no_events(other, "starts or stops")),
+            other => return Err(no_events(other, "starts, stops or labels")),
         };
         let events = Events {
             name: asked.align,
             ticks,
         };
-        trials::trials(recorded, &events, query)
+        trials::trials(recorded, &events, &[], query)
     };
     done(work, frame_of).await
+}
+
+/// Names of the labels, each once, in the order of their first intervals.
+pub(crate) fn label_names(app: &AppState) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for label in &app.labels {
+        if !names.contains(&label.name.as_str()) {
+            names.push(&label.name);
+        }
+    }
+    names
+}
+
+/// Trials at the starts of the intervals with one label, or with any.
+fn around_labels(
+    app: &AppState,
+    recorded: &DecodedRecording,
+    label: Option<usize>,
+    query: TrialQuery,
+) -> Result<Bytes> {
+    let names = label_names(app);
+    let only = match label.map(|k| names.get(k)) {
+        Some(None) => {
+            let known = format!("one of {} labels", names.len());
+            return Err(no_events(&format!("label {}", label.unwrap_or(0)), &known));
+        }
+        Some(Some(name)) => Some(*name),
+        None => None,
+    };
+    let tick = recorded.tick_seconds();
+    let mut chosen: Vec<(i64, &str)> = (app.labels.iter())
+        .filter(|l| only.is_none_or(|name| l.name == name))
+        .map(|l| ((l.start / tick).round() as i64, l.name.as_str()))
+        .collect();
+    chosen.sort_unstable();
+    let (ticks, of): (Vec<i64>, Vec<&str>) = chosen.into_iter().unzip();
+    let events = Events {
+        name: "labels".into(),
+        ticks,
+    };
+    trials::trials(recorded, &events, &of, query)
 }
 
 fn no_events(asked: &str, known: &str) -> Error {
@@ -189,5 +236,5 @@ fn of_the_last_minute(app: &AppState, align: &str, query: TrialQuery) -> Result<
         origin_seconds: lately.first as f64 * app.source.step_seconds,
         ..query
     };
-    trials::trials(&lately.recorded, &events, query)
+    trials::trials(&lately.recorded, &events, &[], query)
 }

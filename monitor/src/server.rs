@@ -236,6 +236,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "networks": lock(&app.networks).len(),
         "mined": app.mined.len() + usize::from(app.counted.get().is_some()),
         "maps": app.maps.len(),
+        "labels": parts::label_names(&app),
         "kept": app.kept,
         "limits": {"viewers": VIEWERS, "in_flight": viewer::IN_FLIGHT, "waiting": viewer::WAITING},
     }))

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use betz::episode::{Events, is_table, read_table};
 use betz::model::Decoder;
 use betz::network::file::NetworkFile;
+use betz::recording::labels::LabelledInterval;
 use betz::recording::{Dataset, Recording, Segment, SpikeForm, Spikes};
 use betz::stream::{Session, SessionConfig};
+use betz::train::LabelSource;
 use betz::{Error, Progress, Result};
 use betz_monitor::{
     Contents, DecodedRecording, Image, MapView, MinedEpisodes, Monitor, NamedNetwork, Options,
@@ -23,6 +25,7 @@ use crate::common_args::{Behaviors, Part};
 use crate::data;
 use crate::device;
 use crate::files::{Kind, refuse_stream};
+use crate::labels;
 use crate::page::Page;
 use crate::page::{LOOK, announce, options};
 use crate::replay::{Feed, replay};
@@ -56,6 +59,10 @@ pub(crate) struct Serve {
     /// View to start with: a file that the page saved (E, then *state*)
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Intervals with labels, to align trials to: a table `start,stop,name` in seconds (.csv), or arrays of these
+    /// names (.npz)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: Page,
 }
@@ -108,6 +115,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         networks,
         mined,
         maps,
+        labels: (args.labels.as_ref()).map_or(Ok(Vec::new()), |path| labelled(path))?,
         image: args
             .image
             .as_ref()
@@ -125,6 +133,17 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// The intervals of `--labels`.
+fn labelled(path: &Path) -> Result<Vec<LabelledInterval>> {
+    match labels::source(&path.display().to_string())? {
+        LabelSource::Intervals(intervals) => Ok(intervals),
+        _ => Err(Error::argument(format!(
+            "--labels: expected a file of intervals, .csv or .npz with start, stop and name, got {}",
+            path.display()
+        ))),
+    }
 }
 
 /// Most bytes of what a page has kept.

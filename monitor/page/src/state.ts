@@ -20,7 +20,7 @@ export interface ModelCard {
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
-  history: [number, number] | null; networks: number; mined: number; maps: number; kept: { address: string; region?: number[] } | null;
+  history: [number, number] | null; networks: number; mined: number; maps: number; labels: string[]; kept: { address: string; region?: number[] } | null;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
@@ -333,20 +333,24 @@ async function openFile(): Promise<void> {
   await load();
 }
 
+/** Rows of an overview. */
+const MOST_ROWS = 1024;
 /** Device pixels of the raster from left to right. */
 export const picture = { columns: Math.round(innerWidth / 2) };
-let loaded: Plan | null = null, loading = false;
+let loaded: Plan & { channels: string } | null = null, loading = false;
 /** Loads data around the view if they are missing: every spike, or counts in cells if there are too many. */
 async function load(): Promise<void> {
   const outline = file.value, source = server.value?.source, which = address.value.source;
   if (!outline || !source || loading) return;
   const step = source.step_seconds, end = (address.value.at ?? 0) / step, begin = end - seconds() / step, clip = (t: number) => Math.max(0, Math.min(outline.steps, t));
   const plan = planOf({ begin, end, steps: outline.steps, stepSeconds: step, seconds: outline.seconds, keepSeconds: KEEP_SECONDS, columns: picture.columns });
-  if (loaded?.cell === plan.cell && clip(begin) >= loaded.from && clip(end) <= loaded.to) return;
+  // Of very many channels, those that are shown have a row each in an overview, as far as there are rows.
+  const [first, last] = plan.cell > 0 && source.channels > MOST_ROWS ? address.value.channels ?? [0, source.channels] : [0, source.channels], channels = `${first} ${last}`;
+  if (loaded?.cell === plan.cell && loaded.channels === channels && clip(begin) >= loaded.from && clip(end) <= loaded.to) return;
   loading = true;
   try {
     const { from, to, cell } = plan, shape = { channels: source.channels, outputs: source.outputs.length, stepSeconds: step, ...(outline.tick_seconds !== null && { tickSeconds: outline.tick_seconds }) };
-    const answer = await fetch(cell > 0 ? `/api/overview?source=${which}&from=${from}&to=${to}&cell=${cell}&first=0&last=${source.channels}&rows=${Math.min(source.channels, 1024)}` : `/api/spikes?source=${which}&from=${from}&to=${to}`);
+    const answer = await fetch(cell > 0 ? `/api/overview?source=${which}&from=${from}&to=${to}&cell=${cell}&first=${first}&last=${last}&rows=${Math.min(last - first, MOST_ROWS)}` : `/api/spikes?source=${which}&from=${from}&to=${to}`);
     if (!answer.ok) throw new Error(await answer.text());
     const frames = parseAll(await answer.arrayBuffer());
     if (which !== address.value.source) return;
@@ -357,7 +361,7 @@ async function load(): Promise<void> {
     s.leftOut = outline.left_out;
     s.rates = new Float32Array(source.channels);
     for (let i = 0; i < s.spikes; i++) s.rates[s.channel[i]!]! += s.weight[i]! / Math.max(step, (to - from - s.without(from, to)) * step);
-    loaded = plan;
+    loaded = { ...plan, channels };
     store.value = s;
   } catch { connection.value = "lost"; }
   finally { loading = false; }

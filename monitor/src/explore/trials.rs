@@ -27,12 +27,14 @@ pub(crate) struct TrialQuery {
 }
 
 /// The answer: rates, spikes of one channel, and one output of every event whose window lies inside the recording.
+/// `labels` has one name per event, or is empty; the events are ascending then.
 ///
 /// # Errors
 /// `InvalidArgument` for channels and outputs that do not exist; the errors of [`psth`].
 pub(crate) fn trials(
     recorded: &DecodedRecording,
     events: &Events,
+    labels: &[&str],
     asked: TrialQuery,
 ) -> Result<Bytes> {
     let recording = recorded.native(i64::MIN..i64::MAX);
@@ -61,11 +63,14 @@ pub(crate) fn trials(
     let mut estimates = Vec::new();
     let mut truths = Vec::new();
     let mut told = Vec::with_capacity(used.len());
+    // Events that are used stand in the order of all events.
+    let mut named = events.ticks.iter().zip(labels);
     for (k, &tick) in used.iter().enumerate() {
         let at = tick as f64 * recording.tick_seconds;
         let shown = (k < course.trials).then_some((&mut estimates, &mut truths));
         let (begin, fit) = course.of(recorded, at, asked.output, shown);
         told.push(json!({
+            "label": named.find(|(t, _)| **t == tick).map(|(_, name)| name),
             "seconds": at + asked.origin_seconds, "spikes": counts[k], "begin": begin, "r2": fit.r2(), "rmse": fit.rmse(),
         }));
     }

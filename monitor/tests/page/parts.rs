@@ -1,7 +1,8 @@
 //! Numbers of a range, overviews and trials: answers agree with plain loops over the original recording.
 
 use betz_monitor::frame::{Frame, Section};
-use betz_monitor::{DecodedRecording, Monitor, Options, Source, SpikeTimes};
+use betz_monitor::{Contents, DecodedRecording, Monitor, Options, Source, SpikeTimes};
+use betz_recording::labels::LabelledInterval;
 use betz_recording::{OutputInfo, Recording, Segment, SpikeForm, Spikes};
 use serde_json::Value;
 
@@ -13,6 +14,13 @@ const PER_STEP: i64 = 500;
 const CHANNELS: usize = 3;
 const SEGMENTS: [[i64; 2]; 3] = [[70_123, 330_077], [400_011, 690_000], [700_333, 990_000]];
 const DELAY: i64 = 2;
+/// The first is too close to the beginning for a window of half a second.
+const LABELS: [(f64, &str); 4] = [
+    (0.2, "go"),
+    (2.000_01, "rest"),
+    (5.5, "go"),
+    (8.123_45, "go"),
+];
 /// Steps between the first two segments.
 const LEFT_OUT: std::ops::Range<i64> = 661..800;
 
@@ -85,7 +93,17 @@ fn open() -> (Recording, Monitor, Vec<Segment>) {
         }],
         dataset,
     };
-    let monitor = Monitor::open(vec![decoded], Options::default()).unwrap();
+    let label = |(start, name): (f64, &str)| LabelledInterval {
+        start,
+        stop: start + 0.1,
+        name: name.into(),
+    };
+    let shown = Contents {
+        recordings: vec![decoded],
+        labels: LABELS.map(label).to_vec(),
+        ..Contents::default()
+    };
+    let monitor = Monitor::open(shown, Options::default()).unwrap();
     (recording, monitor, segments)
 }
 
@@ -332,8 +350,43 @@ fn trials_are_those_of_plain_loops_at_true_times() {
         "align=marks",
         "align=starts&channel=3",
         "align=starts&output=1",
+        "align=labels&label=2",
     ] {
         let path = format!("/api/trials?from=-0.5&to=0.5&bin=0.05&{wrong}");
         assert_eq!(bytes(&monitor, &path), None, "{wrong}");
+    }
+}
+
+#[test]
+fn labels_are_events_with_names() {
+    let (recording, monitor, _) = open();
+    assert_eq!(
+        json(&monitor, "/api/state")["labels"],
+        serde_json::json!(["go", "rest"])
+    );
+    for (label, expected) in [
+        ("", vec![(2.000_01, "rest"), (5.5, "go"), (8.123_45, "go")]),
+        ("&label=0", vec![(5.5, "go"), (8.123_45, "go")]),
+        ("&label=1", vec![(2.000_01, "rest")]),
+    ] {
+        let path = format!("/api/trials?align=labels&from=-0.5&to=0.5&bin=0.1&channel=2{label}");
+        let body = bytes(&monitor, &path).unwrap();
+        let (frame, _) = Frame::read(&body).unwrap();
+        let told: Value = serde_json::from_slice(frame.section(Section::EVENT, 1)).unwrap();
+        assert_eq!(told["trials"].as_array().unwrap().len(), expected.len());
+        for (k, (seconds, name)) in expected.into_iter().enumerate() {
+            let trial = &told["trials"][k];
+            assert!(near(trial["seconds"].as_f64().unwrap(), seconds));
+            assert_eq!(trial["label"], name);
+            let event = (seconds / TICK).round() as i64;
+            let all = recording
+                .spikes
+                .ticks
+                .iter()
+                .zip(&recording.spikes.channels);
+            let own =
+                all.filter(|(t, c)| **c == 2 && (event - 50_000..event + 50_000).contains(*t));
+            assert_eq!(trial["spikes"], own.count() as f64);
+        }
     }
 }

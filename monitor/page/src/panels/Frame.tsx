@@ -17,7 +17,7 @@ function filled(view: View): boolean {
   const server = state.server.value;
   if (!server || view === state.address.value.view || server.mode === "live" && ["live", "channels", "networks", "model"].includes(view)) return true;
   switch (view) {
-    case "trials": return server.mode === "live" ? (state.store.value?.trials.length ?? 0) + (state.store.value?.events.filter(e => e["what"] === "mark").length ?? 0) > 0 : (state.file.value?.trials.length ?? 0) > 1;
+    case "trials": return server.mode === "live" ? (state.store.value?.trials.length ?? 0) + (state.store.value?.events.filter(e => e["what"] === "mark").length ?? 0) > 0 : (state.file.value?.trials.length ?? 0) > 1 || state.file.value !== null && server.labels.length > 0;
     case "live": case "channels": return server.sources.length > 0;
     case "networks": return server.networks + server.sources.length > 0;
     case "episodes": return server.mined > 0;

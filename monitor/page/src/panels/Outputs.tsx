@@ -32,7 +32,7 @@ export function Line({ k }: { k: number }) {
   const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), read = useRef<HTMLSpanElement>(null), spokenAt = useRef(0);
   const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
   const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[], beside: [] as (number | null)[] });
-  const range = useRef<[number, number]>([0, 1]);
+  const range = useRef<[number, number]>([0, 1]), inside = useRef(false);
   /** Below the lines: the estimate ± its error of the last half minute, and the incident that is shown. */
   const band = (u: uPlot): void => {
     const rms = state.slowly.peek().rms[k] ?? NaN, xs = u.data[0], ys = u.data[2]!, { min: x0, max: x1 } = u.scales["x"]!, { min: y0, max: y1 } = u.scales["y"]!, { left, top, width, height } = u.bbox, g = u.ctx;
@@ -65,7 +65,7 @@ export function Line({ k }: { k: number }) {
     const words = at === undefined ? "" : `${timeLabel(at, 0.001)}: ${said(2)}${state.shown.value?.hasTruth ? `, true ${said(1)}` : ""}`, now = performance.now();
     if (read.current) read.current.textContent = words;
     // The pointer, or the keys, are in this plot: the other panels follow.
-    const own = u.over.matches(":hover") || document.activeElement === box.current && (u.cursor.left ?? -1) >= 0;
+    const own = inside.current || document.activeElement === box.current && (u.cursor.left ?? -1) >= 0;
     if (own) state.cursor.value = (u.cursor.left ?? -1) >= 0 ? u.posToVal(u.cursor.left!, "x") : null;
     if (words && document.activeElement === box.current && now - spokenAt.current > 1000) { spokenAt.current = now; state.spoken.value = `${name} ${words}`; }
   };
@@ -94,7 +94,7 @@ export function Line({ k }: { k: number }) {
   }, [k]);
   useSignalEffect(() => {
     const at = state.cursor.value, u = plot.current;
-    if (!u || u.over.matches(":hover") || document.activeElement === box.current) return;
+    if (!u || inside.current || document.activeElement === box.current) return;
     const left = at === null ? -10 : u.valToPos(at, "x");
     if (Math.abs((u.cursor.left ?? -10) - left) > 0.5) u.setCursor({ left, top: left < 0 ? -10 : 1 });
   });
@@ -113,7 +113,7 @@ export function Line({ k }: { k: number }) {
   const { r2: all, rms } = state.slowly.value, r2 = all[k], error = rms[k];
   return <div class="line">
     <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % 3}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}{error !== undefined && <>, ± {Number(error.toPrecision(3))} {output?.unit}</>}</span>}<span class="read" ref={read} /></div>
-    <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`} />
+    <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} onPointerEnter={() => { inside.current = true; }} onPointerLeave={() => { inside.current = false; state.cursor.value = null; }} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`} />
   </div>;
 }
 

@@ -255,7 +255,6 @@ export function Raster() {
   const levels = [...new Set([1, Math.round(Math.sqrt(most)), most])].filter(n => n >= 1), inks = most > 1 && ink ? levels : [];
   const windows = [...new Set([...WINDOWS, address.window])].filter(w => !s || w === address.window || w >= state.zoomBounds(s)[0]).sort((a, b) => a - b), longest = s ? state.zoomBounds(s)[1] : 60;
   return <Panel area="raster" title="Spikes" note={note} tools={<span class="tools">
-    {inks.length > 0 && <span class="density" title={`Spikes per cell of ${Number((cellSeconds * 1e3).toPrecision(3))} ms and ${Number(perRow.toPrecision(3))} channel${perRow > 1 ? "s" : ""}`}>{inks.map(n => <span key={n}><i style={{ background: `color-mix(in srgb,var(--spike) ${Math.round(100 * ink!.of(n))}%,var(--panel))` }} aria-hidden="true" />{whole(n)}{n >= 255 * (s?.unit ?? 1) ? " or more" : ""}</span>)} spikes</span>}
     <label>order <select value={address.order} onChange={e => state.go({ order: e.currentTarget.value as Order })}>
       {ORDERS.filter(o => o !== "electrode" || groups).map(o => <option key={o} value={o}>{o}</option>)}</select></label>
     <label>window <select value={String(address.window)} onChange={e => { if (e.currentTarget.value === "all") state.showAll(); else state.go({ window: Number(e.currentTarget.value) }); }}>
@@ -276,6 +275,7 @@ export function Raster() {
       {part && <div class="part" style={{ left: `${Math.min(part[0], part[2])}px`, top: `${Math.min(part[1], part[3])}px`, width: `${Math.abs(part[2] - part[0])}px`, height: `${Math.abs(part[3] - part[1])}px` }} />}
       {tip && <div class="tip" style={{ left: `${Math.min(tip.x + 12, (canvas.current?.clientWidth ?? 600) - 300)}px`, top: `${tip.y + 14}px` }}>{tip.words}</div>}
     </div>
+    {inks.length > 0 && <div class="density" title={`Spikes per cell of ${Number((cellSeconds * 1e3).toPrecision(3))} ms and ${Number(perRow.toPrecision(3))} channel${perRow > 1 ? "s" : ""}`}>{inks.map(n => <span key={n}><i style={{ background: `color-mix(in srgb,var(--spike) ${Math.round(100 * ink!.of(n))}%,var(--panel))` }} aria-hidden="true" />{whole(n)}{n >= 255 * (s?.unit ?? 1) ? " or more" : ""}</span>)}spikes</div>}
     <div class="foot"><canvas ref={foot} aria-hidden="true" /><Cursor /></div>
     </div>
   </Panel>;

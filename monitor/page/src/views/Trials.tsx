@@ -13,10 +13,10 @@ import * as state from "../state.ts";
 
 /** Event, window, bin, output and order, as the address has them. */
 interface Wanted { align: string; from: number; to: number; bin: number; output: number; sort: Sort }
-const ALIGNS: Record<string, string> = { starts: "start of the trial", stops: "end of the trial", marks: "mark" };
+const ALIGNS: Record<string, string> = { starts: "start of the trial", stops: "end of the trial", marks: "mark", labels: "any label" };
 function wanted(): Wanted {
   const [align, from, to, bin, output, sort] = (state.address.value.more["tr"] ?? "").split(","), number = (text: string | undefined, otherwise: number): number => text !== undefined && text !== "" && Number.isFinite(Number(text)) ? Number(text) : otherwise;
-  return { align: align && align in ALIGNS ? align : "starts", from: number(from, -0.5), to: number(to, 1), bin: number(bin, 0.05), output: number(output, 0), sort: SORTS[number(sort, 0)] ?? "time" };
+  return { align: align && (align in ALIGNS || /^label\d+$/.test(align)) ? align : "starts", from: number(from, -0.5), to: number(to, 1), bin: number(bin, 0.05), output: number(output, 0), sort: SORTS[number(sort, 0)] ?? "time" };
 }
 const change = (part: Partial<Wanted>): void => { const w = { ...wanted(), ...part }; state.go({ more: { ...state.address.value.more, tr: [w.align, w.from, w.to, w.bin, w.output, SORTS.indexOf(w.sort)].join(",") } }); };
 
@@ -29,13 +29,20 @@ function axis(g: CanvasRenderingContext2D, w: number, h: number, high: number, t
   return x;
 }
 
-function Spikes({ t, order }: { t: Found; order: number[] }) {
+function Spikes({ t, order, byLabel }: { t: Found; order: number[]; byLabel: boolean }) {
   const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
     void painted.value;
     const high = h - 16, row = high / Math.max(1, order.length), place = new Uint32Array(order.length), x = axis(g, w, h, high, t);
     order.forEach((k, i) => { place[k] = i; });
     g.fillStyle = colours.spike.css;
     for (let i = 0; i < t.row.length; i++) g.fillRect(x(t.after[i]!), place[t.row[i]!]! * row, 1.2, Math.max(0.7, row * 0.85));
+    // Sorted by label, each label's trials begin below a line with its name.
+    if (byLabel) order.forEach((k, i) => {
+      const name = t.trials[k]!.label;
+      if (!name || i > 0 && t.trials[order[i - 1]!]!.label === name) return;
+      g.fillStyle = colours.line.css; g.fillRect(0, i * row, w, 1);
+      g.fillStyle = colours.y.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(name, 2, i * row + 1);
+    });
   };
   const pick = (e: MouseEvent): void => {
     const box = (e.currentTarget as HTMLElement).getBoundingClientRect(), k = order[Math.floor((e.clientY - box.top) / (box.height - 16) * order.length)];
@@ -109,7 +116,8 @@ function Seconds({ words, value, set }: { words: string; value: number; set: (v:
 export function Trials() {
   const w = wanted(), server = state.server.value!, s = state.store.value!, channel = Math.min(s.shape.channels - 1, state.address.value.channel ?? 0), live = server.mode === "live", names = server.source.channel_names, outputs = server.source.outputs;
   const [t, setFound] = useState<Found | null>(null), [wrong, setWrong] = useState(""), [turn, setTurn] = useState(0), source = state.address.value.source;
-  const path = `/api/trials?source=${source}&align=${w.align}&from=${w.from}&to=${w.to}&bin=${w.bin}&channel=${channel}&output=${Math.min(w.output, Math.max(0, outputs.length - 1))}`;
+  const labels = server.labels ?? [], one = /^label(\d+)$/.exec(w.align);
+  const path = `/api/trials?source=${source}&align=${one ? `labels&label=${one[1]}` : w.align}&from=${w.from}&to=${w.to}&bin=${w.bin}&channel=${channel}&output=${Math.min(w.output, Math.max(0, outputs.length - 1))}`;
   useEffect(() => {
     let gone = false;
     void frames(path).then(f => { if (!gone) { setFound(trialsOf(f)); setWrong(""); } }, e => { if (!gone) { setFound(null); setWrong((e as Error).message); } });
@@ -118,22 +126,22 @@ export function Trials() {
   const order = t ? sorted(t.trials, w.sort) : [];
   useEffect(() => {
     if (!t) return;
-    const tell = { ...origin(), align: ALIGNS[t.align]!, channel: names[t.channel] ?? String(t.channel) };
+    const tell = { ...origin(), align: one ? `label ${labels[Number(one[1])]}` : ALIGNS[t.align]!, channel: names[t.channel] ?? String(t.channel) };
     state.offers.value = { words: "Every trial in the order that is shown, and the mean rate in bins.", take: [
-      ["trials, CSV", () => save(new Blob([table(tell, ["seconds", "spikes", "r2", "rmse"], order.map(k => { const d = t.trials[k]!; return [d.seconds, d.spikes, d.r2, d.rmse]; }))], { type: "text/csv" }), "betz-trials.csv")],
+      ["trials, CSV", () => save(new Blob([table(tell, ["seconds", "spikes", "r2", "rmse", "label"], order.map(k => { const d = t.trials[k]!; return [d.seconds, d.spikes, d.r2, d.rmse, d.label]; }))], { type: "text/csv" }), "betz-trials.csv")],
       ["PSTH, CSV", () => save(new Blob([table(tell, ["seconds", "rate", "error"], t.mean.map((v, b) => [Number((t.from + b * t.bin).toFixed(9)), v, t.error[b] ?? null]))], { type: "text/csv" }), "betz-psth.csv")]] };
     return () => { state.offers.value = null; };
   }, [t, w.sort]);
   const note = t ? `${whole(t.trials.length)} trials${live ? " of the last minute" : ""}` : "", apart = t ? [...(t.left_out > 0 ? [`${whole(t.left_out)} left out: their window reaches beyond the recording`] : []), ...(t.outside_segments > 0 ? [`${whole(t.outside_segments)} windows reach outside the trials`] : [])].join("; ") : "";
   return <main class="trials">
     <Panel area="tr-spikes" title="Trials" note={note} tools={<span class="tools">
-      <label>align to <select value={w.align} onChange={e => change({ align: e.currentTarget.value })}>{Object.entries(ALIGNS).filter(([k]) => k !== (live ? "stops" : "marks")).map(([k, words]) => <option key={k} value={k}>{words}</option>)}</select></label>
-      <label>sort by <select value={w.sort} onChange={e => change({ sort: e.currentTarget.value as Sort })}>{SORTS.filter(by => outputs.length > 0 || by === "time" || by === "spikes").map(by => <option key={by} value={by}>{by}</option>)}</select></label>
+      <label>align to <select value={w.align} onChange={e => change({ align: e.currentTarget.value })}>{Object.entries(ALIGNS).filter(([k]) => k === "labels" ? labels.length > 0 : k !== (live ? "stops" : "marks")).map(([k, words]) => <option key={k} value={k}>{words}</option>)}{labels.map((name, k) => <option key={name} value={`label${k}`}>label {name}</option>)}</select></label>
+      <label>sort by <select value={w.sort} onChange={e => change({ sort: e.currentTarget.value as Sort })}>{SORTS.filter(by => by === "label" ? labels.length > 0 : outputs.length > 0 || by === "time" || by === "spikes").map(by => <option key={by} value={by}>{by}</option>)}</select></label>
       <label>channel <select value={String(channel)} onChange={e => state.go({ channel: Number(e.currentTarget.value) })}>{names.map((name, c) => <option key={c} value={String(c)}>{name}</option>)}</select></label>
       {live && <button class="link" onClick={() => setTurn(turn + 1)}>refresh</button>}</span>}>
       <div class="row"><Seconds words="from, s" value={w.from} set={from => change({ from })} /><Seconds words="to, s" value={w.to} set={to => change({ to })} /><Seconds words="bin, s" value={w.bin} set={bin => change({ bin })} /><span class="dim">{apart}</span></div>
       {wrong && <p role="alert" class="bad">{wrong}</p>}
-      {t && <Spikes t={t} order={order} />}</Panel>
+      {t && <Spikes t={t} order={order} byLabel={w.sort === "label"} />}</Panel>
     <Panel area="tr-rate" title="Mean rate" note={t ? `${names[t.channel] ?? t.channel}, bars of ${Number((t.bin * 1e3).toPrecision(3))} ms ± standard error${t.fano !== null ? ` · Fano factor ${t.fano.toFixed(2)}` : ""}` : ""}>{t && <Rate t={t} />}</Panel>
     <Panel area="tr-decodes" title={outputs.length > 0 ? "Single trials" : "All channels"} note={outputs.length > 0 ? t && t.decoded > 0 ? <><span class={`key ink${t.output % 3}`} aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />mean of the true{t.decoded < t.trials.length ? ` · the first ${whole(t.decoded)}` : ""}</> : "no output is known in these windows" : "each row by its own greatest rate"}
       tools={outputs.length > 1 ? <span class="tools"><label>output <select value={String(w.output)} onChange={e => change({ output: Number(e.currentTarget.value) })}>{outputs.map((o, k) => <option key={k} value={String(k)}>{o.name}</option>)}</select></label></span> : undefined}>
