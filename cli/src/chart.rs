@@ -63,7 +63,7 @@ pub(crate) fn picture(
             )
         })?;
     }
-    crate::files::write_picture(path, &svg)
+    crate::picture::write(path, &svg)
 }
 
 /// Text that begins at `at`.

@@ -1,22 +1,22 @@
 //! Files that a command reads and writes, checked in one place before it does anything.
 
 use std::fs::{File, Metadata};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use betz::file::{FilePlan, write_atomically};
+use betz::file::FilePlan;
 use betz::hash::Fnv1a;
 use betz::recording::Recording;
 use betz::{Error, Result};
 
 use crate::common_args::Common;
-use crate::report;
+use crate::{picture, report};
 
-/// The first line of every picture; it tells one from somebody else's.
-const DRAWN: &str = "<!-- drawn by betz -->";
-/// Text in the header of every PNG.
-pub(crate) const DRAWN_PNG: &str = "drawn by betz";
+/// The first line of every SVG; it tells one from somebody else's.
+pub(crate) const DRAWN: &str = "<!-- drawn by betz -->";
+/// Text inside every PNG and PDF.
+pub(crate) const DRAWN_BY: &str = "drawn by betz";
 /// First words of a file of chains.
 pub(crate) const CHAINS: &str = "# Chains embedded among ";
 /// First words of a file of candidates.
@@ -59,7 +59,7 @@ pub(crate) enum Kind {
     Chains,
     /// A graph as DOT or GraphML.
     Graph,
-    /// A picture as SVG.
+    /// A picture as SVG, PNG or PDF.
     Picture,
     /// Weights of a model as `.npz`.
     Weights,
@@ -96,7 +96,7 @@ impl Kind {
     fn endings(self) -> &'static [&'static str] {
         match self {
             Self::Graph => &["dot", "gv", "graphml"],
-            Self::Picture => &["svg"],
+            Self::Picture => picture::ENDINGS,
             Self::Onnx => &["onnx"],
             Self::Safetensors => &["safetensors"],
             Self::Nwb => &["nwb"],
@@ -112,20 +112,6 @@ impl Kind {
             Self::SimulatedEvents => &["csv"],
             _ => &[],
         }
-    }
-
-    /// How to make a picture in the format of `ending` from the one that is drawn; empty for other kinds and formats.
-    fn instead(self, path: &Path, ending: &str) -> String {
-        let format = ending.to_ascii_lowercase();
-        if !matches!(self, Self::Picture) || !matches!(format.as_str(), "png" | "pdf") {
-            return String::new();
-        }
-        let svg = path.with_extension("svg");
-        format!(
-            "; write {svg}, then convert it, for example by `rsvg-convert -f {format} {svg} -o {}`",
-            path.display(),
-            svg = svg.display()
-        )
     }
 
     /// True if the file at `path` is an earlier result of this kind.
@@ -166,7 +152,7 @@ impl Kind {
             Self::Nwb => betz_interop::nwb::is_own(path),
             Self::Connections | Self::Recorded => false,
             Self::Map => meta_begins(path, "{\"map_of\": "),
-            Self::Png => String::from_utf8_lossy(&start).contains(DRAWN_PNG),
+            Self::Png => String::from_utf8_lossy(&start).contains(DRAWN_BY),
             Self::Sorter => begins("BETZSORT"),
             Self::Sorted => meta_begins(path, "{\"source\": \"betz sort"),
             Self::Graph => {
@@ -174,9 +160,19 @@ impl Kind {
                     || (begins("<?xml")
                         && String::from_utf8_lossy(&start).contains("<graph id=\"episodes\""))
             }
-            Self::Picture => begins(DRAWN),
+            Self::Picture => begins(DRAWN) || Self::Png.made(path) || is_own_pdf(path, &start),
         }
     }
+}
+
+/// True for a PDF that Betz drew: what it says of itself stands at its end.
+fn is_own_pdf(path: &Path, start: &[u8]) -> bool {
+    let all = || std::fs::read(path).unwrap_or_default();
+    let own = |all: Vec<u8>| {
+        all.windows(DRAWN_BY.len())
+            .any(|part| part == DRAWN_BY.as_bytes())
+    };
+    start.starts_with(b"%PDF-") && own(all())
 }
 
 fn start(path: &Path) -> Vec<u8> {
@@ -266,10 +262,9 @@ impl Files {
         let named = endings.is_empty() || endings.iter().any(|e| e.eq_ignore_ascii_case(ending));
         if !named && !is_stream(path) {
             return Err(Error::argument(format!(
-                "{option}: expected a file ending in .{}, got {}{}",
+                "{option}: expected a file ending in .{}, got {}",
                 endings.join(" or ."),
-                path.display(),
-                kind.instead(path, ending)
+                path.display()
             )));
         }
         self.0.writes(option, path, &|there| kind.made(there))?;
@@ -347,16 +342,4 @@ pub(crate) fn destination(path: &Path, complete: bool) -> PathBuf {
 /// True if `path` is that of a partial result.
 pub(crate) fn is_partial(path: &Path) -> bool {
     path.to_string_lossy().ends_with(PARTIAL)
-}
-
-/// Writes a picture to `path`.
-pub(crate) fn write_picture(path: &Path, svg: &str) -> Result<()> {
-    write_atomically(path, |file| {
-        writeln!(file, "{DRAWN}")?;
-        file.write_all(svg.as_bytes())?;
-        if is_partial(path) {
-            writeln!(file, "<!-- {INCOMPLETE} -->")?;
-        }
-        Ok(())
-    })
 }

@@ -20,6 +20,7 @@ mod files;
 mod labels;
 mod page;
 mod parse;
+mod picture;
 mod rates;
 mod replay;
 mod report;

@@ -305,7 +305,7 @@ fn results_are_not_lost_to_late_checks() {
         ),
         ("--graph out", "--graph"),
         (
-            "--picture out.png",
+            "--picture out.jpg",
             "--picture: expected a file ending in .svg",
         ),
         (
@@ -317,7 +317,7 @@ fn results_are_not_lost_to_late_checks() {
     ] {
         refused(folder, &format!("mine none.csv {mine} {arguments}"), words);
     }
-    refused(folder, "demo --picture out.png", "--picture");
+    refused(folder, "demo --picture out.jpg", "--picture");
     std::fs::write(folder.join("s.csv"), "a,0.1\nb,0.2\na,0.4\nb,0.5\n").unwrap();
     for (arguments, words) in [
         ("--surrogates 9 --dither 1e-13", "--dither, in ticks of"),

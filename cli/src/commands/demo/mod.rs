@@ -41,7 +41,7 @@ pub(crate) struct Demo {
     /// Number of neurons
     #[arg(long, default_value_t = 150)]
     pub(crate) neurons: usize,
-    /// Picture to write (.svg)
+    /// Picture to write (.svg, .png or .pdf)
     #[arg(long, value_name = "FILE", default_value = "betz-demo.svg")]
     pub(crate) picture: PathBuf,
 }

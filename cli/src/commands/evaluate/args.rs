@@ -39,7 +39,7 @@ pub(crate) struct Evaluate {
     /// recording with the decoded outputs). `betz decode` also writes steps without behaviour
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Draw truth and decoded outputs, their error, a scatter plot and scores per trial (.svg)
+    /// Draw truth and decoded outputs, their error, a scatter plot and scores per trial (.svg, .png or .pdf)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     /// Also score each trial (segment), and give the interval that holds R² in 95 % of bootstrap

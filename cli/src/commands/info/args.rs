@@ -18,7 +18,7 @@ pub(crate) struct Info {
     /// decoder's latents are its outputs), intercept and what is needed to use them
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) weights: Option<PathBuf>,
-    /// Draw a recording's raster, rates, gaps and tuning (.svg)
+    /// Draw a recording's raster, rates, gaps and tuning (.svg, .png or .pdf)
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) picture: Option<PathBuf>,
     /// Time training on this machine for a few seconds, and store the costs that --device auto uses

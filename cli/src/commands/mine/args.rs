@@ -78,7 +78,7 @@ pub struct Mine {
     /// Write the connectivity that the episodes imply to this file (.dot or .graphml)
     #[arg(long, value_name = "FILE")]
     pub(crate) graph: Option<PathBuf>,
-    /// Draw a raster with the strongest chains marked (.svg)
+    /// Draw a raster with the strongest chains marked (.svg, .png or .pdf)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     /// Replay the events through the online miner at this multiple of real time, and show the top

@@ -34,7 +34,7 @@ pub(crate) fn draw(events: &Events, episodes: &[Episode], path: &Path) -> Result
             format!("drawing {}: {e}", path.display()),
         )
     })?;
-    crate::files::write_picture(path, &svg)
+    crate::picture::write(path, &svg)
 }
 
 fn strongest(events: &Events, episodes: &[Episode]) -> Result<Vec<Chain>> {

@@ -305,7 +305,7 @@ pub(crate) struct Graph {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Draw density and communities over time, the similarity of windows, and a map of the window
-    /// with most edges (.svg)
+    /// with most edges (.svg, .png or .pdf)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     /// Resolution of the communities; larger values give smaller communities

@@ -39,7 +39,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["spiking", "loop"])]
     pub(crate) tick: Option<f64>,
     /// Draw a spiking network's last 250 ms (spikes, rates, potentials of --trace), or the cursor's
-    /// last paths and the time of each trial of a closed loop's first repeat (.svg)
+    /// last paths and the time of each trial of a closed loop's first repeat (.svg, .png or .pdf)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["net", "dry_run", "calibration"])]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]

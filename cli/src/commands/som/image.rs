@@ -7,7 +7,7 @@ use betz::file::write_atomically;
 use betz::sort::{Lattice, Map, Samples};
 use betz::{Error, ErrorKind, Result};
 
-use crate::files::DRAWN_PNG;
+use crate::picture;
 
 /// Pixels of the longer side, about.
 const SIDE: usize = 720;
@@ -66,18 +66,8 @@ pub(super) fn draw(map: &Map, ranges: &Ranges, path: &Path) -> Result<()> {
             line[(from + x) * 3..][..3].copy_from_slice(&color);
         }
     }
-    let encode = || -> std::result::Result<Vec<u8>, png::EncodingError> {
-        let mut bytes = Vec::new();
-        let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        encoder.add_text_chunk("Software".to_owned(), DRAWN_PNG.to_owned())?;
-        let mut writer = encoder.write_header()?;
-        writer.write_image_data(&pixels)?;
-        writer.finish()?;
-        Ok(bytes)
-    };
-    let bytes = encode().map_err(|e| {
+    let size = (width as u32, height as u32);
+    let bytes = picture::png::encode(&pixels, size, None, None).map_err(|e| {
         Error::new(
             ErrorKind::Internal,
             format!("drawing {}: {e}", path.display()),

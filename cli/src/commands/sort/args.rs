@@ -175,7 +175,7 @@ pub(crate) struct SortShow {
     /// Sorter that `betz sort train` wrote
     #[arg(value_name = "SORTER")]
     pub(crate) sorter: PathBuf,
-    /// Draw maps and waveforms (.svg)
+    /// Draw maps and waveforms (.svg, .png or .pdf)
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
 }

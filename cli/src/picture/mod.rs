@@ -1,0 +1,87 @@
+//! Pictures as files. Commands draw SVG; the file's ending decides if that is written as it is, or as PNG or PDF.
+
+mod font;
+mod pdf;
+pub(crate) mod png;
+
+use std::io::Write;
+use std::path::Path;
+
+use betz::file::write_atomically;
+use betz::{Error, ErrorKind, Result};
+
+use crate::files::{DRAWN, INCOMPLETE, is_partial};
+
+/// Endings of pictures.
+pub(crate) const ENDINGS: &[&str] = &["svg", "png", "pdf"];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Format {
+    Svg,
+    Png,
+    Pdf,
+}
+
+impl Format {
+    /// The format of a picture at `path`, by its ending: that of `x.png.partial` is PNG. A pipe or a device, which has
+    /// no ending, takes SVG.
+    fn of(path: &Path) -> Self {
+        let whole = if is_partial(path) {
+            path.with_extension("")
+        } else {
+            path.to_owned()
+        };
+        let ending = whole.extension().and_then(|e| e.to_str()).unwrap_or("");
+        match ending.to_ascii_lowercase().as_str() {
+            "png" => Self::Png,
+            "pdf" => Self::Pdf,
+            _ => Self::Svg,
+        }
+    }
+}
+
+/// Writes a picture to `path` in the format of its ending; a partial one says inside that it is incomplete.
+pub(crate) fn write(path: &Path, svg: &str) -> Result<()> {
+    let incomplete = is_partial(path).then_some(INCOMPLETE);
+    let bytes = match Format::of(path) {
+        Format::Svg => return write_svg(path, svg, incomplete),
+        Format::Png => png::draw(&font::lay_out(path, svg)?, incomplete, path)?,
+        Format::Pdf => pdf::draw(&font::lay_out(path, svg)?, incomplete, path)?,
+    };
+    write_atomically(path, |file| file.write_all(&bytes))
+}
+
+fn write_svg(path: &Path, svg: &str, incomplete: Option<&str>) -> Result<()> {
+    write_atomically(path, |file| {
+        writeln!(file, "{DRAWN}")?;
+        file.write_all(svg.as_bytes())?;
+        if let Some(note) = incomplete {
+            writeln!(file, "<!-- {note} -->")?;
+        }
+        Ok(())
+    })
+}
+
+/// The error of a drawing that does not become a file.
+fn fault(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    let message = format!("drawing {}: {why}", path.display());
+    Error::new(ErrorKind::Internal, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_decides_the_format() {
+        for (name, format) in [
+            ("a.svg", Format::Svg),
+            ("a.PNG", Format::Png),
+            ("a.b.pdf", Format::Pdf),
+            ("a.png.partial", Format::Png),
+            ("/dev/stdout", Format::Svg),
+        ] {
+            assert_eq!(Format::of(Path::new(name)), format, "{name}");
+        }
+    }
+}
