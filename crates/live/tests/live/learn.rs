@@ -207,7 +207,7 @@ fn a_model_of_another_front_end_is_refused_by_check_and_run_in_the_same_words() 
         assert_eq!(checked.message(), ran.message());
         assert!(ran.message().contains(words), "{change}: {ran}");
     }
-    // Keys that do not change the features are free, and a model that says nothing is taken with a warning.
+    // Keys that do not change the features are free. A model that says nothing is taken with a warning.
     let plan = rigs::plan(&["voltage.noise.track=20s", "missing.bridge=3ms"]);
     let warned = Cell::new(0);
     let mut parts = small.model.clone().into_parts();
