@@ -142,7 +142,7 @@ impl Learner {
             }
             NoteContent::Label(_) => self.late += 1,
             NoteContent::Mark(_) => {}
-            // What was heard between two trials is no part of the next one.
+            // A trial has no part of the pause before it.
             NoteContent::TrialBegin => self.end_trial(false),
             NoteContent::TrialEnd => self.end_trial(true),
             NoteContent::TrialReject => self.end_trial(false),

@@ -95,7 +95,7 @@ impl Swaps {
     /// Gives the model that a recording has stored.
     ///
     /// # Errors
-    /// Those of [`Swaps::swap`]; `InvalidRecording` if the file holds another model.
+    /// The errors of [`Swaps::swap`]; `InvalidRecording` if the file holds another model.
     pub(crate) fn swap_recorded(
         &mut self,
         pipeline: &mut Pipeline,

@@ -283,7 +283,7 @@ impl Outcome for RunReport {
     }
 }
 
-/// What the online trainer did.
+/// Counts of the online trainer, in words.
 fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
     let dead = match learn.dead {
         true => "; ITS THREAD HAS ENDED",

@@ -167,7 +167,9 @@ fn a_model_without_sums_cannot_learn_and_is_refused_by_check_and_run_in_the_same
 
 #[test]
 fn a_model_of_another_front_end_is_refused_by_check_and_run_in_the_same_words() {
-    let small = rigs::small(0.0);
+    let mut small = rigs::small(0.0);
+    let front_end = FrontEnd::of_plan(&rigs::plan(&[]), true).unwrap();
+    small.model = front_end.attach(small.model).unwrap();
     assert!(matches!(
         FrontEnd::of_model(&small.model).unwrap(),
         Some(FrontEnd::Crossings { .. })
@@ -207,7 +209,7 @@ fn a_model_of_another_front_end_is_refused_by_check_and_run_in_the_same_words() 
         assert_eq!(checked.message(), ran.message());
         assert!(ran.message().contains(words), "{change}: {ran}");
     }
-    // What does not change the features is no reason, and a model that says nothing is taken with a warning.
+    // Keys that do not change the features are free. A model that says nothing is taken with a warning.
     let plan = rigs::plan(&["voltage.noise.track=20s", "missing.bridge=3ms"]);
     let warned = Cell::new(0);
     let mut parts = small.model.clone().into_parts();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
-use betz_live::{FrontEnd, Pace, Part, Plan, Simulation, SimulationOptions, bin};
+use betz_live::{Pace, Part, Plan, Simulation, SimulationOptions, bin};
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{Filter, FilterBank};
@@ -67,7 +67,6 @@ pub(crate) fn small_of(loss: f64, retain: Option<usize>, scale: f32) -> Small {
         ..TrainOptions::new(bank)
     };
     let model = train_validated(&data, &options, &Search::ridge(), &()).unwrap();
-    let model = FrontEnd::attach_of_meta(recording.meta.as_deref(), model).unwrap();
     Small {
         simulation,
         model,
