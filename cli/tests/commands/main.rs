@@ -25,6 +25,7 @@ mod outputs;
 mod pictures;
 mod pipeline;
 mod program;
+mod record_nwb;
 mod run;
 mod shards;
 mod som;
