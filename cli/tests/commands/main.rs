@@ -29,6 +29,7 @@ mod record_nwb;
 mod run;
 mod shards;
 mod som;
+mod sort_import;
 mod sorting;
 mod spiking;
 mod sums;

@@ -135,11 +135,12 @@ fn a_session_becomes_nwb_and_is_read_back() {
     assert_eq!((decoded.values, decoded.columns.len()), (outputs, 2));
     assert!((decoded.times[0] - 0.02).abs() < 1e-9 && decoded.times.len() == 25);
 
-    // What is there is not replaced unasked, the voltage may stay away, and another folder is refused.
+    // A foreign file is not replaced unasked, the voltage may stay away, and another folder is refused.
+    std::fs::write(folder.join("foreign.nwb"), "not ours").unwrap();
     fails(
         folder,
-        &format!("record nwb {recorded} --out s.nwb"),
-        "s.nwb",
+        &format!("record nwb {recorded} --out foreign.nwb"),
+        "--force",
     );
     done(
         folder,

@@ -41,7 +41,7 @@ struct NwbReport {
 }
 
 pub(super) fn run(args: &Nwb) -> Result<()> {
-    Files::new(&args.common).writes("--out", &args.out, Kind::Recorded)?;
+    Files::new(&args.common).writes("--out", &args.out, Kind::Nwb)?;
     let recorded = Recording::open(&args.folder)?;
     let step = recorded.model.step_seconds();
     let contents = Contents::read(&args.folder, recorded.facts.rate, step)?;

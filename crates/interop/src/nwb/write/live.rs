@@ -1,4 +1,4 @@
-//! What a session at work adds to its recording: voltage, trials, marks, and times without data.
+//! Voltage, trials, marks and lost times of a session, beside its recording.
 
 use betz_base::error::{Error, Result};
 
@@ -36,7 +36,7 @@ pub struct SessionTrial {
     pub learn: bool,
 }
 
-/// What a session adds to its recording. Times are in seconds of the file.
+/// Parts that a session adds to its recording. Times are in seconds of the file.
 #[derive(Default)]
 pub struct SessionParts<'a> {
     /// Voltage.

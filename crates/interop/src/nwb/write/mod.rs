@@ -102,11 +102,11 @@ pub fn write(recording: &Recording, path: &Path, options: &WriteOptions) -> Resu
     write_session(recording, path, options, &mut SessionParts::default())
 }
 
-/// [`write()`] with what a session adds to its recording.
+/// [`write()`] with the parts that a session adds to its recording.
 ///
 /// # Errors
-/// As [`write()`]; `Mismatch` for voltage of another number of channels than the recording's, which needs counts or a signal;
-/// those of reading the voltage.
+/// As [`write()`]; `Mismatch` for voltage of another number of channels than the recording's, which needs counts or a
+/// signal; those of reading the voltage.
 pub fn write_session(
     recording: &Recording,
     path: &Path,
@@ -117,7 +117,8 @@ pub fn write_session(
     file(&mut Whole(recording), path, options, parts)
 }
 
-/// [`write()`] for a recording that is read in stretches: it need not fit in memory. Goes through it three times or more.
+/// [`write()`] for a recording that is read in stretches: it need not fit in memory. Goes through it three times or
+/// more.
 ///
 /// # Errors
 /// As [`write()`], and those of reading.
