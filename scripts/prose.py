@@ -97,7 +97,7 @@ NOUNS = set(
 )
 TYPE = re.compile(r"^\s*(?:pub(?:\([a-z: ]+\))? )?(?:unsafe )?(?:struct|enum|union|trait|type) ([A-Z][A-Za-z0-9]*)")
 
-SKIPPED = ("target/", "target-", "monitor/page/dist/", "examples/iceoryx2/target/", "node_modules/")
+SKIPPED = ("target/", "target-", "monitor/page/dist/", "examples/iceoryx2/target/", "examples/bare/target/", "node_modules/")
 
 
 class Hit(NamedTuple):

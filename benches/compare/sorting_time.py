@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long sorting takes against the recording's own length: wall-clock and CPU seconds per second of voltage.
+"""Times sorting against the recording's own length: wall-clock and CPU seconds per second of voltage.
 
     cargo build --release
     taskset -c 0-3 python benches/compare/sorting_time.py target/release/betz [--channels 384] [--seconds 20]
@@ -69,6 +69,7 @@ def main():
     parser.add_argument("betz")
     parser.add_argument("--channels", type=int, default=384)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--train", type=float, default=6.0, help="seconds that the sorter is trained on")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spikes = make(folder, args.channels, args.seconds, np.random.default_rng(1))
@@ -78,14 +79,14 @@ def main():
         common = ["--device", "cpu", "--json", "--force"]
         sorter = f"{folder}/sorter"
         steps = (
-            ("train", ["train", *raw, "--probe", f"{folder}/probe.json", "--out", sorter]),
-            ("run", ["run", sorter, *raw, "--out", f"{folder}/sorted.npz"]),
+            ("train", args.train, ["train", *raw, "--until", str(args.train), "--probe", f"{folder}/probe.json", "--out", sorter]),
+            ("run", args.seconds, ["run", sorter, *raw, "--out", f"{folder}/sorted.npz"]),
         )
-        for name, arguments in steps:
+        for name, seconds, arguments in steps:
             wall, cpu, out = run([args.betz, "sort", *arguments, *common])
             told = {key: value for key, value in json.loads(out).items() if isinstance(value, (int, float))}
-            print(f"{name}: {wall:.2f} s of wall time, {wall / args.seconds:.2f} of the recording; {cpu:.1f} CPU s, "
-                  f"{100 * cpu / args.seconds / cores:.0f} % of each core; {told}")
+            print(f"{name}: {wall:.2f} s of wall time, {wall / seconds:.2f} of the voltage's; {cpu:.1f} CPU s, "
+                  f"{100 * cpu / seconds / cores:.0f} % of each core; {told}")
 
 
 if __name__ == "__main__":

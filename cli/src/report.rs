@@ -1,8 +1,8 @@
 //! How results and progress reach the user: tables and JSON on stdout, bars and notes on stderr.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use betz::model::OutputScore;
@@ -13,6 +13,8 @@ use serde::Serialize;
 
 /// Set by Ctrl-C; long operations look at it and stop cleanly.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Set by SIGTERM.
+static TERMINATED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From here on the first Ctrl-C asks long work to stop and keep what it has; the next one kills.
 pub(crate) fn stop_on_interrupt() {
@@ -25,6 +27,35 @@ pub(crate) fn stop_on_interrupt() {
     if let Err(e) = set {
         eprintln!("Ctrl-C will quit at once: {e}");
     }
+    stop_on_termination();
+}
+
+/// From here on SIGTERM, which systems and supervisors send, does the same as Ctrl-C. The next one kills.
+#[cfg(unix)]
+fn stop_on_termination() {
+    use signal_hook::consts::SIGTERM;
+    let flag = match TERMINATED.get() {
+        Some(_) => return,
+        None => TERMINATED.get_or_init(Arc::default),
+    };
+    let code = 128 + SIGTERM;
+    let registered =
+        signal_hook::flag::register_conditional_shutdown(SIGTERM, code, Arc::clone(flag))
+            .and_then(|_| signal_hook::flag::register(SIGTERM, Arc::clone(flag)));
+    if let Err(e) = registered {
+        eprintln!("SIGTERM will quit at once: {e}");
+    }
+}
+
+#[cfg(not(unix))]
+fn stop_on_termination() {}
+
+/// True once Ctrl-C or SIGTERM has asked for the end.
+fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+        || TERMINATED
+            .get()
+            .is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// The error of a command that was interrupted and has reported what it had by then.
@@ -61,7 +92,7 @@ pub(crate) struct UntilInterrupted;
 
 impl betz::Progress for UntilInterrupted {
     fn cancelled(&self) -> bool {
-        INTERRUPTED.load(Ordering::Relaxed)
+        is_interrupted()
     }
 }
 
@@ -372,7 +403,7 @@ impl betz::Progress for Bar {
     }
 
     fn cancelled(&self) -> bool {
-        INTERRUPTED.load(Ordering::Relaxed)
+        is_interrupted()
     }
 }
 

@@ -5,13 +5,15 @@
 
 mod cubins;
 mod read;
+mod text;
 mod write;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use read::{File, Text};
+use read::File;
+use text::Text;
 use write::BuiltImage;
 
 /// Options that every kernel is compiled with.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::read::{Field, File, Kernel, Mistake, Parameter, Result, Role, Struct, Text, Type};
+use crate::read::{Field, File, Kernel, Parameter, Role, Struct, Type};
+use crate::text::{Mistake, Result, Text};
 
 /// The structs that kernels take, by name.
 type SharedStructs = BTreeMap<String, Definition>;

@@ -6,11 +6,15 @@
 #[allow(dead_code, unreachable_pub)]
 #[path = "../build/read.rs"]
 mod read;
+#[path = "../build/text.rs"]
+#[allow(dead_code)] // the build script uses the rest
+mod text;
 
 use std::collections::BTreeMap;
 
 use betz_kernels::{ALL, Arguments, In, InOut, Out, TooShort, scan::ScanAdd, sort::SortCount};
-use read::{File, Mistake, Role, Text, Type};
+use read::{File, Role, Type};
+use text::{Mistake, Text};
 
 fn read_file(text: &str) -> Result<File, Mistake> {
     let header = "typedef int Tick;\nstruct Pair {\n    int first;  // index\n};\n";

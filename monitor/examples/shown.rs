@@ -1,23 +1,26 @@
 //! A synthetic recording to look at, with networks of its channels, mined episodes, and maps.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--port N]
+//! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--reaches] [--port N]
 //! ```
 //! Prints the address to open. Sixty-four channels form four groups that burst together; a chain of five channels fires
 //! a few times per second. The second network covers the recording's second half. `--nodes` adds a network of that many
 //! nodes with ten edges each, for measurements. The maps are of the channels' counts and of colours; with `--slowly`
 //! the map of colours is trained while you watch, with this many milliseconds per epoch. All data are random with a
-//! fixed seed.
+//! fixed seed. `--reaches` shows a second recording: 80 reaches in 200 s with spikes in ticks of 10 µs, two groups of
+//! electrodes, and estimates of the hand's velocity; 10 s in the middle are left out.
 
 use betz_base::error::{Error, Result};
 use betz_device::Device;
 use betz_episode::{Alphabet, Clock, Events, Interval, MineOptions, Row, mine};
 use betz_monitor::{
     Contents, DecodedRecording, MapErrors, MapShape, MapStage, MapView, MinedEpisodes, Monitor,
-    NamedNetwork, Options, Source,
+    NamedNetwork, Options, Source, SpikeTimes,
 };
 use betz_network::{NetworkSpec, Plan, Signal, Threshold, Window};
-use betz_recording::{Dataset, Segment, Spikes};
+use betz_recording::{Dataset, OutputInfo, Recording, Segment, SpikeForm, Spikes};
+use betz_runtime::model::{Decoder, DecoderParts};
+use betz_runtime::psc::{Filter, FilterBank};
 use betz_sort::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -205,6 +208,96 @@ fn electrodes() -> Vec<[f32; 2]> {
     (0..CHANNELS).map(at).collect()
 }
 
+/// Eighty reaches of 1.5 s, one every 2.5 s, to eight targets. Channels fire with the velocity along their direction.
+fn reaches() -> Result<DecodedRecording> {
+    const TICK: f64 = 1e-5;
+    const REACH_STEP: f64 = 0.005;
+    const TRIALS: i64 = 80;
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let segments: Vec<Segment> = (0..TRIALS)
+        .map(|k| {
+            let start = k * 250_000 + rng.random_range(0..90_000);
+            Segment {
+                start,
+                stop: start + 150_000,
+            }
+        })
+        .collect();
+    let velocity = |seconds: f64| -> [f64; 2] {
+        let tick = (seconds / TICK) as i64;
+        let k = segments.partition_point(|s| s.start <= tick);
+        let Some(of) = k.checked_sub(1) else {
+            return [0.0; 2];
+        };
+        let after = seconds - segments[of].start as f64 * TICK;
+        let speed = 200.0 * (-((after - 0.7) / 0.2).powi(2)).exp();
+        let angle = std::f64::consts::FRAC_PI_4 * (of % 8) as f64;
+        [speed * angle.cos(), speed * angle.sin()]
+    };
+    let direction = |c: usize| std::f64::consts::TAU * c as f64 / 32.0;
+    let mut all = Vec::new();
+    for ms in 0..200_000_i64 {
+        let [x, y] = velocity(ms as f64 * 1e-3);
+        for c in 0..32 {
+            let along = x * direction(c).cos() + y * direction(c).sin();
+            if rng.random_bool((0.012 + along * 3e-4).clamp(0.001, 1.0)) {
+                all.push((ms * 100 + rng.random_range(0..100), c as u32));
+            }
+        }
+    }
+    all.sort_unstable();
+    all.retain(|(tick, _)| !(10_000_000..11_000_000).contains(tick));
+    let (ticks, channels): (Vec<i64>, Vec<u32>) = all.into_iter().unzip();
+    let area = |c: usize| if c < 16 { "M1" } else { "PMd" };
+    let recording = Recording {
+        tick_seconds: TICK,
+        ticks: 20_000_000,
+        spikes: Spikes::new(ticks, channels),
+        channel_names: (0..32)
+            .map(|c| format!("{} {}", area(c), c % 16 + 1))
+            .collect(),
+        behavior: None,
+        segments: segments.clone(),
+        electrode_um: None,
+        form: SpikeForm::Events,
+        meta: None,
+    };
+    let mut dataset = recording.clone().align(REACH_STEP)?;
+    let output = |name: &str| OutputInfo {
+        name: name.into(),
+        unit: "mm/s".into(),
+    };
+    dataset.outputs = vec![output("vx"), output("vy")];
+    dataset.behavior = (0..dataset.steps)
+        .flat_map(|k| velocity(k as f64 * REACH_STEP).map(|v| v as f32))
+        .collect();
+    let estimates = dataset.behavior.iter();
+    let estimates = estimates.map(|v| v * 0.9 + 40.0 * (rng.random::<f32>() - 0.5));
+    let estimates = estimates.collect();
+    let bank = FilterBank::new(vec![Filter {
+        tau_seconds: 0.05,
+        order: 1,
+    }])?;
+    let outputs = dataset.outputs.clone();
+    let parts = DecoderParts::linear(REACH_STEP, bank, dataset.channel_names.clone(), outputs);
+    let of = &recording;
+    let times = SpikeTimes::new(&dataset, &of.spikes, &of.segments, TICK)?;
+    Ok(DecodedRecording {
+        source: Source {
+            outputs: dataset.outputs.clone(),
+            ..Source::of("reaches", &Decoder::new(parts)?)
+        },
+        estimates,
+        delay_steps: 0,
+        times,
+        left_out: vec![Segment {
+            start: 20_000,
+            stop: 22_000,
+        }],
+        dataset,
+    })
+}
+
 fn number(option: &str) -> Result<Option<usize>> {
     let all: Vec<String> = std::env::args().collect();
     let Some(at) = all.iter().position(|a| a == option) else {
@@ -261,8 +354,12 @@ fn main() -> Result<()> {
         times: None,
         left_out: Vec::new(),
     };
+    let mut recordings = vec![recorded];
+    if std::env::args().any(|a| a == "--reaches") {
+        recordings.push(reaches()?);
+    }
     let shown = Contents {
-        recordings: vec![recorded],
+        recordings,
         networks,
         mined: vec![MinedEpisodes {
             name: "episodes.csv".into(),
@@ -271,7 +368,7 @@ fn main() -> Result<()> {
             rows: rows.collect(),
         }],
         maps: maps(&all, number("--slowly")?)?,
-        image: None,
+        ..Contents::default()
     };
     let port = number("--port")?.unwrap_or(0);
     let options = Options {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use axum::body::Bytes;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use betz_recording::labels::LabelledInterval;
 use serde_json::Value;
 use tokio::sync::{broadcast, mpsc};
 
@@ -34,6 +35,8 @@ pub(crate) struct AppState {
     /// Episodes that are counted during the session.
     pub(crate) counted: OnceLock<EpisodeList>,
     pub(crate) maps: Vec<MapView>,
+    /// Intervals with labels, ascending.
+    pub(crate) labels: Vec<LabelledInterval>,
     pub(crate) image: Option<Image>,
     /// True if a session runs or has run.
     pub(crate) live: bool,

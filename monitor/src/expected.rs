@@ -16,8 +16,8 @@ const FEWEST_STEPS: u64 = 100;
 
 /// Sums for the R² of one output: squared errors, and squared deviations of the reference from its mean.
 #[derive(Debug, Default, Clone, Copy)]
-struct Fit {
-    rows: u64,
+pub(crate) struct Fit {
+    pub(crate) rows: u64,
     mean: f64,
     /// Σ (reference − mean)², computed by Welford's method.
     around: f64,
@@ -26,7 +26,7 @@ struct Fit {
 }
 
 impl Fit {
-    fn add(&mut self, reference: f32, estimate: f32) {
+    pub(crate) fn add(&mut self, reference: f32, estimate: f32) {
         let (reference, estimate) = (f64::from(reference), f64::from(estimate));
         self.rows += 1;
         let off = reference - self.mean;
@@ -36,9 +36,14 @@ impl Fit {
     }
 
     /// R²; `None` if the reference is constant.
-    fn r2(&self) -> Option<f64> {
+    pub(crate) fn r2(&self) -> Option<f64> {
         let r2 = 1.0 - self.left / self.around;
         (self.around > 0.0 && r2.is_finite()).then_some(r2)
+    }
+
+    /// Root of the mean squared error; `None` without rows.
+    pub(crate) fn rmse(&self) -> Option<f64> {
+        (self.rows > 0).then(|| (self.left / self.rows as f64).sqrt())
     }
 }
 

@@ -95,6 +95,12 @@ impl Section {
     pub const BESIDE: Self = Self(21);
     /// f32 per spike: its position within its tick, 0 to 1. Absent if no finer time is known.
     pub const SPIKE_OFFSET: Self = Self(22);
+    /// u32: first channel, end of the channels, rows, columns, ticks per column, then (columns, rows) numbers of spikes.
+    pub const DENSITY: Self = Self(23);
+    /// u32 per spike around an event: the event's place among those used.
+    pub const EVENT_ROW: Self = Self(24);
+    /// f32 per spike around an event: seconds after the event.
+    pub const EVENT_SECONDS: Self = Self(25);
 }
 
 /// Totals of a session. Each frame has them all, so that a lost frame loses no count.

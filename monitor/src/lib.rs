@@ -53,6 +53,7 @@ mod looking;
 mod maps;
 mod metrics;
 mod page;
+mod parts;
 mod server;
 mod simulation;
 mod source;
@@ -265,6 +266,7 @@ impl Monitor {
             mined: shown.mined,
             counted: OnceLock::new(),
             maps: shown.maps,
+            labels: shown.labels,
             image: shown.image,
             live,
             jobs: explore::job::Places::default(),

@@ -14,11 +14,10 @@ use std::sync::Arc;
 use crate::app::{App, AppState, json_of, no_source};
 use crate::explore::counted::EpisodeList;
 use crate::explore::job::{self, JobSender};
-use crate::explore::lately::lately;
+use crate::explore::lately::{Lately, lately};
 use crate::explore::network::{
     EdgeQuery, MOST_EDGES, NamedNetwork, NetworkRequest, NetworkView, compute,
 };
-use crate::explore::recorded::DecodedRecording;
 use crate::hub::lock;
 
 /// Largest number of steps of a layout.
@@ -212,7 +211,9 @@ fn of_the_last_minute(
     wanted: NetworkRequest,
     tell: &JobSender,
 ) -> betz_base::Result<NamedNetwork> {
-    let (recorded, first) = kept(app)?;
+    let Lately {
+        recorded, first, ..
+    } = kept(app)?;
     let mut found = compute(&recorded, wanted, tell)?;
     let sample = found.network.meta().sample_seconds.unwrap_or(0.0);
     let begin = first as f64 * app.source.step_seconds;
@@ -221,8 +222,8 @@ fn of_the_last_minute(
     Ok(found)
 }
 
-/// A session's stored frames as a recording, and the tick of its first step.
-fn kept(app: &AppState) -> betz_base::Result<(DecodedRecording, i64)> {
+/// A session's stored frames as a recording.
+pub(crate) fn kept(app: &AppState) -> betz_base::Result<Lately> {
     let frames: Vec<Bytes> = {
         let seen = lock(&app.seen);
         let all = seen.history.range(i64::MIN..i64::MAX);
@@ -292,7 +293,7 @@ pub(crate) async fn occurrences(
     }
     let found = tokio::task::spawn_blocking(move || match app.counted.get().filter(|_| lives) {
         Some(counted) => {
-            Some(kept(&app).and_then(|(kept, first)| counted.occurrences(episode, &kept, first)))
+            Some(kept(&app).and_then(|k| counted.occurrences(episode, &k.recorded, k.first)))
         }
         None => app.mined.get(id).map(|mined| mined.occurrences(episode)),
     });

@@ -28,7 +28,7 @@ use crate::hub::lock;
 use crate::metrics::{self, ServerCounts};
 use crate::simulation::{SimulationHandle, Steering};
 use crate::viewer::{self, FromPage};
-use crate::{expected, looking, maps, page, source::ModelCard};
+use crate::{expected, looking, maps, page, parts, source::ModelCard};
 
 /// Largest number of pages that watch at a time.
 pub(crate) const VIEWERS: usize = 32;
@@ -102,6 +102,9 @@ fn router(app: App) -> Router {
         .route("/events", get(events))
         .route("/outline", get(outline))
         .route("/spikes", get(spikes))
+        .route("/overview", get(parts::overview))
+        .route("/range", get(parts::range))
+        .route("/trials", get(parts::trials))
         .route("/weights/{model}", get(weights))
         .route("/misses", get(misses))
         .route("/misses/{id}", get(moment))
@@ -233,6 +236,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "networks": lock(&app.networks).len(),
         "mined": app.mined.len() + usize::from(app.counted.get().is_some()),
         "maps": app.maps.len(),
+        "labels": parts::label_names(&app),
         "kept": app.kept,
         "limits": {"viewers": VIEWERS, "in_flight": viewer::IN_FLIGHT, "waiting": viewer::WAITING},
     }))

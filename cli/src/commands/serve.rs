@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use betz::episode::{Events, is_table, read_table};
 use betz::model::Decoder;
 use betz::network::file::NetworkFile;
+use betz::recording::labels::LabelledInterval;
 use betz::recording::{Dataset, Recording, Segment, SpikeForm, Spikes};
 use betz::stream::{Session, SessionConfig};
+use betz::train::LabelSource;
 use betz::{Error, Progress, Result};
 use betz_monitor::{
     Contents, DecodedRecording, Image, MapView, MinedEpisodes, Monitor, NamedNetwork, Options,
@@ -23,6 +25,7 @@ use crate::common_args::{Behaviors, Part};
 use crate::data;
 use crate::device;
 use crate::files::{Kind, refuse_stream};
+use crate::labels;
 use crate::page::Page;
 use crate::page::{LOOK, announce, options};
 use crate::replay::{Feed, replay};
@@ -56,6 +59,10 @@ pub(crate) struct Serve {
     /// View to start with: a file that the page saved (E, then *state*)
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Intervals with labels, to align trials to: a table `start,stop,name` in seconds (.csv), or arrays of these
+    /// names (.npz)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) page: Page,
 }
@@ -108,6 +115,7 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         networks,
         mined,
         maps,
+        labels: (args.labels.as_ref()).map_or(Ok(Vec::new()), |path| labelled(path))?,
         image: args
             .image
             .as_ref()
@@ -125,6 +133,17 @@ pub(crate) fn run(args: &Serve) -> Result<()> {
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// The intervals of `--labels`.
+fn labelled(path: &Path) -> Result<Vec<LabelledInterval>> {
+    match labels::source(&path.display().to_string())? {
+        LabelSource::Intervals(intervals) => Ok(intervals),
+        _ => Err(Error::argument(format!(
+            "--labels: expected a file of intervals, .csv or .npz with start, stop and name, got {}",
+            path.display()
+        ))),
+    }
 }
 
 /// Most bytes of what a page has kept.
@@ -294,24 +313,27 @@ fn lengthen_to_whole_steps(recording: &mut Recording, step_seconds: f64) {
     recording.ticks = recording.ticks.max(end as i64);
 }
 
-/// Spikes with the recording's own times and its tick in seconds; `None` for binned counts and signals.
-fn original_times(recording: &Recording) -> Option<(Spikes, f64)> {
-    (recording.form == SpikeForm::Events)
-        .then(|| (recording.spikes.clone(), recording.tick_seconds))
+/// Spikes and segments in the recording's own ticks.
+struct OriginalTimes {
+    spikes: Spikes,
+    segments: Vec<Segment>,
+    tick_seconds: f64,
 }
 
-/// Where the dataset's spikes lie inside its steps.
-fn times(dataset: &Dataset, original: Option<(Spikes, f64)>) -> Result<Option<SpikeTimes>> {
-    let Some((spikes, tick_seconds)) = original else {
-        return Ok(None);
-    };
-    let offsets = dataset.offsets_in_steps(&spikes, tick_seconds)?;
-    // Weighted spikes have none.
-    let known = offsets.len() == dataset.spikes.len();
-    Ok(known.then_some(SpikeTimes {
-        tick_seconds,
-        offsets,
-    }))
+/// The times of a recording before it is aligned; `None` for binned counts and signals.
+fn original_times(recording: &Recording) -> Option<OriginalTimes> {
+    (recording.form == SpikeForm::Events).then(|| OriginalTimes {
+        spikes: recording.spikes.clone(),
+        segments: recording.segments.clone(),
+        tick_seconds: recording.tick_seconds,
+    })
+}
+
+/// Where the dataset's spikes and segments lie in the recording's own ticks.
+fn times(dataset: &Dataset, original: Option<OriginalTimes>) -> Result<Option<SpikeTimes>> {
+    original.map_or(Ok(None), |of| {
+        SpikeTimes::new(dataset, &of.spikes, &of.segments, of.tick_seconds)
+    })
 }
 
 /// The steps outside the chosen part, whose spikes are left out; none if the whole recording is shown.

@@ -62,19 +62,31 @@ pub(crate) fn spawned(folder: &Path, line: &str) -> Child {
         .unwrap()
 }
 
-/// Interrupts a command as Ctrl-C does, as soon as it listens (bit 1 of the caught signals).
+/// Interrupts a command as Ctrl-C does, as soon as it listens.
 pub(crate) fn interrupt(child: &mut Child) {
+    send(child, "-INT", 2);
+}
+
+/// Ends a command as the system does, as soon as it listens.
+pub(crate) fn terminate(child: &mut Child) {
+    send(child, "-TERM", 15);
+}
+
+/// Sends a signal to a command, as soon as it catches it.
+fn send(child: &mut Child, name: &str, number: u32) {
     let id = child.id().to_string();
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let mask = status.lines().find_map(|l| l.strip_prefix("SigCgt:"));
         // One that has ended has no such line: it is found below.
-        mask.is_none_or(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0)
+        mask.is_none_or(|mask| {
+            u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (number - 1)) != 0
+        })
     };
     while !caught() {
         assert!(child.try_wait().unwrap().is_none(), "ended by itself");
         std::thread::yield_now();
     }
     let mut kill = Command::new("kill");
-    assert!(kill.args(["-INT", &id]).status().unwrap().success());
+    assert!(kill.args([name, &id]).status().unwrap().success());
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::program::{betz, fails, json, refused};
+use crate::program::{betz, fails, json, refused, spawned, terminate};
 
 /// Trains on a minute of eight electrodes and runs for two seconds, recorded; however busy the machine is, no step is made
 /// without data.
@@ -133,4 +133,78 @@ fn plans(folder: &Path, model: &str) {
         1,
         "expected a folder that `betz run` recorded",
     );
+}
+
+#[test]
+fn sigterm_ends_a_session_with_a_complete_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = "run --simulate --json --set source.channels=8 --set record.to=recordings \
+                --set missing.stale_after=1h --set limits.lost=1";
+    let mut child = spawned(folder, line);
+    // Once some seconds of it are recorded.
+    let path = loop {
+        assert!(child.try_wait().unwrap().is_none(), "ended by itself");
+        let runs = std::fs::read_dir(folder.join("recordings"))
+            .into_iter()
+            .flatten();
+        let path = runs.map(|run| run.unwrap().path()).next();
+        let segment = path.as_ref().map(|p| p.join("000000.blog"));
+        if segment.is_some_and(|s| s.metadata().is_ok_and(|m| m.len() > 4_000_000)) {
+            break path.unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    terminate(&mut child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(told["input"]["steps"].as_u64().unwrap() > 0, "{told}");
+    let checked = json(folder, &format!("record check {}", path.display()));
+    assert!(
+        checked["ended"] == true && checked["places"] == 0,
+        "{checked}"
+    );
+
+    // The model keeps its front end through `betz record bins` and `betz train`.
+    let path = path.display();
+    json(folder, &format!("record bins {path} --out bins.npz"));
+    json(
+        folder,
+        "train bins.npz --step 0.02 --folds 0 --out bins.betz",
+    );
+    std::fs::write(folder.join("voltage.raw"), vec![0u8; 2 * 8 * 30_000]).unwrap();
+    let plan = "[session]\nmodel = \"bins.betz\"\n[[source]]\nname = \"file\"\nmicrovolts = 0.25\n\
+                from = \"pipe:voltage.raw?channels=8&rate=30000\"\n";
+    std::fs::write(folder.join("own.toml"), plan).unwrap();
+    json(folder, "run own.toml --check");
+    for command in [
+        "run own.toml --set voltage.threshold=-4",
+        "run own.toml --check --set voltage.threshold=-4",
+    ] {
+        refused(
+            folder,
+            command,
+            2,
+            "voltage.threshold: expected -4.5, which the model was trained on, got -4",
+        );
+    }
+}
+
+#[test]
+fn a_source_that_never_came_is_a_failure_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    json(folder, "simulate --neurons 8 --seconds 20 --out any.npz");
+    json(folder, "train any.npz --step 0.02 --folds 0 --out any.betz");
+    let plan = "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"nsp\"\nmicrovolts = 0.25\nchannels = 8\n\
+                rate = 30000\nfrom = \"udp://127.0.0.1:0\"\n";
+    std::fs::write(folder.join("silent.toml"), plan).unwrap();
+    let words = "source `nsp`: expected blocks from udp://127.0.0.1:0, got none in ";
+    fails(folder, "run silent.toml --seconds 0.2", words);
 }

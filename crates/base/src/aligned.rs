@@ -1,6 +1,7 @@
 //! Numbers that begin at a cache line, so that loads of whole vectors never cross one.
 
-use std::ops::{Deref, DerefMut};
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 use crate::error::Result;
 use crate::memory;
@@ -37,7 +38,7 @@ impl<T: Copy> AlignedBuffer<T> {
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) for `what`.
-    pub fn filled(what: impl std::fmt::Display, value: T, len: usize) -> Result<Self> {
+    pub fn filled(what: impl core::fmt::Display, value: T, len: usize) -> Result<Self> {
         let line = LINE / size_of::<T>().max(1);
         Ok(Self::in_room(
             memory::room(what, len.saturating_add(line))?,

@@ -2,11 +2,13 @@
 //!
 //! A message says what was expected, what came, and where; the kind is what a program branches on.
 
-use std::fmt;
-use std::path::Path;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
 
 /// Result of every fallible call in Betz.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T> = core::result::Result<T, Error>;
 
 /// Kind of an error, in terms that a caller can act on.
 ///
@@ -232,7 +234,8 @@ impl Error {
     }
 
     /// The operating system's error while doing `action` ("reading", "writing") on `path`.
-    pub fn io(action: &str, path: &Path, error: &std::io::Error) -> Self {
+    #[cfg(feature = "std")]
+    pub fn io(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         Self::new(
             ErrorKind::Io,
             format!("{action} {}: {error}", path.display()),
@@ -332,11 +335,12 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn codes_lie_in_their_bands_in_rising_order() {

@@ -12,7 +12,10 @@
 //! CRC-32 finds every error that fits in 32 consecutive bits, so every flipped byte, wherever it is;
 //! the length finds every truncation and everything appended.
 
-use std::ops::RangeInclusive;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{Reader, Writer};
@@ -96,7 +99,7 @@ pub fn open(content: Content, bytes: &[u8]) -> Result<(u32, &[u8])> {
 
 impl Content {
     /// The error for what such a frame holds and no such thing can.
-    pub fn error(self, what: impl std::fmt::Display) -> Error {
+    pub fn error(self, what: impl core::fmt::Display) -> Error {
         Error::new(self.damaged, format!("{}: {what}", self.name))
     }
 
@@ -145,6 +148,7 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::borrow::ToOwned;
 
     const CONTENT: Content = Content {
         magic: *b"BETZTEST",

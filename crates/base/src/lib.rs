@@ -10,23 +10,39 @@
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
 //! | [`worker`] | a thread of our own at the end of such a ring: waited for, ended |
+//! | [`output`] | name and unit of an output |
 //! | [`aligned`] | numbers that begin at a cache line |
 //! | [`text`] | numbers in messages, as people read them |
 //! | [`hash`] | FNV-1a, the hash that is stable for ever |
+//!
+//! Without its feature `std` the crate is `no_std`: no files, progress, rings, teams or workers.
+
+#![no_std]
+
+#[macro_use]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 pub mod aligned;
 pub mod error;
+#[cfg(feature = "std")]
 pub mod file;
 pub mod frame;
 pub mod hash;
 pub mod memory;
+pub mod output;
+#[cfg(feature = "std")]
 pub mod progress;
+#[cfg(feature = "std")]
 pub mod ring;
-
+#[cfg(feature = "std")]
 pub mod team;
 pub mod text;
 pub mod wire;
+#[cfg(feature = "std")]
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "std")]
 pub use progress::Progress;

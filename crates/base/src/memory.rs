@@ -1,6 +1,8 @@
 //! Available memory: work that needs more is refused before it begins, not killed while it runs.
 
-use std::fmt;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -96,7 +98,7 @@ pub fn room<T>(what: impl fmt::Display, len: usize) -> Result<Vec<T>> {
 pub fn expect(what: impl fmt::Display, bytes: usize) -> Result<()> {
     let mut all = room::<u8>(what, bytes)?;
     // An allocation that is never used may otherwise be left out.
-    std::hint::black_box(all.as_mut_ptr());
+    core::hint::black_box(all.as_mut_ptr());
     Ok(())
 }
 
@@ -113,9 +115,20 @@ pub fn size(bytes: u64) -> String {
 
 /// The number behind `name` in a file of lines `name number …`.
 fn field(file: &str, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = text_of(file)?;
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(feature = "std")]
+fn text_of(file: &str) -> Option<String> {
+    std::fs::read_to_string(file).ok()
+}
+
+/// Without an operating system, nothing says how much memory there is.
+#[cfg(not(feature = "std"))]
+fn text_of(_file: &str) -> Option<String> {
+    None
 }
 
 /// Bytes that a limit of the process still leaves.
@@ -127,13 +140,7 @@ fn of_limit(limit: &str, used: &str) -> Option<u64> {
 
 /// Bytes that the control group still leaves; pages of files that it could give back count as free.
 fn of_group() -> Option<u64> {
-    let number = |file: &str| {
-        std::fs::read_to_string(file)
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
+    let number = |file: &str| text_of(file)?.trim().parse::<u64>().ok();
     let most = number("/sys/fs/cgroup/memory.max")?;
     let used = number("/sys/fs/cgroup/memory.current")?;
     let files = field("/sys/fs/cgroup/memory.stat", "inactive_file ").unwrap_or(0);
@@ -148,7 +155,7 @@ mod tests {
     fn what_does_not_fit_is_refused_with_both_numbers() {
         plan("a byte", 1).unwrap();
         if available().is_none() {
-            eprintln!("this system does not say how much memory there is: skipped");
+            std::eprintln!("this system does not say how much memory there is: skipped");
             return;
         }
         let error = plan("Γ of 10 channels", 1 << 70).unwrap_err();

@@ -1,5 +1,6 @@
 //! Progress of long work, and requests to stop it.
 
+use std::prelude::rust_2024::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};

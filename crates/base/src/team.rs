@@ -7,6 +7,7 @@ pub mod threads;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::prelude::rust_2024::*;
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -1,5 +1,8 @@
 //! Words of messages: numbers as people read them.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+
 /// `1 channel`, `2 channels`.
 ///
 /// ```

@@ -3,7 +3,10 @@
 //! A length that promises more than is there is refused before anything is allocated for it, and what is
 //! allocated is asked for: no memory is an error, not an abort.
 
-use std::fmt::{Display, Write};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{Display, Write};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -329,7 +332,8 @@ impl<'a> Reader<'a> {
 
     fn utf8(&mut self, length: u64) -> Result<String> {
         let bytes = self.bytes(length)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| self.error("expected texts in UTF-8"))?;
+        let text =
+            core::str::from_utf8(bytes).map_err(|_| self.error("expected texts in UTF-8"))?;
         let mut own = String::new();
         own.try_reserve_exact(text.len())
             .map_err(|_| Error::no_memory(self.what(), text.len()))?;

@@ -7,6 +7,7 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }
 
+use std::prelude::rust_2024::*;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;

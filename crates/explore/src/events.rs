@@ -72,6 +72,34 @@ impl Events {
     }
 }
 
+impl Events {
+    /// Ticks of the events whose window lies inside the recording, in the order given. [`psth`](crate::psth) and
+    /// [`raster`](crate::raster) use these events.
+    ///
+    /// # Errors
+    /// [`psth`](crate::psth) lists them for events and windows.
+    ///
+    /// ```
+    /// # use betz_recording::{Recording, Segment, SpikeForm, Spikes};
+    /// use betz_explore::{Events, Window};
+    ///
+    /// # fn main() -> betz_base::Result<()> {
+    /// # let recording = Recording {
+    /// #     tick_seconds: 0.001, ticks: 2_000, spikes: Spikes::default(), channel_names: vec!["a".into()],
+    /// #     behavior: None, segments: vec![Segment { start: 0, stop: 2_000 }], electrode_um: None,
+    /// #     form: SpikeForm::Events, meta: None,
+    /// # };
+    /// let cues = Events::from_seconds(&recording, "cue", &[0.1, 0.6])?;
+    /// let used = cues.ticks_inside(&recording, &Window::default())?; // from 0.5 s before each cue
+    /// assert_eq!(used, [600]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ticks_inside(&self, recording: &Recording, window: &Window) -> Result<Vec<i64>> {
+        EventWindows::new(recording, self, window).map(|windows| windows.ticks)
+    }
+}
+
 /// The time around each event, half-open, in bins: bin k covers
 /// `[start + k · bin, start + (k + 1) · bin)` seconds after the event.
 #[derive(Debug, Clone, Copy, PartialEq)]

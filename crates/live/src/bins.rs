@@ -7,6 +7,7 @@ use betz_interop::rig::{Arrival, Block, Rig, Samples};
 use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 
 use crate::binner::{Binner, Content, Event, StepInput};
+use crate::front_end::FrontEnd;
 use crate::plan::{Feature, Plan};
 
 /// Input of steps, collected.
@@ -23,6 +24,8 @@ pub struct Bins {
     whole: bool,
     /// Device time of the end of each step; 0 for steps that never came.
     ends: Vec<u64>,
+    /// True if the features were made of voltage.
+    voltage: bool,
 }
 
 impl Bins {
@@ -41,6 +44,7 @@ impl Bins {
             row: vec![0.0; channels],
             whole: true,
             ends: Vec::new(),
+            voltage: false,
         }
     }
 
@@ -166,10 +170,7 @@ impl Bins {
             ));
         }
         let counts = plan.voltage.feature != Feature::Sbp && self.whole;
-        let meta = serde_json::json!({
-            "source": "betz live",
-            "front_end": plan.voltage,
-        });
+        let meta = FrontEnd::of_plan(plan, self.voltage)?.meta();
         Ok(Recording {
             tick_seconds: self.step_seconds,
             ticks: self.steps,
@@ -187,7 +188,7 @@ impl Bins {
             } else {
                 SpikeForm::Signal
             },
-            meta: Some(meta.to_string()),
+            meta: Some(meta),
         })
     }
 }
@@ -223,7 +224,8 @@ pub fn bin(
             if let Some(noise) = noise {
                 binner.set_noise(noise)?;
             }
-            let bins = Bins::new(binner.channels(), step_seconds);
+            let mut bins = Bins::new(binner.channels(), step_seconds);
+            bins.voltage = voltage;
             work = Some((binner, bins));
         }
         if let Some((binner, bins)) = &mut work {

@@ -9,12 +9,16 @@ use betz_runtime::model::Decoder;
 use serde::Serialize;
 
 use crate::ends::Ends;
+use crate::front_end::FrontEnd;
 use crate::pipeline::Pipeline;
-use crate::plan::{At, Feature, Plan};
+use crate::plan::{Feature, Plan};
 use crate::record;
 
 /// Longest time that the check waits for the source at once.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Hours of recording below which the check warns.
+const SHORT_HOURS: f64 = 2.0;
 
 /// A line of the report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -120,7 +124,7 @@ pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) 
                 }
             ),
         ),
-        Some(heard) => tell(plan, model, &heard, &mut report),
+        Some(heard) => tell(plan, model, &heard, &mut report)?,
     }
     if let Some(labels) = &plan.labels {
         report.say("labels", labels.from.clone());
@@ -188,7 +192,7 @@ fn hear(
     }))
 }
 
-fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) {
+fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) -> Result<()> {
     let Signal { channels, rate, .. } = heard.signal;
     let source = format!(
         "{}: {}: {channels} channels at {rate} rows per second, {} rows in {} blocks, {} lost",
@@ -219,24 +223,21 @@ fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) 
             100.0 * busy.as_secs_f64() / seconds.max(1e-9)
         ),
     );
+    let front_end = FrontEnd::of_plan(plan, heard.voltage)?;
+    match FrontEnd::of_model(model)? {
+        Some(_) => report.say(
+            "features",
+            format!("{front_end}; the model was trained on these"),
+        ),
+        None => report.warn(
+            "features",
+            format!(
+                "{front_end}; the model does not say what it was trained on: expected the same"
+            ),
+        ),
+    }
     if heard.voltage {
         let voltage = &plan.voltage;
-        let feature = match (voltage.feature, voltage.at) {
-            (Feature::Units, _) => "sorted units".to_owned(),
-            (Feature::Sbp, _) => "spike-band power".to_owned(),
-            (_, At::Once) => format!("crossings at once of {} times the noise", voltage.threshold),
-            (_, At::Settled) => {
-                format!("settled crossings of {} times the noise", voltage.threshold)
-            }
-        };
-        let text = match voltage.feature {
-            Feature::Units => feature,
-            _ => format!(
-                "{feature}, band {} to {} Hz",
-                voltage.band[0], voltage.band[1]
-            ),
-        };
-        report.say("voltage", text);
         if voltage.feature == Feature::Crossings && voltage.noise.calibrate.seconds() > 0.0 {
             let calibrate = voltage.noise.calibrate;
             report.say(
@@ -259,14 +260,25 @@ fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) 
     let bytes = rate * channels as f64 * if heard.voltage { 2.0 } else { 4.0 };
     match plan.record_path() {
         None => report.warn("record", "nothing is recorded: record.to is absent".into()),
-        Some(to) => report.say(
-            "record",
-            format!(
-                "{}: {:.2} MB per second, {:.1} GB per hour",
-                to.display(),
-                bytes / 1e6,
-                bytes * 3600.0 / 1e9
-            ),
-        ),
+        Some(to) => tell_disk(&to, bytes, report),
+    }
+    Ok(())
+}
+
+/// Tells how much is recorded, and how long the disk lasts.
+fn tell_disk(to: &std::path::Path, bytes_per_second: f64, report: &mut Report) {
+    let rate = format!(
+        "{}: {:.2} MB per second, {:.1} GB per hour",
+        to.display(),
+        bytes_per_second / 1e6,
+        bytes_per_second * 3600.0 / 1e9
+    );
+    match record::free_bytes(to) {
+        None => report.say("record", rate),
+        Some(free) => {
+            let hours = free as f64 / (bytes_per_second * 3600.0).max(1e-9);
+            let text = format!("{rate}; {:.1} GB free = {hours:.1} h", free as f64 / 1e9);
+            report.add("record", text, hours < SHORT_HOURS);
+        }
     }
 }

@@ -4,9 +4,10 @@ use betz_base::{Error, Result};
 use betz_interop::bus::{Estimate, Sink, Stream, open_sink};
 use betz_runtime::model::Decoder;
 
+use crate::learn::open_worker;
 use crate::notes::Notes;
 use crate::pipeline::{Step, open_session};
-use crate::plan::{Feature, Plan};
+use crate::plan::{Feature, LearnMode, Plan};
 
 /// The sinks of a session, and its receiver of labels.
 pub(crate) struct Ends {
@@ -24,6 +25,9 @@ impl Ends {
         open_session(plan, model)?;
         if plan.voltage.feature == Feature::Units {
             plan.load_sorter()?;
+        }
+        if plan.learn.mode != LearnMode::Off {
+            drop(open_worker(plan, model)?);
         }
         let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
         let stream = Stream {

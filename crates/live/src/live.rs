@@ -1,38 +1,29 @@
 //! A session at work: a thread that hears the source, and the loop that decodes.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-use betz_base::ring::ring;
 use betz_base::{Error, ErrorKind, Result};
 use betz_interop::bus::Sink;
 use betz_interop::rig::notes::NoteContent;
-use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal, host_ns};
+use betz_interop::rig::{Block, Rig, Samples, Signal, host_ns};
 use betz_runtime::model::Decoder;
-use betz_runtime::stream::Swapper;
 use hdrhistogram::Histogram;
-use ringbuf::traits::{Consumer, Observer, Producer};
-use ringbuf::{HeapCons, HeapProd};
 use serde::Serialize;
 
 use crate::binner::BinnerCounts;
 use crate::clock::{Clock, ClockState};
+use crate::ear::{Ear, LOOK};
 use crate::ends::{Ends, send};
+use crate::health::SourceHealth;
+use crate::learn::{LearnReport, Learner};
 use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline, open_session};
 use crate::plan::Plan;
 use crate::record::{self, Facts, Recorder, RecorderCounts, unix_seconds};
 use crate::source::open_rig;
+use crate::swap::{PreparedSwap, Swaps};
 
-/// Blocks that may wait between the source's thread and the loop: a second of the usual ones.
-const ROOM: usize = 1024;
-/// Interval at which the threads look whether they are to end.
-const LOOK: Duration = Duration::from_millis(50);
-/// Time that the source waits for a loop that is behind.
-const BEHIND: Duration = Duration::from_millis(1);
 /// Longest latency that is told, in nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 
@@ -65,6 +56,12 @@ pub struct SessionReport {
     pub recorder: Option<RecorderCounts>,
     /// Labels, marks and trials.
     pub notes: NoteCounts,
+    /// The online trainer, if there is one.
+    pub learn: Option<LearnReport>,
+    /// Models that the session was given.
+    pub swapped: u64,
+    /// Times that it returned to the model before.
+    pub rolled_back: u64,
     /// The source's clock.
     pub clock: ClockState,
     /// Outputs that a sink could not send.
@@ -87,24 +84,14 @@ pub struct SessionReport {
     pub source_reconnects: u64,
 }
 
-/// State that the source's thread shares with the loop.
-#[derive(Default)]
-struct SourceState {
-    stop: AtomicBool,
-    ended: AtomicBool,
-    failed: Mutex<Option<Error>>,
-    counts: Mutex<RigCounts>,
-    signal: Mutex<Option<Signal>>,
-    taker: Mutex<Option<Thread>>,
-}
-
 /// A session, from its source to its outputs.
 pub struct Live {
     plan: Plan,
     model: Decoder,
     pipeline: Option<Pipeline>,
     noise: Option<Vec<f32>>,
-    swapper: Option<Swapper>,
+    swaps: Swaps,
+    learner: Option<Learner>,
     sinks: Vec<Box<dyn Sink>>,
     ear: Ear,
     notes: Option<Notes>,
@@ -114,6 +101,11 @@ pub struct Live {
     /// The source's clock; device times count from the first row of the epoch.
     clock: Clock,
     origin: Option<(u32, u64)>,
+    /// Arrival of the newest block.
+    heard_ns: Option<i64>,
+    /// Models that the session was given, and times that it went back.
+    swapped: u64,
+    rolled_back: u64,
     /// Time at which the block after the newest one is due, if the source sends as before.
     next_ns: i64,
     stale_ns: i64,
@@ -144,12 +136,16 @@ impl Live {
             ear: Ear::start(rig)?,
             pipeline: None,
             noise: None,
-            swapper: None,
+            swaps: Swaps::default(),
+            learner: None,
             recorder: None,
             latency: Histogram::new_with_bounds(1, LONGEST, 3)
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
             clock: Clock::new(plan.source().path.seconds()),
             origin: None,
+            heard_ns: None,
+            swapped: 0,
+            rolled_back: 0,
             next_ns: 0,
             plan,
             model,
@@ -220,6 +216,9 @@ impl Live {
                     })?)
                 }
             };
+            let folder = self.folder().map(Path::to_owned);
+            let session = pipeline.session_mut();
+            self.learner = Learner::start(&self.plan, &self.model, session, folder)?;
             self.pipeline = Some(pipeline);
         }
         Ok(true)
@@ -263,6 +262,7 @@ impl Live {
                     self.rest(each)?;
                 }
             }
+            self.follow_trainer()?;
             made += self.steps() - before;
         }
         Ok(())
@@ -301,6 +301,10 @@ impl Live {
             NoteContent::Mark(_) => counts.marks += 1,
             _ => counts.trials += 1,
         }
+        let open = self.open_step();
+        if let Some(learner) = &mut self.learner {
+            learner.note(step, open, content);
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.note(step, content, host_ns);
         }
@@ -336,6 +340,7 @@ impl Live {
         if self.origin.is_none_or(|(epoch, _)| epoch != block.epoch) {
             self.origin = Some((block.epoch, block.first));
         }
+        self.heard_ns = Some(block.host_ns);
         // The last row of a block arrives with it.
         let last = block.first + block.rows as u64;
         let length = block.rows as f64 / self.ear.rate();
@@ -372,21 +377,77 @@ impl Live {
     }
 
     /// Gives the session another model, of the same channels, outputs and step. It takes over once it has heard as much as it
-    /// remembers; the old one decodes until then.
+    /// remembers; the old one decodes until then. Preparing the model takes time: see [`Live::swap_prepared`].
     ///
     /// # Errors
-    /// `InvalidArgument` before the first block; those of [`Swapper::swap`](betz_runtime::stream::Swapper::swap).
+    /// `InvalidArgument` before the first block; those of [`PreparedSwap::new`] and [`Live::swap_prepared`].
     pub fn swap(&mut self, model: &Decoder) -> Result<()> {
-        let Some(pipeline) = &mut self.pipeline else {
+        let swap = PreparedSwap::new(model, self.folder())?;
+        self.swap_prepared(&swap)
+    }
+
+    /// As [`Live::swap`], with a model that was prepared elsewhere. If the session records, so does its replay: the model was
+    /// prepared with [`Live::folder`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` before the first block, or for a model that the recording does not have; those of
+    /// [`Swapper::swap_prepared_with`](betz_runtime::stream::Swapper::swap_prepared_with).
+    pub fn swap_prepared(&mut self, swap: &PreparedSwap) -> Result<()> {
+        let step = self.open_step();
+        let pipeline = decoding(&mut self.pipeline, "swap")?;
+        if self.recorder.is_some() && !swap.is_stored() {
             return Err(Error::argument(
-                "swap: expected a session that decodes, got one that has heard nothing from its source yet",
+                "swap: expected a model that was prepared with the folder of the recording, got one without",
             ));
+        }
+        self.swaps.swap(pipeline, swap)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.swap(step, swap.fingerprint(), host_ns());
+        }
+        self.swapped += 1;
+        Ok(())
+    }
+
+    /// Returns to the model before the last swap, at the next step and as if there had been none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no model to return to.
+    pub fn roll_back(&mut self) -> Result<()> {
+        let step = self.open_step();
+        self.swaps
+            .roll_back(decoding(&mut self.pipeline, "roll back")?)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.roll_back(step, host_ns());
+        }
+        self.rolled_back += 1;
+        Ok(())
+    }
+
+    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`); false if there is none.
+    ///
+    /// # Errors
+    /// As [`Live::swap_prepared`].
+    pub fn accept(&mut self) -> Result<bool> {
+        match self.learner.as_mut().and_then(Learner::take_proposed) {
+            Some(swap) => self.swap_prepared(&swap).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Lets the trainer know the steps that were made, and takes a model that it has made.
+    fn follow_trainer(&mut self) -> Result<()> {
+        let open = self.open_step();
+        let (Some(learner), Some(pipeline)) = (&mut self.learner, &mut self.pipeline) else {
+            return Ok(());
         };
-        let swapper = match &mut self.swapper {
-            Some(swapper) => swapper,
-            place => place.insert(pipeline.session_mut().swapper()?),
-        };
-        swapper.swap(model)
+        learner.follow(pipeline.session_mut().tick(), open);
+        if let Some(error) = learner.failure() {
+            return Err(error);
+        }
+        match learner.take() {
+            Some(swap) => self.swap_prepared(&swap),
+            None => Ok(()),
+        }
     }
 
     /// Waits for the next block, or makes the open step without data if it is overdue.
@@ -474,6 +535,28 @@ impl Live {
         crossed
     }
 
+    /// Health of each source, in the order of the plan.
+    pub fn sources(&self) -> Vec<SourceHealth> {
+        let input = (self.pipeline.as_ref())
+            .map(|p| p.binner().counts())
+            .unwrap_or_default();
+        let (source, clock) = (self.ear.counts(), self.clock());
+        let silent = |heard: i64| host_ns().saturating_sub(heard).max(0) as f64 * 1e-6;
+        vec![SourceHealth {
+            name: self.plan.source().name.clone(),
+            lost: input.lost,
+            at_least: input.bounds > 0,
+            lost_share: input.lost as f64 / (input.lost + input.rows).max(1) as f64,
+            drift_ppm: clock.drift_ppm,
+            bound_us: clock.bound_us,
+            epochs: clock.epoch,
+            silent_ms: self.heard_ns.map(silent),
+            reconnects: source.reconnects,
+            malformed: source.malformed,
+            dropped_by_host: source.dropped_by_host,
+        }]
+    }
+
     /// Counts and latencies so far.
     pub fn report(&self) -> SessionReport {
         let microseconds = |q: f64| match self.latency.is_empty() {
@@ -490,6 +573,9 @@ impl Live {
                 ..self.note_counts
             },
             clock: self.clock(),
+            learn: self.learner.as_ref().map(Learner::report),
+            swapped: self.swapped,
+            rolled_back: self.rolled_back,
             recorder: self.recorder.as_ref().map(Recorder::counts),
             unsent: self.sinks.iter().map(|s| s.counts().unsent).sum(),
             p50_us: microseconds(0.5),
@@ -504,143 +590,11 @@ impl Live {
     }
 }
 
-/// The thread that hears the source, and the blocks on their way to the loop and back.
-struct Ear {
-    shared: Arc<SourceState>,
-    full: HeapCons<Block>,
-    empty: HeapProd<Block>,
-    thread: Option<JoinHandle<()>>,
-    rate: Option<f64>,
-}
-
-impl Ear {
-    fn start(rig: Box<dyn Rig>) -> Result<Self> {
-        let shared = Arc::new(SourceState::default());
-        let (send, full) = ring("blocks", ROOM)?;
-        let (empty, back) = ring("blocks", ROOM)?;
-        let thread = std::thread::Builder::new()
-            .name("betz-source".into())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || hear(rig, &shared, send, back)
-            })
-            .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
-        Ok(Self {
-            shared,
-            full,
-            empty,
-            thread: Some(thread),
-            rate: None,
-        })
-    }
-
-    fn peek(&mut self) -> Option<&Block> {
-        self.announce();
-        self.full.try_peek()
-    }
-
-    fn take(&mut self) -> Option<Block> {
-        self.full.try_pop()
-    }
-
-    fn give_back(&mut self, block: Block) {
-        // A full ring means that there are blocks enough.
-        let _ = self.empty.try_push(block);
-    }
-
-    /// Names the thread that is to be woken.
-    fn announce(&self) {
-        let mut taker = lock(&self.shared.taker);
-        if taker.is_none() {
-            *taker = Some(std::thread::current());
-        }
-    }
-
-    fn signal(&mut self) -> Option<Signal> {
-        let signal = lock(&self.shared.signal).clone();
-        self.rate = signal.as_ref().map(|s| s.rate);
-        signal
-    }
-
-    fn rate(&self) -> f64 {
-        self.rate.unwrap_or(1.0)
-    }
-
-    fn counts(&self) -> RigCounts {
-        *lock(&self.shared.counts)
-    }
-
-    /// True if nothing will come any more.
-    fn is_over(&self) -> Result<bool> {
-        if !self.shared.ended.load(Ordering::Acquire) {
-            return Ok(false);
-        }
-        match lock(&self.shared.failed).take() {
-            Some(error) => Err(error),
-            // It may have sent a block before it ended.
-            None => Ok(self.full.is_empty()),
-        }
-    }
-}
-
-impl Drop for Ear {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the source's thread has been printed by it.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Takes blocks from the source until it ends or is told to stop.
-fn hear(
-    mut rig: Box<dyn Rig>,
-    shared: &SourceState,
-    mut full: HeapProd<Block>,
-    mut empty: HeapCons<Block>,
-) {
-    let mut taker = None;
-    let mut block = Block::new();
-    while !shared.stop.load(Ordering::Relaxed) {
-        let taken = rig.take(&mut block, LOOK);
-        // Messages that cannot be read count, even if no block comes.
-        *lock(&shared.counts) = rig.counts();
-        match taken {
-            Ok(Arrival::Nothing) => {}
-            Ok(Arrival::Ended) => break,
-            Err(error) => {
-                *lock(&shared.failed) = Some(error);
-                break;
-            }
-            Ok(Arrival::Block) => {
-                let mut signal = lock(&shared.signal);
-                if signal.is_none() {
-                    *signal = rig.signal();
-                }
-                drop(signal);
-                let next = empty.try_pop().unwrap_or_default();
-                let mut waiting = std::mem::replace(&mut block, next);
-                // A loop that is behind makes the source wait: what its system then drops, it counts.
-                while let Err(back) = full.try_push(waiting) {
-                    waiting = back;
-                    if shared.stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    std::thread::sleep(BEHIND);
-                }
-                if taker.is_none() {
-                    taker.clone_from(&lock(&shared.taker));
-                }
-                if let Some(taker) = &taker {
-                    taker.unpark();
-                }
-            }
-        }
-    }
-    shared.ended.store(true, Ordering::Release);
+/// The pipeline of a session that has heard its source.
+fn decoding<'p>(pipeline: &'p mut Option<Pipeline>, what: &str) -> Result<&'p mut Pipeline> {
+    pipeline.as_mut().ok_or_else(|| {
+        Error::argument(format!(
+            "{what}: expected a session that decodes, got one that has heard nothing from its source yet"
+        ))
+    })
 }

@@ -9,6 +9,7 @@ use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Session, StepStatus};
 
 use crate::binner::{Binner, Content, Event, StepInput};
+use crate::front_end::FrontEnd;
 use crate::plan::{Feature, Plan};
 
 /// A step that was made.
@@ -146,8 +147,9 @@ pub(crate) fn open_session(plan: &Plan, model: &Decoder) -> Result<Session> {
     })
 }
 
-/// Refuses a model that does not fit the features.
+/// Refuses a model that was trained on other features.
 fn check_fit(plan: &Plan, model: &Decoder, channels: usize, voltage: bool) -> Result<()> {
+    FrontEnd::check(plan, model, voltage)?;
     if model.channels() == channels {
         return Ok(());
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::binner::BinnerCounts;
 use crate::pipeline::{Pipeline, Step};
 use crate::record::{Damage, Record, Recording};
+use crate::swap::Swaps;
 
 /// The first step at which a replay differs from its recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,6 +45,7 @@ pub struct ReplayReport {
 pub struct Replay {
     recording: Recording,
     pipeline: Pipeline,
+    swaps: Swaps,
 }
 
 /// A step of the replay that waits for the recorded one.
@@ -73,6 +75,7 @@ impl Replay {
         Ok(Self {
             recording,
             pipeline,
+            swaps: Swaps::default(),
         })
     }
 
@@ -122,6 +125,14 @@ impl Replay {
                     }
                     self.pipeline.step_stale(&mut give)?;
                 }
+                Record::Swap { fingerprint, .. } => {
+                    self.swaps.swap_recorded(
+                        &mut self.pipeline,
+                        &self.recording.folder,
+                        fingerprint,
+                    )?;
+                }
+                Record::RollBack(_) => self.swaps.roll_back(&mut self.pipeline)?,
                 Record::Step {
                     number,
                     status,

@@ -6,6 +6,9 @@
 //!
 //! No thread pool, no linear algebra, no FFT, no archive reader, no CUDA.
 //!
+//! Without its feature `std` the crate is `no_std`: decoders, filters and sessions, whose opening allocates and whose steps
+//! do not, but no files, queue, swaps, latencies or watch of channels.
+//!
 //! # A step
 //! ```
 //! use betz_runtime::model::{Decoder, DecoderParts};
@@ -67,6 +70,15 @@
 //! # Ok::<(), betz_base::Error>(())
 //! ```
 
+#![no_std]
+
+#[macro_use]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+#[cfg(not(feature = "std"))]
+mod float;
 pub mod model;
 pub mod psc;
 pub mod stream;

@@ -14,7 +14,8 @@ pub(crate) enum Width {
 
 impl Width {
     pub(crate) fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
+        // Without an operating system nothing says that it keeps wide registers.
+        #[cfg(all(target_arch = "x86_64", feature = "std"))]
         {
             let avx2 = std::arch::is_x86_feature_detected!("avx2")
                 && std::arch::is_x86_feature_detected!("bmi1")

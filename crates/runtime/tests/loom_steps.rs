@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)] // the ring is the library's own file, not all of it is used
 
+extern crate alloc;
+
 mod atomic {
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 }

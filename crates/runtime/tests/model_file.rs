@@ -5,8 +5,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use betz_base::output::OutputInfo;
 use betz_base::{Error, ErrorKind};
-use betz_recording::OutputInfo;
 use betz_runtime::model::{
     Attachment, Blanking, Classes, Cosines, Decoder, DecoderParts, EventRule, Experts,
     FORMAT_VERSION, FilteredReadout, Gate, Head, Lift, Limits, LowPass, Markov, OutputRange,

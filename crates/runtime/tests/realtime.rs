@@ -82,7 +82,7 @@ fn steps_do_not_allocate() {
             for _ in 0..10_000 {
                 session.step_spikes(&[], &mut out).unwrap();
             }
-            session.run_counts(&counts[..50], &mut out).unwrap();
+            session.step_counts(&counts[..50], &mut out).unwrap();
             session.reset();
         });
         let stats = assert_no_alloc(|| session.stats());

@@ -10,9 +10,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::options::TrainOptions;
-use super::step_totals::{
-    AT_ONCE, counts, has_more, histogram, is_signal, limit_of, totals,
-};
+use super::step_totals::{AT_ONCE, counts, has_more, histogram, is_signal, limit_of, totals};
 use betz_base::error::Result;
 use betz_recording::{DatasetView, Segment, Spikes, check_segments};
 use betz_runtime::model::{Blanking, Decoder};

@@ -29,6 +29,18 @@ export const test = base.extend({
 /** Recordings, networks and episodes, by the example `shown`: one program for all tests of a worker. */
 export const shown = base.extend({
   plainRig: [async ({}, use) => { const rig = await run(process.env.BETZ_SHOWN, []); await use(rig); await rig.stop(); }, { scope: "worker" }],
+  /** Two recordings: the second has reaches with outputs, and times of 10 µs. */
+  reachRig: [async ({}, use) => { const rig = await run(process.env.BETZ_SHOWN, ["--reaches"]); await use(rig); await rig.stop(); }, { scope: "worker" }],
+  reached: async ({ page, reachRig }, use) => {
+    const faults = [];
+    page.on("console", m => faults.push(`console: ${m.text()}`));
+    page.on("pageerror", e => faults.push(`error: ${e.message}`));
+    await page.goto(reachRig.url);
+    await page.goto(new URL("/#v=live&s=1&t=20&w=5", reachRig.url).href);
+    await page.reload();
+    await page.waitForFunction(() => globalThis.betz?.store?.shape.channels === 32 && globalThis.betz.store.spikes > 100);
+    await use({ page, faults });
+  },
   looked: async ({ page, plainRig }, use) => {
     const faults = [];
     page.on("console", m => faults.push(`console: ${m.text()}`));

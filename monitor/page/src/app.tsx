@@ -11,11 +11,11 @@ import * as theme from "./theme.ts";
 
 /** Views in a separate script, which is loaded when one of them is first opened. */
 const more = signal<typeof import("./more.ts") | null>(null), missing = signal(false);
-const HEAVY = ["channels", "episodes", "networks", "simulation", "map", "model"];
+const HEAVY = ["channels", "episodes", "networks", "simulation", "map", "model", "trials"];
 /** A session whose episodes are counted shows them on the first view, too. */
 const counts = (): boolean => state.server.value?.mode === "live" && state.server.value.mined > 0;
 effect(() => {
-  if ((HEAVY.includes(state.address.value.view) || counts() || state.exportOpen.value || state.latencyOpen.value) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
+  if ((HEAVY.includes(state.address.value.view) || counts() || state.exportOpen.value || state.range.value || state.latencyOpen.value) && !more.peek()) void import("./more.ts").then(found => { more.value = found; }, () => { missing.value = true; });
 });
 
 function App() {
@@ -33,11 +33,13 @@ function App() {
       {found && state.server.value && view === "episodes" && <found.Episodes />}
       {found && state.server.value && view === "simulation" && <found.Simulation />}
       {found && state.server.value && view === "map" && <found.SelfMap />}
+      {found && view === "trials" && (s ? <found.Trials /> : <main><Waiting /></main>)}
       {found && view === "channels" && (s ? <found.Channels /> : <main><Waiting /></main>)}
       {found && view === "model" && (s ? <found.Model /> : <main><Waiting /></main>)}
     </div>
     <Help />
     {found && <found.Export />}
+    {found && s && view === "live" && <found.Range />}
     <div class="sr" aria-live="polite">{state.spoken.value}</div>
   </>;
 }

@@ -2,7 +2,7 @@
 import { mark } from "./control.ts";
 import * as state from "./state.ts";
 import * as theme from "./theme.ts";
-import { VIEWS } from "./url.ts";
+import { ORDERS, VIEWS } from "./url.ts";
 
 export interface Action { keys: string[]; shown: string; words: string; act: (event: KeyboardEvent) => void }
 
@@ -16,15 +16,17 @@ const channels = (step: number) => () => {
 };
 
 export const ACTIONS: Action[] = [
-  { keys: VIEWS.map((_, i) => String(i + 1)), shown: "1 – 7", words: "views", act: e => state.go({ view: VIEWS[Number(e.key) - 1]! }) },
+  { keys: VIEWS.map((_, i) => String(i + 1)), shown: "1 – 8", words: "views", act: e => state.go({ view: VIEWS[Number(e.key) - 1]! }) },
   { keys: [" "], shown: "Space", words: "pause, go on; a recording: play, stop", act: () => state.pause() },
   { keys: ["ArrowLeft"], shown: "←", words: "back by a tenth; with Shift by a window", act: e => state.move(e.shiftKey ? -1 : -0.1) },
   { keys: ["ArrowRight"], shown: "→", words: "on by a tenth; with Shift by a window", act: e => state.move(e.shiftKey ? 1 : 0.1) },
   { keys: ["+", "="], shown: "+", words: "less time, larger", act: () => state.zoom(0.5) },
   { keys: ["-"], shown: "−", words: "more time, smaller", act: () => state.zoom(2) },
+  { keys: ["a", "A"], shown: "A", words: "all of the recording", act: () => state.showAll() },
+  { keys: ["g", "G"], shown: "G", words: "rates, Fano factors and R² of what is in view, or no longer", act: () => { const s = state.shown.value; if (s) state.select(state.range.value ? null : [s.seconds_(state.viewEnd(s) - state.viewWindow(s)), s.seconds_(state.viewEnd(s))]); } },
   { keys: ["ArrowUp"], shown: "↑", words: "channel before", act: channels(-1) },
   { keys: ["ArrowDown"], shown: "↓", words: "next channel", act: channels(1) },
-  { keys: ["o", "O"], shown: "O", words: "order of channels: number or rate", act: () => state.go({ order: state.address.value.order === "rate" ? "channel" : "rate" }) },
+  { keys: ["o", "O"], shown: "O", words: "order of channels: number, rate, electrode", act: () => state.go({ order: ORDERS[(ORDERS.indexOf(state.address.value.order) + 1) % ORDERS.length]! }) },
   { keys: ["n", "N"], shown: "N", words: "next incident (miss, loss, swap, mask, mark) or trial; episodes: occurrence", act: () => (state.acts.get("n") ?? (() => state.jump(true)))() },
   { keys: ["p", "P"], shown: "P", words: "the one before", act: () => (state.acts.get("p") ?? (() => state.jump(false)))() },
   { keys: ["0"], shown: "0", words: "all channels, ten seconds, now", act: () => state.go({ channels: null, window: 10, at: state.file.value ? 10 : null, channel: null }) },

@@ -1,12 +1,13 @@
 // State of the page, and its updates from the server.
 import { signal, computed, batch, effect } from "@preact/signals";
 import { Link } from "./link/socket.ts";
-import { Store, type Accuracy, type Happened, type Hole } from "./link/store.ts";
+import { Store, tickOf, type Accuracy, type Happened, type Hole } from "./link/store.ts";
 import { Kind, parseAll, type Frame } from "./link/frame.ts";
 import type { Picture } from "./draw/raster.ts";
 import { clock } from "./draw/format.ts";
 import { AROUND_SECONDS, incidents, neighbour, type Incident } from "./link/incidents.ts";
-import { missesSoFar } from "./moments.ts";
+import { missesSoFar } from "./link/moments.ts";
+import { overviewStore, planOf, type Plan } from "./link/overview.ts";
 import { painted } from "./theme.ts";
 import * as url from "./url.ts";
 
@@ -19,7 +20,7 @@ export interface ModelCard {
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
-  history: [number, number] | null; networks: number; mined: number; maps: number; kept: { address: string; region?: number[] } | null;
+  history: [number, number] | null; networks: number; mined: number; maps: number; labels: string[]; kept: { address: string; region?: number[] } | null;
   source: {
     name: string; channels: number; channel_names: string[]; electrode_um: ([number, number] | null)[] | null;
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
@@ -111,12 +112,40 @@ export function go(change: Partial<url.Address>): void {
   address.value = { ...address.value, ...change };
 }
 
+/** Seconds in view. Only the first view shows more than the page stores one by one. */
+export const seconds = (): number => address.value.view === "live" ? address.value.window : Math.min(KEEP_SECONDS, address.value.window);
+/** Time of the pointer in any panel, in seconds; null: none. Every panel has a line there. */
+export const cursor = signal<number | null>(null);
+/** The selected range in seconds, from the address. */
+export const range = computed((): [number, number] | null => {
+  const [from, to] = (address.value.more["sel"] ?? "").split(",").map(Number);
+  return from !== undefined && to !== undefined && from < to ? [from, to] : null;
+});
+export const select = (part: [number, number] | null): void => {
+  const { sel: _, ...more } = address.value.more;
+  go({ more: part ? { ...more, sel: part.map(t => String(Number(t.toFixed(6)))).join(",") } : more });
+};
+
+/** Ticks as the store can show them: whole cells or steps; with finer times any. */
+const shownTicks = (s: Store, ticks: number): number => s.cell === 1 && s.offset && seconds() < 200 * s.shape.stepSeconds ? Math.round(ticks * 1e6) / 1e6 : Math.round(ticks / s.cell) * s.cell;
 /** The end of what is shown, exclusive, in the store's ticks. */
 export function viewEnd(s: Store): number {
   const at = address.value.at;
-  return at === null ? s.end : Math.round(at / s.shape.stepSeconds) - s.base;
+  return at === null ? s.end : shownTicks(s, at / s.shape.stepSeconds - s.base);
 }
-export const viewWindow = (s: Store): number => Math.max(2, Math.round(address.value.window / s.shape.stepSeconds));
+export const viewWindow = (s: Store): number => Math.max(s.cell === 1 && s.offset ? 1e-3 : 2 * s.cell, shownTicks(s, seconds() / s.shape.stepSeconds));
+/** The least and greatest number of seconds that can be shown. */
+export function zoomBounds(s: Store): [number, number] {
+  const least = Math.max(0.001, 2 * tickOf(s));
+  return [least, file.value ? Math.max(KEEP_SECONDS, file.value.steps * s.shape.stepSeconds) : KEEP_SECONDS];
+}
+/** Shows the whole recording, or all that is stored of a session. */
+export function showAll(): void {
+  const s = store.value;
+  if (!s) return;
+  const { first, end } = reach(s);
+  go({ window: Math.min(zoomBounds(s)[1], Math.max(0.05, (end - first) * s.shape.stepSeconds)), at: file.value ? s.seconds_(end) : null });
+}
 
 /** The ticks that can be gone to. */
 export const reach = (s: Store): { first: number; end: number } => file.value ? { first: 0, end: file.value.steps } : { first: s.first, end: s.end };
@@ -146,8 +175,8 @@ export function move(windows: number): void {
 }
 
 export function zoom(factor: number, around = 1): void {
-  const { window, at } = address.value, next = Math.min(60, Math.max(0.05, window * factor));
-  const s = shown.value;
+  const { window, at } = address.value, s = shown.value, [least, most] = s ? zoomBounds(s) : [0.05, KEEP_SECONDS];
+  const next = Number(Math.min(most, Math.max(least, window * factor)).toPrecision(9));
   const end = at !== null && s ? Math.min(at + (next - window) * (1 - around), s.seconds_(reach(s).end)) : at;
   go({ window: next, at: end });
 }
@@ -271,7 +300,7 @@ export function redraw(): void { changedAt = performance.now(); }
 /** True if there is something to draw; an unchanging page costs nothing. */
 function moves(now: number, s: Store): boolean {
   const a = address.value, of = shown.value!;
-  const key = [incident.value?.tick, a.at, a.window, a.channels, a.order, a.channel, a.view, s.end, of.end, s.version, of.version, s.events.length, s.misses.length, painted.value, innerWidth, innerHeight, devicePixelRatio].join(" ");
+  const key = [incident.value?.tick, a.at, a.window, a.more["sel"], cursor.value, a.channels, a.order, a.channel, a.view, s.end, of.end, s.version, of.version, s.events.length, s.misses.length, painted.value, innerWidth, innerHeight, devicePixelRatio].join(" ");
   if (key !== shownBefore) { shownBefore = key; changedAt = movedAt = now; }
   return now - changedAt < STILL_AFTER_MS;
 }
@@ -294,7 +323,7 @@ async function openFile(): Promise<void> {
   const outline = await answer.json() as Outline;
   batch(() => {
     file.value = outline;
-    loaded = [0, 0];
+    loaded = null;
     const step = server.value!.source.step_seconds, end = outline.steps * step, first = outline.left_out[0];
     // Where the beginning was left out, the view begins with what was not.
     const begin = first && first[0] === 0 ? first[1] * step : 0;
@@ -304,32 +333,52 @@ async function openFile(): Promise<void> {
   await load();
 }
 
-let loaded: [number, number] = [0, 0], loading = false;
-/** Loads data around the view if they are missing. */
+/** Rows of an overview. */
+const MOST_ROWS = 1024;
+/** Device pixels of the raster from left to right. */
+export const picture = { columns: Math.round(innerWidth / 2) };
+let loaded: Plan & { channels: string } | null = null, loading = false;
+/** Loads data around the view if they are missing: every spike, or counts in cells if there are too many. */
 async function load(): Promise<void> {
   const outline = file.value, source = server.value?.source, which = address.value.source;
   if (!outline || !source || loading) return;
-  const step = source.step_seconds, end = Math.round((address.value.at ?? 0) / step), begin = end - Math.round(address.value.window / step);
-  if (begin >= loaded[0] && end <= loaded[1] || store.value && loaded[1] > 0 && Math.max(0, begin) >= loaded[0] && Math.min(end, outline.steps) <= loaded[1]) return;
+  const step = source.step_seconds, end = (address.value.at ?? 0) / step, begin = end - seconds() / step, clip = (t: number) => Math.max(0, Math.min(outline.steps, t));
+  const plan = planOf({ begin, end, steps: outline.steps, stepSeconds: step, seconds: outline.seconds, keepSeconds: KEEP_SECONDS, columns: picture.columns });
+  // Of very many channels, those that are shown have a row each in an overview, as far as there are rows.
+  const [first, last] = plan.cell > 0 && source.channels > MOST_ROWS ? address.value.channels ?? [0, source.channels] : [0, source.channels], channels = `${first} ${last}`;
+  if (loaded?.cell === plan.cell && loaded.channels === channels && clip(begin) >= loaded.from && clip(end) <= loaded.to) return;
   loading = true;
   try {
-    // More of what comes than of what was: it may play.
-    const around = Math.round(KEEP_SECONDS / 4 / step), from = Math.max(0, begin - around), to = Math.min(outline.steps, end + 2 * around);
-    const answer = await fetch(`/api/spikes?source=${which}&from=${from}&to=${Math.max(from + 1, to)}`);
+    const { from, to, cell } = plan, shape = { channels: source.channels, outputs: source.outputs.length, stepSeconds: step, ...(outline.tick_seconds !== null && { tickSeconds: outline.tick_seconds }) };
+    const answer = await fetch(cell > 0 ? `/api/overview?source=${which}&from=${from}&to=${to}&cell=${cell}&first=${first}&last=${last}&rows=${Math.min(last - first, MOST_ROWS)}` : `/api/spikes?source=${which}&from=${from}&to=${to}`);
     if (!answer.ok) throw new Error(await answer.text());
     const frames = parseAll(await answer.arrayBuffer());
     if (which !== address.value.source) return;
-    const s = new Store({ channels: source.channels, outputs: source.outputs.length, stepSeconds: step, keepSeconds: 2 * KEEP_SECONDS, ...(outline.tick_seconds !== null && { tickSeconds: outline.tick_seconds }) }, 0);
-    for (const frame of frames) s.add(frame, false);
+    const s = cell > 0 ? overviewStore(frames[0]!, shape, outline.steps) : new Store({ ...shape, keepSeconds: 2 * KEEP_SECONDS }, 0);
+    if (cell === 0) for (const frame of frames) s.add(frame, false);
     s.seconds = outline.seconds.map(spikes => ({ spikes, misses: 0, r2: NaN }));
     s.trials = outline.trials;
     s.leftOut = outline.left_out;
     s.rates = new Float32Array(source.channels);
     for (let i = 0; i < s.spikes; i++) s.rates[s.channel[i]!]! += s.weight[i]! / Math.max(step, (to - from - s.without(from, to)) * step);
-    loaded = [from, to];
+    loaded = { ...plan, channels };
     store.value = s;
   } catch { connection.value = "lost"; }
   finally { loading = false; }
+}
+
+/** Accuracy of the view if the store has only the least and greatest value of each cell: the server's. */
+let measured = "";
+async function measure(s: Store): Promise<void> {
+  const end = viewEnd(s), from = s.seconds_(end - viewWindow(s)), to = s.seconds_(end), key = `${address.value.source} ${from} ${to}`;
+  if (key === measured) return;
+  measured = key;
+  slowly.value = { ...slowly.value, r2: [], rms: [] };
+  const answer = await fetch(`/api/range?source=${address.value.source}&from=${Math.max(0, from)}&to=${to}`);
+  if (!answer.ok || measured !== key) return;
+  const { outputs } = await answer.json() as { outputs: { r2: number | null; rmse: number | null }[] };
+  slowly.value = { ...slowly.value, r2: outputs.map(o => o.r2 ?? NaN), rms: outputs.map(o => o.rmse ?? NaN) };
+  beat.value++;
 }
 
 let playedAt = 0;
@@ -377,7 +426,8 @@ function second(now: number, s: Store | null): void {
   if (!running.value && s && now - movedAt > STILL_AFTER_MS) { marks.time = now; drawn = 0; return; }
   if (s && file.value) {
     const end = viewEnd(s);
-    slowly.value = { ...slowly.value, fps: drawn / elapsed, ...accuracy(s, end - viewWindow(s), end) };
+    if (s.cell > 1) void measure(s).catch(() => undefined); else measured = "";
+    slowly.value = { ...slowly.value, fps: drawn / elapsed, ...(s.cell === 1 && accuracy(s, end - viewWindow(s), end)) };
   }
   if (s && link) {
     const counters = s.counters, tail = Math.round(30 / s.shape.stepSeconds);

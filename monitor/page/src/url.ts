@@ -1,6 +1,8 @@
 // The page's state in its address: short named keys after the #.
-export const VIEWS = ["live", "channels", "episodes", "networks", "simulation", "map", "model"] as const;
+export const VIEWS = ["live", "channels", "episodes", "networks", "simulation", "map", "model", "trials"] as const;
 export type View = typeof VIEWS[number];
+export const ORDERS = ["channel", "rate", "electrode"] as const;
+export type Order = typeof ORDERS[number];
 export interface Address {
   view: View;
   /** Seconds shown. */
@@ -9,7 +11,7 @@ export interface Address {
   at: number | null;
   /** Channels shown, [from, to); null: all. */
   channels: [number, number] | null;
-  order: "channel" | "rate";
+  order: Order;
   /** The selected channel. */
   channel: number | null;
   /** Number of the recording. */
@@ -18,13 +20,15 @@ export interface Address {
   more: Record<string, string>;
 }
 /** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
- * what of it, stage, node; region of a network, colours of its sessions; output and filter of weights. */
-const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg", "ink", "wt"];
+ * what of it, stage, node; region of a network, colours of its sessions; output and filter of weights; selected range; trials. */
+const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg", "ink", "wt", "sel", "tr"];
 const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
 const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 
 export const START: Address = { view: "live", window: 10, at: null, channels: null, order: "channel", channel: null, source: 0, more: {} };
-export const WINDOWS = [1, 2, 5, 10, 20, 30, 60];
+/** Longest window that an address may ask for. */
+const MOST_SECONDS = 1e6;
+export const WINDOWS = [0.01, 0.1, 1, 2, 5, 10, 20, 30, 60];
 
 const number = (text: string | null): number | null => {
   if (text === null || text.trim() === "") return null;
@@ -38,12 +42,13 @@ export function read(hash: string): Address {
   const view = query.get("v");
   if ((VIEWS as readonly string[]).includes(view ?? "")) address.view = view as View;
   const window = number(query.get("w"));
-  if (window !== null && window >= 0.05 && window <= 60) address.window = window;
+  if (window !== null && window >= 0.001 && window <= MOST_SECONDS) address.window = window;
   const at = number(query.get("t"));
   if (at !== null && at >= 0) address.at = at;
   const channels = /^(\d{1,7})-(\d{1,7})$/.exec(query.get("ch") ?? "");
   if (channels && Number(channels[1]) <= Number(channels[2])) address.channels = [Number(channels[1]), Number(channels[2]) + 1];
-  if (query.get("o") === "rate") address.order = "rate";
+  const order = query.get("o");
+  if ((ORDERS as readonly string[]).includes(order ?? "")) address.order = order as Order;
   const channel = number(query.get("c"));
   if (channel !== null && Number.isInteger(channel) && channel >= 0) address.channel = channel;
   const source = number(query.get("s"));
@@ -52,7 +57,7 @@ export function read(hash: string): Address {
   return address;
 }
 
-const short = (value: number): string => String(Number(value.toFixed(3)));
+const short = (value: number): string => String(Number(value.toFixed(6)));
 
 /** The address of a state; defaults are left out. */
 export function write(address: Address): string {

@@ -8,16 +8,27 @@ use crate::explore::recorded::DecodedRecording;
 use crate::frame::{Frame, Section};
 use crate::source::Source;
 
-/// Returns the spikes of the stored frames as a recording, and the session's tick at which the recording starts. Trials
-/// and ticks without a step split it into segments, so that no window spans them.
+/// The stored frames of a session as a recording.
+pub(crate) struct Lately {
+    pub(crate) recorded: DecodedRecording,
+    /// Tick of the session at which the recording starts.
+    pub(crate) first: i64,
+    /// Starts of the trials, in ticks of the recording.
+    pub(crate) trials: Vec<i64>,
+}
+
+/// Returns the stored frames as a recording, with estimates and truth. Trials and ticks without a step split it into
+/// segments, so that no window spans them; ticks without a step count as left out.
 ///
 /// # Errors
 /// `InsufficientData` if no frame is stored; `InvalidArgument` if the frames have counts of several channels, not
 /// spikes.
-pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(DecodedRecording, i64)> {
+pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<Lately> {
     let mut first = None;
     let (mut ticks, mut channels) = (Vec::new(), Vec::new());
     let mut segments: Vec<Segment> = Vec::new();
+    let width = source.outputs.len();
+    let (mut estimates, mut truths, mut begins) = (Vec::new(), Vec::new(), Vec::new());
     for bytes in frames {
         let (frame, _) = Frame::read(bytes)?;
         let at = frame.first - *first.get_or_insert(frame.first);
@@ -32,6 +43,17 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(DecodedRecord
             [] => (0..i64::from(frame.ticks)).collect(),
             _ => frame.u16(Section::ROW_TICK).map(i64::from).collect(),
         };
+        for (all, section) in [
+            (&mut estimates, Section::ESTIMATE),
+            (&mut truths, Section::TRUTH),
+        ] {
+            place(all, &rows, at, width, frame.f32(section));
+        }
+        begins.extend(
+            frame
+                .u16(Section::TRIALS)
+                .map(|trial| at + i64::from(trial)),
+        );
         let mut trials = frame.u16(Section::TRIALS).map(i64::from).peekable();
         for row in rows {
             let begins = trials.next_if_eq(&row).is_some();
@@ -50,14 +72,23 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(DecodedRecord
             "the last minute: expected steps, got none yet",
         ));
     };
+    let steps = usize::try_from(last.stop).unwrap_or(0);
+    for all in [&mut estimates, &mut truths] {
+        all.resize(if all.is_empty() { 0 } else { steps * width }, f32::NAN);
+    }
+    let gaps = (segments.windows(2)).map(|two| Segment {
+        start: two[0].stop,
+        stop: two[1].start,
+    });
+    let left_out = gaps.filter(|gap| !gap.is_empty()).collect();
     let dataset = Dataset {
         step_seconds: source.step_seconds,
-        steps: usize::try_from(last.stop).unwrap_or(0),
+        steps,
         channel_names: source.channel_names.clone(),
         spikes: Spikes::new(ticks, channels),
         segments,
-        outputs: Vec::new(),
-        behavior: Vec::new(),
+        outputs: source.outputs.clone(),
+        behavior: truths,
     };
     let mut source = source.clone();
     let seconds = |tick: i64| tick as f64 * source.step_seconds;
@@ -70,12 +101,35 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<(DecodedRecord
     let recorded = DecodedRecording {
         source,
         dataset,
-        estimates: Vec::new(),
+        estimates,
+        // The truth in frames is already late by the model's delay.
         delay_steps: 0,
         times: None,
-        left_out: Vec::new(),
+        left_out,
     };
-    Ok((recorded, first))
+    Ok(Lately {
+        recorded,
+        first,
+        trials: begins,
+    })
+}
+
+/// Adds the rows of a frame that begins at tick `at` to `all`; ticks without a row become NaN.
+fn place(
+    all: &mut Vec<f32>,
+    rows: &[i64],
+    at: i64,
+    width: usize,
+    values: impl Iterator<Item = f32>,
+) {
+    let values: Vec<f32> = values.collect();
+    for (row, values) in rows.iter().zip(values.chunks_exact(width.max(1))) {
+        let begin = usize::try_from(at + row).unwrap_or(0) * width;
+        if begin >= all.len() {
+            all.resize(begin, f32::NAN);
+            all.extend_from_slice(values);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -122,17 +176,26 @@ mod tests {
         }
         frames.extend(gathering.finish(&Counters::default(), None));
         let frames: Vec<Bytes> = frames.into_iter().map(|f| f.bytes).collect();
-        let (recorded, first) = lately(&source(), &frames).unwrap();
+        let Lately {
+            recorded,
+            first,
+            trials,
+        } = lately(&source(), &frames).unwrap();
         let spans: Vec<_> = (recorded.dataset.segments.iter())
             .map(|s| (s.start, s.stop))
             .collect();
         assert_eq!((first, recorded.dataset.steps), (100, 100));
         assert_eq!(spans, [(0, 50), (51, 70), (70, 100)]);
+        assert_eq!(trials, [70]);
+        let gaps: Vec<_> = (recorded.left_out.iter())
+            .map(|s| (s.start, s.stop))
+            .collect();
+        assert_eq!(gaps, [(50, 51)]);
         let spikes = &recorded.dataset.spikes;
         assert_eq!((spikes.ticks.len(), spikes.ticks[50]), (99, 51));
         assert_eq!(spikes.channels[50], (151 % 4) as u32);
         assert!(recorded.source.name.contains("0.1 s to 0.2 s"));
-        let none = lately(&source(), &[]).unwrap_err();
+        let none = lately(&source(), &[]).err().unwrap();
         assert!(none.message().contains("got none yet"), "{none}");
     }
 }

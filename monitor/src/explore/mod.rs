@@ -5,8 +5,12 @@ pub(crate) mod episodes;
 pub(crate) mod job;
 pub(crate) mod lately;
 pub(crate) mod map;
+pub(crate) mod native;
 pub(crate) mod network;
 pub(crate) mod recorded;
+pub(crate) mod trials;
+
+use betz_recording::labels::LabelledInterval;
 
 use crate::explore::episodes::MinedEpisodes;
 use crate::explore::map::MapView;
@@ -24,6 +28,8 @@ pub struct Contents {
     pub mined: Vec<MinedEpisodes>,
     /// Self-organising maps.
     pub maps: Vec<MapView>,
+    /// Intervals with labels, in seconds of the recordings. The page aligns trials to their starts.
+    pub labels: Vec<LabelledInterval>,
     /// Picture below the nodes, PNG or JPEG, placed at its pixel coordinates by default.
     pub image: Option<Image>,
 }

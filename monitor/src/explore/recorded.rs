@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use betz_base::error::{Error, Result};
-use betz_recording::{Dataset, Segment};
+use betz_recording::{Dataset, Segment, Spikes};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -41,6 +41,45 @@ pub struct SpikeTimes {
     pub tick_seconds: f64,
     /// [`Dataset::offsets_in_steps`], one per spike.
     pub offsets: Vec<f32>,
+    /// The dataset's segments in the recording's ticks.
+    pub segments: Vec<Segment>,
+}
+
+impl SpikeTimes {
+    /// Times of a dataset's spikes and segments from the recording that was aligned; `None` for weighted spikes, which
+    /// have no finer times.
+    ///
+    /// # Errors
+    /// The errors of [`Dataset::offsets_in_steps`].
+    pub fn new(
+        dataset: &Dataset,
+        spikes: &Spikes,
+        segments: &[Segment],
+        tick_seconds: f64,
+    ) -> Result<Option<Self>> {
+        let offsets = dataset.offsets_in_steps(spikes, tick_seconds)?;
+        if offsets.len() != dataset.spikes.len() {
+            return Ok(None);
+        }
+        let per_step = dataset.step_seconds / tick_seconds;
+        // A border that lies within a step of one in the recording is that border; others come from a cut in steps.
+        let border = |step: i64, of: fn(&Segment) -> i64| {
+            let tick = step as f64 * per_step;
+            let near = |s: &Segment| (of(s) as f64 - tick).abs() < per_step;
+            let at = segments.partition_point(|s| (of(s) as f64) < tick - per_step);
+            let found = segments[at..].iter().take(2).find(|s| near(s));
+            found.map_or(tick.round() as i64, of)
+        };
+        let segments = dataset.segments.iter().map(|s| Segment {
+            start: border(s.start, |s| s.start),
+            stop: border(s.stop, |s| s.stop),
+        });
+        Ok(Some(Self {
+            tick_seconds,
+            offsets,
+            segments: segments.collect(),
+        }))
+    }
 }
 
 impl DecodedRecording {
@@ -73,6 +112,14 @@ impl DecodedRecording {
                 "{}: expected the times of {spikes} spikes, got {}",
                 self.source.name,
                 times.offsets.len()
+            )));
+        }
+        let segments = self.dataset.segments.len();
+        if let Some(times) = self.times.as_ref().filter(|t| t.segments.len() != segments) {
+            return Err(Error::mismatch(format!(
+                "{}: expected the times of {segments} segments, got {}",
+                self.source.name,
+                times.segments.len()
             )));
         }
         Ok(())
@@ -120,15 +167,10 @@ impl DecodedRecording {
             if let Some(times) = &self.times {
                 gathering.push_offsets(&times.offsets[begin..next]);
             }
-            let row = |of: &[f32], tick: i64| {
-                let at = usize::try_from(tick).ok()?.checked_mul(width)?;
-                of.get(at..at + width).map(<[f32]>::to_vec)
-            };
-            step.estimates = row(&self.estimates, tick).unwrap_or_else(|| vec![f32::NAN; width]);
-            let meant = tick.saturating_sub(self.delay_steps);
-            let inside = self.inside(meant);
-            let truth = row(&self.dataset.behavior, meant).filter(|_| inside && width > 0);
-            gathering.push(&step, truth.as_deref().unwrap_or(&[]));
+            step.estimates =
+                (self.estimate(tick)).map_or_else(|| vec![f32::NAN; width], <[f32]>::to_vec);
+            let truth = self.truth(tick);
+            gathering.push(&step, truth.unwrap_or(&[]));
             if (tick + 1 - from) % a_frame == 0 {
                 frames.extend(
                     gathering
@@ -143,6 +185,23 @@ impl DecodedRecording {
                 .map(|f| f.bytes),
         );
         frames
+    }
+
+    fn row<'a>(&self, of: &'a [f32], step: i64) -> Option<&'a [f32]> {
+        let width = self.source.outputs.len();
+        let at = usize::try_from(step).ok()?.checked_mul(width)?;
+        of.get(at..at.checked_add(width)?).filter(|_| width > 0)
+    }
+
+    /// Estimates of a step; `None` if nothing was decoded.
+    pub(crate) fn estimate(&self, step: i64) -> Option<&[f32]> {
+        self.row(&self.estimates, step)
+    }
+
+    /// The behaviour that the estimates of a step describe; `None` outside segments.
+    pub(crate) fn truth(&self, step: i64) -> Option<&[f32]> {
+        let meant = step.saturating_sub(self.delay_steps);
+        (self.row(&self.dataset.behavior, meant)).filter(|_| self.inside(meant))
     }
 
     /// True if a step is in a segment.
@@ -258,6 +317,16 @@ mod tests {
         r.times = Some(SpikeTimes {
             tick_seconds: 1e-5,
             offsets: offsets.clone(),
+            segments: vec![
+                Segment {
+                    start: 0,
+                    stop: 50_000,
+                },
+                Segment {
+                    start: 90_000,
+                    stop: 250_000,
+                },
+            ],
         });
         r.check().unwrap();
         let bytes = r.frames(0..1_000);

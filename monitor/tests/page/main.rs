@@ -6,6 +6,7 @@ mod common;
 mod control;
 mod limits;
 mod looking;
+mod parts;
 mod session;
 
 use assert_no_alloc::AllocDisabler;

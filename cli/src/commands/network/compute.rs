@@ -2,12 +2,15 @@
 
 use std::time::Instant;
 
+use betz::device::Device;
 use betz::network::file::{Chance, NetworkFile, Part, Source};
 use betz::network::surrogate::{Correction, Significance, Surrogate, significant_threshold};
-use betz::network::{Estimate, Measure, NetworkSpec, Plan, Run, Signal, Threshold, Window};
+use betz::network::{
+    Estimate, Measure, Network, NetworkSpec, Plan, Run, Signal, Threshold, Window,
+};
 use betz::progress::Phases;
 use betz::team::Team;
-use betz::{Error, ErrorKind, Result, memory};
+use betz::{Error, ErrorKind, Progress, Result, memory};
 
 use super::args::{Compute, FdrName, Span, SurrogateName};
 use super::request::{Request, keeping};
@@ -59,16 +62,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     let read = report::total_seconds();
     let spec = spec(args, &signal)?;
     // Errors of the plan are reported before surrogates are drawn.
-    let mut plan = within_memory(args, Plan::new(&spec, &signal)?, &signal)?;
-    if args.full {
-        full::check(&spec, &signal, plan.windows().len())?;
-    }
-    let on_cpu = plan.estimate();
-    if chance.is_some() {
-        // Surrogates will find one.
-        plan = plan.with_threshold(Threshold::Absolute(0.5), spec.strict)?;
-    }
-    plan = plan.on(&device).map_err(|e| e.at("--device"))?;
+    let (mut plan, on_cpu) = prepare(args, &spec, &signal, &device, chance.is_some())?;
     if args.dry_run {
         return expected::run(args, &spec, &signal, &plan);
     }
@@ -92,37 +86,19 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         plan = with_found(plan, &spec, found.threshold)?;
     }
     let started = Instant::now();
-    let spec = *plan.spec();
     let planned = plan.windows().len();
-    let work = Run {
-        shard: args.shard,
-        team,
-        keep_finished: team.is_none() && args.shard.is_none(),
-    };
-    let network = plan.run_with(work, &signal, &computing);
-    let network = network.map_err(|e| match e.kind() {
-        ErrorKind::InvalidArgument if spec.max_edges < args.edges.max_edges => e.at("--memory"),
-        ErrorKind::InvalidArgument => e.at("--max-edges"),
-        _ => e,
-    })?;
-    let Some(network) = network else {
+    let Some(network) = compute(args, team, &plan, &signal, &computing)? else {
         return Ok(());
     };
+    let spec = *plan.spec();
     let full = match args.full {
         true => Some(full::values(&spec, &signal, network.len(), &bar)?),
         false => None,
     };
     let compute = started.elapsed().as_secs_f64();
     drop(bar);
-    let ran = plan.ran();
-    device::note_fallback(&ran, "the network");
-    if args.device_memory.is_some() && ran.memory_cap.is_none() {
-        eprintln!("--device-memory has no effect: no GPU is used");
-    }
     let complete = args.shard.is_some() || network.len() == planned;
-    if !complete {
-        eprintln!("stopped after {} of {planned} windows", network.len());
-    }
+    say_how_it_ran(args, &plan, network.len(), complete);
     let file = NetworkFile {
         window_seconds: input.window_seconds(network.window_start()),
         names: input.names.clone(),
@@ -145,6 +121,63 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         total: 0.0,
     };
     finish(args, out, &file, Request::new(&spec, &signal), seconds)
+}
+
+/// The plan on its device, and what the CPU would take; with a threshold for now if surrogates will find one.
+fn prepare(
+    args: &Compute,
+    spec: &NetworkSpec,
+    signal: &Signal<'_>,
+    device: &Device,
+    by_chance: bool,
+) -> Result<(Plan, Estimate)> {
+    let mut plan = within_memory(args, Plan::new(spec, signal)?, signal)?;
+    if args.full {
+        full::check(spec, signal, plan.windows().len())?;
+    }
+    let on_cpu = plan.estimate();
+    if by_chance {
+        plan = plan.with_threshold(Threshold::Absolute(0.5), spec.strict)?;
+    }
+    let plan = plan.on(device).map_err(|e| e.at("--device"))?;
+    Ok((plan, on_cpu))
+}
+
+/// The network of the plan's windows; none where other processes of the team hold it.
+fn compute(
+    args: &Compute,
+    team: Option<&dyn Team>,
+    plan: &Plan,
+    signal: &Signal<'_>,
+    progress: &dyn Progress,
+) -> Result<Option<Network>> {
+    let work = Run {
+        shard: args.shard,
+        team,
+        keep_finished: team.is_none() && args.shard.is_none(),
+    };
+    let max_edges = plan.spec().max_edges;
+    let network = plan.run_with(work, signal, progress);
+    network.map_err(|e| match e.kind() {
+        ErrorKind::InvalidArgument if max_edges < args.edges.max_edges => e.at("--memory"),
+        ErrorKind::InvalidArgument => e.at("--max-edges"),
+        _ => e,
+    })
+}
+
+/// Says on standard error where the network was computed otherwise than asked for, and whether windows are missing.
+fn say_how_it_ran(args: &Compute, plan: &Plan, windows: usize, complete: bool) {
+    let ran = plan.ran();
+    device::note_fallback(&ran, "the network");
+    if args.device_memory.is_some() && ran.memory_cap.is_none() {
+        eprintln!("--device-memory has no effect: no GPU is used");
+    }
+    if !complete {
+        eprintln!(
+            "stopped after {windows} of {} windows",
+            plan.windows().len()
+        );
+    }
 }
 
 /// Name and hash of the input.

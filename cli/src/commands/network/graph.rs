@@ -189,12 +189,7 @@ fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<G
         let drawn = matches!(m, GraphMeasure::Communities | GraphMeasure::Fcd);
         args.measures.contains(&m) || drawn && args.picture.is_some()
     };
-    if wants(GraphMeasure::SmallWorld) && args.rewirings == 0 {
-        return Err(Error::argument("--rewirings: expected at least 1, got 0"));
-    }
-    if args.sources == Some(0) {
-        return Err(Error::argument("--sources: expected at least 1, got 0"));
-    }
+    check_counts(args, wants(GraphMeasure::SmallWorld))?;
     if whole {
         // Up to seven values for each node and window.
         let values = windows as u128 * nodes as u128 * 4 * 7;
@@ -225,37 +220,11 @@ fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<G
             Ok(row)
         })
         .collect::<Result<_>>()?;
-    let mut columns: Vec<Column> = Vec::new();
-    let mut of_nodes: Vec<NodeColumn> = Vec::new();
-    for row in rows {
-        if columns.is_empty() {
-            columns.extend(row.values.iter().map(|(name, _)| Column {
-                name,
-                values: Vec::with_capacity(windows),
-            }));
-            of_nodes.extend(row.nodes.iter().map(|(name, _)| NodeColumn {
-                name,
-                values: Vec::with_capacity(windows * nodes),
-            }));
-        }
-        for (column, (_, value)) in columns.iter_mut().zip(row.values) {
-            column.values.push(value);
-        }
-        for (column, (_, values)) in of_nodes.iter_mut().zip(row.nodes) {
-            column.values.extend(values);
-        }
-    }
+    let (mut columns, of_nodes) = columns_of(rows, windows, nodes);
     if let Some(tracked) = &tracked {
         columns.push(Column {
             name: "communities",
-            values: (tracked.identities.chunks_exact(nodes))
-                .map(|of| {
-                    let mut all: Vec<u32> = of.iter().copied().filter(|c| *c != NONE).collect();
-                    all.sort_unstable();
-                    all.dedup();
-                    all.len() as f64
-                })
-                .collect(),
+            values: community_counts(tracked, nodes),
         });
     }
     let likeness = if wants(GraphMeasure::Fcd) {
@@ -279,6 +248,54 @@ fn measure(args: &Graph, file: &NetworkFile, whole: bool, bar: &Bar) -> Result<G
         tracked,
         likeness,
     })
+}
+
+/// Refuses numbers of draws and of sources that nothing can be computed from.
+fn check_counts(args: &Graph, small_world: bool) -> Result<()> {
+    if small_world && args.rewirings == 0 {
+        return Err(Error::argument("--rewirings: expected at least 1, got 0"));
+    }
+    if args.sources == Some(0) {
+        return Err(Error::argument("--sources: expected at least 1, got 0"));
+    }
+    Ok(())
+}
+
+/// The windows' measures by name: one value, and one value per node, for each window.
+fn columns_of(rows: Vec<OfWindow>, windows: usize, nodes: usize) -> (Vec<Column>, Vec<NodeColumn>) {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut of_nodes: Vec<NodeColumn> = Vec::new();
+    for row in rows {
+        if columns.is_empty() {
+            columns.extend(row.values.iter().map(|(name, _)| Column {
+                name,
+                values: Vec::with_capacity(windows),
+            }));
+            of_nodes.extend(row.nodes.iter().map(|(name, _)| NodeColumn {
+                name,
+                values: Vec::with_capacity(windows * nodes),
+            }));
+        }
+        for (column, (_, value)) in columns.iter_mut().zip(row.values) {
+            column.values.push(value);
+        }
+        for (column, (_, values)) in of_nodes.iter_mut().zip(row.nodes) {
+            column.values.extend(values);
+        }
+    }
+    (columns, of_nodes)
+}
+
+/// Number of communities in each window.
+fn community_counts(tracked: &CommunityTracks, nodes: usize) -> Vec<f64> {
+    (tracked.identities.chunks_exact(nodes))
+        .map(|of| {
+            let mut all: Vec<u32> = of.iter().copied().filter(|c| *c != NONE).collect();
+            all.sort_unstable();
+            all.dedup();
+            all.len() as f64
+        })
+        .collect()
 }
 
 /// Communities of every window, each from those of the window before.

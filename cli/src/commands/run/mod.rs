@@ -8,9 +8,9 @@ mod simulated;
 use std::time::{Duration, Instant};
 
 use betz::{Error, Progress, Result};
-use betz_live::{Live, Pace, Part, Plan, Until, check, open_rig};
+use betz_live::{Live, Pace, Part, Plan, Trial, Until, check, open_rig};
 
-use betz_live::plan::Span;
+use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Monitor, Source};
 
 use crate::browser::Door;
@@ -117,7 +117,8 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
     let told = RunReport::new(&live, &status, started.elapsed());
     if !told.has_decoded() {
         recorded?;
-        return report::tell(&told, args.json);
+        report::tell(&told, args.json)?;
+        return told.check_source(live.plan());
     }
     report::tell(&told, args.json)?;
     recorded?;
@@ -145,8 +146,14 @@ fn decode(
             status.add(step);
             Ok(())
         })?;
-        for (step, label) in status.take_labels() {
+        let labels = status.take_labels();
+        let labelled = !labels.is_empty();
+        for (step, label) in labels {
             live.label(step, &label);
+        }
+        if labelled && live.plan().learn.mode != LearnMode::Off {
+            // A simulated movement has no trials: what is labelled at once is one.
+            live.trial(Trial::End);
         }
         if (until.stop)() || Instant::now() < next {
             return Ok(());

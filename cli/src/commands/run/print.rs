@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use betz::Result;
-use betz_live::{Live, Report, SessionReport, Step};
+use betz::{Error, ErrorKind, Result};
+use betz_live::{LearnReport, Live, Plan, Report, SessionReport, Step};
 use serde::Serialize;
 
 use crate::report::{self, Outcome};
@@ -176,6 +176,24 @@ impl RunReport {
         }
     }
 
+    /// Refuses a session whose source never sent a block.
+    pub(super) fn check_source(&self, plan: &Plan) -> Result<()> {
+        if self.finished.clock.epoch > 0 {
+            return Ok(());
+        }
+        let source = plan.source();
+        Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "source `{}`: expected blocks from {}, got none in {}{}; see that it sends, and look with --check",
+                source.name,
+                source.from,
+                report::duration(self.seconds),
+                but_malformed(self.finished.source_malformed)
+            ),
+        ))
+    }
+
     /// True if a step was made.
     pub(super) fn has_decoded(&self) -> bool {
         self.finished.input.steps > 0
@@ -242,6 +260,9 @@ impl Outcome for RunReport {
                 report::count(notes.malformed, "malformed message"),
             ))?;
         }
+        if let Some(learn) = &f.learn {
+            report::line(&trainer_line(learn, f.swapped))?;
+        }
         if !self.r2.is_empty() {
             let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();
             report::line(&format!("R² against the truth: {}", r2.join(", ")))?;
@@ -260,6 +281,25 @@ impl Outcome for RunReport {
         }
         Ok(())
     }
+}
+
+/// What the online trainer did.
+fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
+    let dead = match learn.dead {
+        true => "; ITS THREAD HAS ENDED",
+        false => "",
+    };
+    let [now, best] = learn.scores;
+    format!(
+        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late{dead}",
+        report::count(learn.trials, "trial"),
+        learn.dropped,
+        report::count(learn.accepted, "model"),
+        learn.refused,
+        learn.rolled_back,
+        report::count(swapped, "swap"),
+        report::count(learn.late_labels, "label"),
+    )
 }
 
 impl Outcome for Report {

@@ -7,12 +7,16 @@ use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::train::{Search, TrainOptions, train_validated};
 use betz::{Error, Result};
-use betz_live::{Pace, Part, Plan, Simulation, SimulationOptions, bin};
+use betz_live::plan::LearnMode;
+use betz_live::{FrontEnd, Pace, Part, Plan, Simulation, SimulationOptions, bin};
 
 use crate::report::Bar;
 
 /// Length of a step in seconds.
 const STEP_SECONDS: f64 = 0.02;
+
+/// Most bytes of the sums that a model keeps for the online trainer.
+const RETAIN: usize = 64 << 20;
 
 /// The plan of a simulated session, before `--set`.
 const PLAN: &str = r#"[session]
@@ -69,13 +73,13 @@ pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<Simulat
         },
     ])?;
     let data = recording.align(STEP_SECONDS)?;
-    let model = train_validated(
-        &data,
-        &TrainOptions::new(bank),
-        &Search::ridge(),
-        &Bar::new(),
-    )
-    .map_err(|e: Error| e.at("training on the simulated rig"))?;
+    let options = TrainOptions {
+        retain: (plan.learn.mode != LearnMode::Off).then_some(RETAIN),
+        ..TrainOptions::new(bank)
+    };
+    let model = train_validated(&data, &options, &Search::ridge(), &Bar::new())
+        .and_then(|model| FrontEnd::attach_of_meta(recording.meta.as_deref(), model))
+        .map_err(|e: Error| e.at("training on the simulated rig"))?;
     Ok(SimulatedSession {
         simulation,
         plan,

@@ -1,11 +1,12 @@
 //! `betz train --memory`: training on a recording that is read in chunks.
 
 use betz::device::Device;
-use betz::recording::AlignReport;
+use betz::recording::{AlignReport, Recording};
 use betz::team::Team;
 use betz::train::Training;
 use betz::train::long::File;
 use betz::{Result, input_form};
+use betz_live::FrontEnd;
 
 use super::args::{DecoderKind, Train};
 use super::{options, print};
@@ -26,7 +27,9 @@ pub(crate) fn run(team: &dyn Team, args: &Train, device: &Device, memory: u64) -
         return Ok(());
     };
     device::note_fallback(&trained.ran, "training");
+    let meta = Recording::read_meta(&args.recording)?;
     let model = input_form::marked(trained.decoder, form)?;
+    let model = FrontEnd::attach_of_meta(meta.as_deref(), model)?;
     report::check_interrupt("training")?;
     model.save(&args.out)?;
     let seconds = bar.seconds();

@@ -9,6 +9,7 @@ mod print;
 use betz::team::Alone;
 use betz::train::place::default_step;
 use betz::{Error, ErrorKind, Result, input_form};
+use betz_live::FrontEnd;
 
 use crate::data;
 use crate::device;
@@ -39,11 +40,15 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         _ => data::default_step(&recording),
     });
     let form = recording.form;
+    let front_end = FrontEnd::of_meta(recording.meta.as_deref());
+    let finish = |decoder| match &front_end {
+        Some(front_end) => front_end.attach(input_form::marked(decoder, form)?),
+        None => input_form::marked(decoder, form),
+    };
     let at = |e: Error| e.at(args.recording.display());
     let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
     let training = training(args, dataset.step_seconds)?;
     if let Some(text) = &args.labels {
-        let finish = |decoder| input_form::marked(decoder, form);
         let with = (&training, &device);
         return classes::run(args, text, (&dataset, aligned), with, finish).map_err(at);
     }
@@ -65,7 +70,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
             report::count(dataset.channels() as u128, "channel")
         );
     }
-    let model = input_form::marked(trained.decoder, form)?;
+    let model = finish(trained.decoder)?;
     // Nobody waits for a model that was complete just before an interrupt.
     if trained
         .comparison

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::Path;
+use std::prelude::rust_2024::*;
 
 mod plan;
 mod target;

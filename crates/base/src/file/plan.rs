@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
+use std::prelude::rust_2024::*;
 
 use super::target::{Target, folder_of};
 use super::temporary::{SUFFIX, temporary};

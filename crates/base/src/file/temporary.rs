@@ -3,6 +3,7 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::Path;
+use std::prelude::rust_2024::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

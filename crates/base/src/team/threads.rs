@@ -1,5 +1,6 @@
 //! A team of threads, which tests of several crates share.
 
+use std::prelude::rust_2024::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 

@@ -4,6 +4,7 @@
 //! contradict each other are refused with the file, the line and the key.
 
 mod place;
+mod sections;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,10 @@ use betz_sort::{BlockOptions, CrossingRule, Reference, Settings, Sorter};
 use serde::{Deserialize, Serialize};
 
 use place::Lines;
+pub use sections::{
+    At, Feature, HoldPlan, LabelsPlan, LearnMode, LearnPlan, LimitsPlan, MissingPlan, NoisePlan,
+    OutputsPlan, RecordPlan, ReferencePlan, Sends, SessionPlan, SourcePlan, VoltagePlan,
+};
 pub use units::Span;
 
 /// The plan of a session, with every default filled in.
@@ -38,6 +43,9 @@ pub struct Plan {
     /// Labels, marks and trials from a bus; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<LabelsPlan>,
+    /// Online trainer; none unless it says so.
+    #[serde(default)]
+    pub learn: LearnPlan,
     /// Recording; nothing is recorded if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordPlan>,
@@ -49,264 +57,6 @@ pub struct Plan {
     file: PathBuf,
     #[serde(skip)]
     lines: Lines,
-}
-
-/// Section `[session]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SessionPlan {
-    /// Name of the session, in messages and on the page.
-    #[serde(default = "session_name")]
-    pub name: String,
-    /// Model file; relative to the plan's folder.
-    pub model: PathBuf,
-}
-
-/// `sends` of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sends {
-    /// Rows of voltage, spikes or features, by the device's clock.
-    Samples,
-    /// Whole steps of the model: counts, spikes or features that are binned already.
-    Steps,
-}
-
-/// Section `[[source]]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SourcePlan {
-    /// Name in messages and in the recording.
-    pub name: String,
-    /// Address.
-    pub from: String,
-    /// Form of what it sends. Samples if absent; steps if the address begins with `lsl`, `brand` or `zmq`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sends: Option<Sends>,
-    /// Channels of a row, if the source does not say so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channels: Option<usize>,
-    /// Rows per second, if the source does not say so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<f64>,
-    /// Microvolts per bit, if the source does not say so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub microvolts: Option<f64>,
-    /// Bound of the least one-way delay from the device to this machine.
-    #[serde(default = "path")]
-    pub path: Span,
-}
-
-impl SourcePlan {
-    /// Form of what the source sends.
-    pub fn form(&self) -> Sends {
-        let steps = self.sends_steps_alone();
-        (self.sends).unwrap_or(if steps { Sends::Steps } else { Sends::Samples })
-    }
-
-    /// True for a bus that has no samples.
-    fn sends_steps_alone(&self) -> bool {
-        matches!(self.from.split(':').next(), Some("lsl" | "brand" | "zmq"))
-    }
-}
-
-/// Reference of `[voltage]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReferencePlan {
-    /// Nothing is subtracted.
-    None,
-    /// The mean of all channels.
-    Average,
-    /// The median of all channels.
-    Median,
-}
-
-/// Feature of `[voltage]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Feature {
-    /// Threshold crossings of each channel.
-    Crossings,
-    /// Spike-band power of each channel.
-    Sbp,
-    /// Units of a sorter.
-    Units,
-}
-
-/// Rule of crossings of `[voltage]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum At {
-    /// With the first sample below the threshold.
-    Once,
-    /// After it is clear that it is the largest minimum around and no artefact.
-    Settled,
-}
-
-/// Section `[voltage]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct VoltagePlan {
-    /// Reference that is subtracted from every channel.
-    pub reference: ReferencePlan,
-    /// Edges of the band-pass filter, in Hz.
-    pub band: [f64; 2],
-    /// Feature that the model decodes.
-    pub feature: Feature,
-    /// File of the sorter, for units; relative to the plan's folder. It has its own filter, reference and threshold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sorter: Option<PathBuf>,
-    /// Rule of crossings.
-    pub at: At,
-    /// Threshold in standard deviations of the noise; below 0.
-    pub threshold: f64,
-    /// Time after a crossing without another on the same channel.
-    pub dead: Span,
-    /// Voltage after filter and reference above which a sample is an artefact, in microvolts.
-    pub artefact: f64,
-    /// Measurement of the noise.
-    pub noise: NoisePlan,
-}
-
-/// `noise` of `[voltage]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct NoisePlan {
-    /// Time at the start in which the noise of each channel is measured.
-    pub calibrate: Span,
-    /// Time constant of its tracking afterwards; 0s: it stays.
-    pub track: Span,
-}
-
-/// Section `[missing]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MissingPlan {
-    /// Longest gap that is bridged: its rows are interpolated, their crossings do not count, and counts are scaled.
-    pub bridge: Span,
-    /// A step whose last sample is later than its clock says by this time is made without data.
-    pub stale_after: Span,
-}
-
-/// Section `[outputs]`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OutputsPlan {
-    /// Addresses to which outputs are sent.
-    pub to: Vec<String>,
-    /// Lowest and highest value of each output.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clamp: Option<Vec<[f32; 2]>>,
-    /// Largest change of each output from one step to the next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slew: Option<Vec<f32>>,
-    /// Outputs while data are missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<HoldPlan>,
-    /// Longest time that a step should take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Span>,
-}
-
-/// `hold` of `[outputs]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HoldPlan {
-    /// Time for which the last good outputs are held.
-    pub hold: Span,
-    /// Time that the way to rest takes afterwards.
-    pub decay: Span,
-    /// Flagged steps in a row that are still believed.
-    #[serde(default)]
-    pub patience: u32,
-}
-
-/// Section `[labels]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LabelsPlan {
-    /// Address at which they are received: `udp://HOST:PORT`. One without a step belongs to the step that is open when it arrives.
-    pub from: String,
-}
-
-/// Section `[record]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecordPlan {
-    /// Folder in which each session makes a folder of its own.
-    pub to: PathBuf,
-    /// Largest size of a segment, in MiB.
-    #[serde(default = "segment")]
-    pub segment_mib: u64,
-}
-
-/// Section `[limits]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LimitsPlan {
-    /// Largest share of rows that may be lost.
-    pub lost: f64,
-    /// Largest share of steps that may be made without data or be skipped.
-    pub late_steps: f64,
-    /// Largest number of frames that may be missing from the recording.
-    pub unrecorded: u64,
-}
-
-fn session_name() -> String {
-    "session".into()
-}
-
-fn path() -> Span {
-    Span::from_seconds(0.5e-3)
-}
-
-fn segment() -> u64 {
-    1024
-}
-
-impl Default for VoltagePlan {
-    fn default() -> Self {
-        Self {
-            reference: ReferencePlan::Median,
-            band: [300.0, 6000.0],
-            feature: Feature::Crossings,
-            sorter: None,
-            at: At::Once,
-            threshold: -4.5,
-            dead: Span::from_seconds(1e-3),
-            artefact: 500.0,
-            noise: NoisePlan::default(),
-        }
-    }
-}
-
-impl Default for NoisePlan {
-    fn default() -> Self {
-        Self {
-            calibrate: Span::from_seconds(10.0),
-            track: Span::from_seconds(30.0),
-        }
-    }
-}
-
-impl Default for MissingPlan {
-    fn default() -> Self {
-        Self {
-            bridge: Span::from_seconds(5e-3),
-            stale_after: Span::from_seconds(10e-3),
-        }
-    }
-}
-
-impl Default for LimitsPlan {
-    fn default() -> Self {
-        Self {
-            lost: 1e-3,
-            late_steps: 1e-3,
-            unrecorded: 0,
-        }
-    }
 }
 
 impl Plan {

@@ -118,6 +118,23 @@ pub(crate) fn check_place(to: &Path) -> Result<()> {
         .map_err(|e| Error::io("creating a folder in", existing, &e))
 }
 
+/// Bytes that are free where `to` is, or will be; `None` if the system does not tell.
+#[cfg(unix)]
+pub(crate) fn free_bytes(to: &Path) -> Option<u64> {
+    let existing = (to.ancestors()).find(|place| place.exists())?;
+    let existing = match existing.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => existing,
+    };
+    let disk = rustix::fs::statvfs(existing).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn free_bytes(_: &Path) -> Option<u64> {
+    None
+}
+
 /// Seconds since 1970.
 pub(crate) fn unix_seconds() -> f64 {
     (SystemTime::now().duration_since(UNIX_EPOCH)).map_or(0.0, |d| d.as_secs_f64())
@@ -146,6 +163,8 @@ fn timestamp(seconds: u64) -> String {
 /// A recording that is open: its plan, model and facts, and the reader behind them. As a [`Rig`] it gives its blocks, as fast
 /// as they are taken.
 pub struct Recording {
+    /// The folder.
+    pub(crate) folder: PathBuf,
     /// The plan as it was used.
     pub plan: Plan,
     /// The model of the start.
@@ -185,6 +204,7 @@ impl Recording {
             return Err(refuse(format!("version {} of the format", facts.version)));
         }
         Ok(Self {
+            folder: folder.to_owned(),
             plan,
             model,
             facts,

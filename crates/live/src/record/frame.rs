@@ -32,7 +32,8 @@ pub enum Kind {
     Mark = 6,
     /// A trial at the step `first`; the body is one byte: 1 begins, 2 ends, 3 ends and is not to be learned from.
     Trial = 7,
-    /// A decision of the loop at the step `first`, which the outputs depend on. The body is one byte: 1, made without data.
+    /// A decision of the loop at the step `first`, which the outputs depend on. The body is one
+    /// byte: 1, made without data; 2 and the u64 fingerprint of a model, which is swapped in; 3, rolled back to the model before.
     Decision = 8,
     /// A new epoch of the source's clock, `first`.
     Epoch = 9,

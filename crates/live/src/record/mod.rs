@@ -6,6 +6,6 @@ mod reader;
 mod writer;
 
 pub use folder::{Facts, Recording, start};
-pub(crate) use folder::{check_place, unix_seconds};
+pub(crate) use folder::{check_place, free_bytes, unix_seconds};
 pub use reader::{Damage, Reader, Record};
 pub use writer::{Recorder, RecorderCounts};

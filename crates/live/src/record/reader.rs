@@ -49,6 +49,15 @@ pub enum Record {
     Block(Block),
     /// The step was made without data.
     Stale(u64),
+    /// A model was given to the session.
+    Swap {
+        /// Step that was open.
+        step: u64,
+        /// Fingerprint of the model, which names its file.
+        fingerprint: u64,
+    },
+    /// The session went back to the model before, at this step.
+    RollBack(u64),
     /// A step and its outputs.
     Step {
         /// Number of the step.
@@ -268,7 +277,18 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
             return Contents::Noted;
         }
         Kind::Decision if body == [1] => return Contents::Record(Record::Stale(head.first)),
-        Kind::Decision => return Contents::Odd,
+        Kind::Decision if body == [3] => {
+            return Contents::Record(Record::RollBack(head.first));
+        }
+        Kind::Decision => {
+            return match body.split_first() {
+                Some((2, rest)) if rest.len() == 8 => Contents::Record(Record::Swap {
+                    step: head.first,
+                    fingerprint: words(rest, u64::from_le_bytes)[0],
+                }),
+                _ => Contents::Odd,
+            };
+        }
         Kind::Step => {
             let Some((status, values)) = body.split_first_chunk::<4>() else {
                 return Contents::Odd;

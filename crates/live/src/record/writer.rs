@@ -173,6 +173,21 @@ impl Recorder {
         self.put(Kind::Decision, step, 0, host_ns);
     }
 
+    /// Records that a model is given to the session at the open step, before it is.
+    pub(crate) fn swap(&mut self, step: u64, fingerprint: u64, host_ns: i64) {
+        self.body.clear();
+        self.body.push(2);
+        self.body.extend_from_slice(&fingerprint.to_le_bytes());
+        self.put(Kind::Decision, step, 0, host_ns);
+    }
+
+    /// Records that the session goes back to the model before, before it does.
+    pub(crate) fn roll_back(&mut self, step: u64, host_ns: i64) {
+        self.body.clear();
+        self.body.push(3);
+        self.put(Kind::Decision, step, 0, host_ns);
+    }
+
     /// Records a label, a mark or a trial at a step.
     pub fn note(&mut self, step: u64, content: &NoteContent, host_ns: i64) {
         self.body.clear();

@@ -7,6 +7,7 @@ mod bad_input;
 mod clock;
 mod gaps;
 mod killed;
+mod learn;
 mod plan;
 mod record;
 mod rigs;

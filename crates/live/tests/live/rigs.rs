@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
-use betz_live::{Pace, Part, Plan, Simulation, SimulationOptions, bin};
+use betz_live::{FrontEnd, Pace, Part, Plan, Simulation, SimulationOptions, bin};
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{Filter, FilterBank};
@@ -28,6 +28,11 @@ pub(crate) fn plan(changes: &[&str]) -> Plan {
 
 /// A rig of 24 electrodes and 36 neurons, and a decoder trained on 20 s of it.
 pub(crate) fn small(loss: f64) -> Small {
+    small_of(loss, None, 1.0)
+}
+
+/// As [`small`], with sums that an online trainer goes on from, and a movement that is scaled.
+pub(crate) fn small_of(loss: f64, retain: Option<usize>, scale: f32) -> Small {
     let options = SimulationOptions {
         channels: 24,
         neurons: 36,
@@ -46,6 +51,7 @@ pub(crate) fn small(loss: f64) -> Small {
             Some(
                 simulation
                     .truth(Part::Train, end.saturating_sub(1))
+                    .map(|v| scale * v)
                     .to_vec(),
             )
         })
@@ -56,7 +62,12 @@ pub(crate) fn small(loss: f64) -> Small {
     }])
     .unwrap();
     let data = recording.align(STEP_SECONDS).unwrap();
-    let model = train_validated(&data, &TrainOptions::new(bank), &Search::ridge(), &()).unwrap();
+    let options = TrainOptions {
+        retain,
+        ..TrainOptions::new(bank)
+    };
+    let model = train_validated(&data, &options, &Search::ridge(), &()).unwrap();
+    let model = FrontEnd::attach_of_meta(recording.meta.as_deref(), model).unwrap();
     Small {
         simulation,
         model,

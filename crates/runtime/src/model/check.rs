@@ -1,6 +1,7 @@
 //! The conditions that every decoder meets, wherever it came from.
 
-use std::collections::HashSet;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
 
 use super::{DecoderParts, Head, format};
 use crate::psc::FilterBank;
@@ -93,7 +94,7 @@ impl DecoderParts {
         // Names that ascend, as numbered ones do, need no table to tell that none comes twice.
         let before = |a: &String, b: &String| (a.len(), a) < (b.len(), b);
         let ascend = (self.channel_names.windows(2)).all(|pair| before(&pair[0], &pair[1]));
-        let mut seen = HashSet::new();
+        let mut seen = BTreeSet::new();
         for (channel, name) in self.channel_names.iter().enumerate() {
             if ascend {
                 break;

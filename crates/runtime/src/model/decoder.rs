@@ -2,8 +2,10 @@
 
 use super::{Classes, Head, Limits};
 use crate::psc::{FilterBank, LowPass};
+use alloc::string::String;
+use alloc::vec::Vec;
 use betz_base::error::Result;
-use betz_recording::OutputInfo;
+use betz_base::output::OutputInfo;
 
 /// Scores of one output on data that was not trained on.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,11 +1,16 @@
 //! The model file: a [`frame`](betz_base::frame) around a versioned payload.
 
-use std::io::{Read, Write};
-use std::path::Path;
+use alloc::vec::Vec;
+#[cfg(feature = "std")]
+use std::{
+    io::{Read, Write},
+    path::Path,
+};
 
 use super::Decoder;
 use super::format::{self, MAX_BYTES};
 use betz_base::error::{Error, ErrorKind, Result};
+#[cfg(feature = "std")]
 use betz_base::file::write_atomically;
 use betz_base::frame::{self, Content};
 
@@ -65,6 +70,7 @@ impl Decoder {
     ///
     /// # Errors
     /// As [`Decoder::to_bytes`], and [`ErrorKind::Io`] when the file cannot be written.
+    #[cfg(feature = "std")]
     pub fn save(&self, path: &Path) -> Result<()> {
         let bytes = self.to_bytes().map_err(|e| e.at(path.display()))?;
         write_atomically(path, |file| file.write_all(&bytes))
@@ -75,6 +81,7 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::from_bytes`], and [`ErrorKind::Io`] when the file cannot be read; messages
     /// begin with the path.
+    #[cfg(feature = "std")]
     pub fn load(path: &Path) -> Result<Self> {
         let read = || {
             // Looked at before it is opened: opening a pipe waits for somebody to write into it.

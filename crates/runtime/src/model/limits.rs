@@ -1,5 +1,6 @@
 //! Limits of input and outputs that a decoder was made for, and the treatment of everything outside them.
 
+use alloc::vec::Vec;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::wire::{Reader, Writer};
 

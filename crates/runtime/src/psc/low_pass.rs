@@ -5,6 +5,9 @@
 //! on the responses or on the outputs, whichever are fewest.
 
 use super::flush;
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
+use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
 
 /// A Butterworth low-pass applied to the responses, and so, being linear, to the outputs.
@@ -61,7 +64,7 @@ impl LowPass {
     /// The same as for [`LowPass::check`].
     pub fn sections(&self, step_seconds: f64) -> Result<Vec<Section>> {
         self.check(step_seconds)?;
-        let k = (std::f64::consts::PI * self.cutoff_hz * step_seconds).tan();
+        let k = (core::f64::consts::PI * self.cutoff_hz * step_seconds).tan();
         let mut sections = Vec::with_capacity(self.order.div_ceil(2) as usize);
         if self.order % 2 == 1 {
             let b = k / (1.0 + k);
@@ -72,7 +75,8 @@ impl LowPass {
         }
         // Analogue pole pairs s² + 2·sin(θ)·s + 1, θ = (2i + 1)·π / (2·order); a large θ damps most.
         for i in (0..self.order / 2).rev() {
-            let theta = f64::from(2 * i + 1) * std::f64::consts::PI / (2.0 * f64::from(self.order));
+            let theta =
+                f64::from(2 * i + 1) * core::f64::consts::PI / (2.0 * f64::from(self.order));
             let damping = 2.0 * theta.sin() * k;
             let norm = 1.0 / (1.0 + damping + k * k);
             let b = k * k * norm;
@@ -154,7 +158,7 @@ mod tests {
     /// |H| at `hz`.
     fn gain(sections: &[Section], hz: f64, step_seconds: f64) -> f64 {
         use num_complex::Complex64;
-        let z1 = Complex64::cis(-2.0 * std::f64::consts::PI * hz * step_seconds);
+        let z1 = Complex64::cis(-2.0 * core::f64::consts::PI * hz * step_seconds);
         sections
             .iter()
             .map(|s| {
@@ -170,7 +174,7 @@ mod tests {
         for step_seconds in [0.00025, 0.001, 0.1] {
             for part in [0.004, 0.1, 0.3, 0.45] {
                 let cutoff_hz = part / step_seconds;
-                let warp = |hz: f64| (std::f64::consts::PI * hz * step_seconds).tan();
+                let warp = |hz: f64| (core::f64::consts::PI * hz * step_seconds).tan();
                 for order in 1..=MAX_LOW_PASS_ORDER {
                     let sections = LowPass { order, cutoff_hz }.sections(step_seconds).unwrap();
                     let at = |hz| gain(&sections, hz, step_seconds);

@@ -6,6 +6,7 @@
 //! with a step of τ/3000 an f32 decay alone would be wrong by 1e-4.
 
 use super::{Filter, MAX_ORDER, flush};
+use alloc::vec::Vec;
 
 /// C(j, i), the binomial coefficients of the orders there are; 0 for i > j.
 pub const BINOMIAL: [[f64; MAX_ORDER as usize + 1]; MAX_ORDER as usize + 1] = [

@@ -1,5 +1,8 @@
 //! The formulas: one filter, and a bank of them.
 
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
+use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
 
 /// Largest order n of a filter.

@@ -5,8 +5,10 @@
 //! whoever has the sums that the decoder was solved from (`betz_train::online`): weights that are put to zero
 //! leave the others as they were with them, which is worse than to solve without them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{Input, Session, StepStatus};
 use crate::model::Decoder;

@@ -16,6 +16,7 @@ use super::Session;
 use super::events::EventDetector;
 use super::session::Counters;
 use super::slew::Slew;
+use alloc::vec::Vec;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::frame::{self, Content};
 

@@ -1,6 +1,9 @@
 //! The amplifier's clock: samples to ticks and back, set by one thread and read by another.
 
+#[cfg(feature = "std")]
 use super::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 
 /// Relation between the samples of an amplifier and the ticks of a session: a sample at which a tick begins, and the
 /// number of samples per tick.
@@ -68,6 +71,7 @@ impl SampleClock {
         self.first_sample(tick.saturating_add(1)).saturating_sub(1)
     }
 
+    #[cfg(feature = "std")]
     fn to_words(self) -> [u64; 3] {
         [
             self.sample as u64,
@@ -76,6 +80,7 @@ impl SampleClock {
         ]
     }
 
+    #[cfg(feature = "std")]
     fn from_words([sample, tick, samples_per_tick]: [u64; 3]) -> Self {
         Self {
             sample: sample as i64,
@@ -86,6 +91,7 @@ impl SampleClock {
 }
 
 /// The clock that the producer sets and the consumer reads. Neither waits for the other.
+#[cfg(feature = "std")]
 #[derive(Debug)]
 pub(super) struct SharedClock {
     /// Odd while the producer writes; 0 before the first clock.
@@ -94,12 +100,14 @@ pub(super) struct SharedClock {
 }
 
 /// The consumer's copy of a [`SharedClock`].
+#[cfg(feature = "std")]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ClockCopy {
     sequence: u64,
     pub(super) clock: Option<SampleClock>,
 }
 
+#[cfg(feature = "std")]
 impl SharedClock {
     pub(super) fn new() -> Self {
         Self {

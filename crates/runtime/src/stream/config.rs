@@ -1,8 +1,9 @@
 //! A session's configuration and its counters.
 
-use std::time::Duration;
+use alloc::vec::Vec;
+use core::time::Duration;
 
-use super::{Hold, Latency};
+use super::Hold;
 use betz_base::error::{Error, Result};
 
 /// Bounds of one output. NaN never comes out of a session, so none is bounded.
@@ -36,7 +37,7 @@ pub struct SessionConfig {
     pub channel_mask: Option<Vec<bool>>,
     /// Policy for spikes of unknown channels.
     pub unknown_channels: UnknownChannels,
-    /// True to time every step (20 ns per step). Counters are kept in any case.
+    /// True to time every step (20 ns per step). Counters are kept in any case. Needs the crate's feature `std`.
     pub statistics: bool,
     /// Longest time a step should take; longer ones are counted as misses. Needs `statistics`.
     pub deadline: Option<Duration>,
@@ -61,7 +62,7 @@ impl Default for SessionConfig {
             clamp: None,
             channel_mask: None,
             unknown_channels: UnknownChannels::Ignore,
-            statistics: true,
+            statistics: cfg!(feature = "std"),
             deadline: None,
             hold: None,
             slew: None,
@@ -142,4 +143,21 @@ pub struct Stats {
     pub model_swaps: u64,
     /// Latencies of the steps; zeros when statistics are off.
     pub latency: Latency,
+}
+
+/// Latencies of the steps so far, to 1 % (two significant digits).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Latency {
+    /// Steps timed.
+    pub steps: u64,
+    /// Median, in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile, in microseconds.
+    pub p99_us: f64,
+    /// 99.9th percentile, in microseconds.
+    pub p99_9_us: f64,
+    /// The slowest step, in microseconds; what the machine did in between is in it.
+    pub max_us: f64,
+    /// Mean, in microseconds.
+    pub mean_us: f64,
 }

@@ -55,6 +55,7 @@ impl GreedyCtc {
 #[cfg(test)]
 mod tests {
     use super::GreedyCtc;
+    use alloc::vec::Vec;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -94,7 +95,7 @@ mod tests {
                 } else {
                     1
                 };
-                rows.extend(std::iter::repeat_n(row, times));
+                rows.extend(core::iter::repeat_n(row, times));
             }
             let mut ctc = GreedyCtc::new(blank);
             let streamed: Vec<(usize, usize)> = (rows.iter().enumerate())

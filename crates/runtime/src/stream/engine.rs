@@ -8,7 +8,8 @@
 //!
 //! Filters of one order lie side by side and go through a tick together: vectors of filters × latents.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::PreparedModel;
 use super::rows::{
@@ -17,6 +18,8 @@ use super::rows::{
 use super::skip::{MOST_HEAD_STEPS, POWERS, skip_lanes};
 use super::stage::Group;
 use super::tap::Input;
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use crate::model::OutputRange;
 use crate::model::head::PreparedHead;
 use crate::psc::{LowPassFilter, flush};
@@ -129,7 +132,7 @@ impl Engine {
 
     /// Goes on with `model`, which differs in its mask alone; gives back the one before.
     pub(super) fn exchange_rows(&mut self, model: Arc<PreparedModel>) -> Arc<PreparedModel> {
-        std::mem::replace(&mut self.model, model)
+        core::mem::replace(&mut self.model, model)
     }
 
     /// Takes a tick's input.
@@ -219,7 +222,7 @@ impl Engine {
             *count = count.saturating_add(1);
         }
         for (channel, count) in &mut self.fired[..length] {
-            *count = f64::from(std::mem::take(&mut self.tally[*channel as usize]));
+            *count = f64::from(core::mem::take(&mut self.tally[*channel as usize]));
         }
         (length, unknown)
     }
@@ -443,7 +446,7 @@ impl Engine {
 
     /// Keeps everything that a step changes, for [`put_back`](Self::put_back).
     pub(super) fn keep(&mut self) -> EngineFlags {
-        let mut room = std::mem::take(&mut self.kept);
+        let mut room = core::mem::take(&mut self.kept);
         let now = (self.states().chain(&self.outputs)).chain(&self.latents);
         room.iter_mut()
             .zip(now)
@@ -457,7 +460,7 @@ impl Engine {
 
     /// The engine as it was when it was kept.
     pub(super) fn put_back(&mut self, flags: EngineFlags) {
-        let room = std::mem::take(&mut self.kept);
+        let room = core::mem::take(&mut self.kept);
         let behind = (self.low_pass.as_mut()).map_or(&mut [][..], LowPassFilter::state_mut);
         let states = (self.states.iter_mut().chain(behind)).chain(&mut self.head);
         let now = (states.chain(&mut self.outputs)).chain(&mut self.latents);

@@ -1,7 +1,10 @@
 //! Events of classes: onsets and ends, with hysteresis, dwell and a refractory time.
 
 use super::{Session, StepStatus};
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use crate::model::EventRule;
+use alloc::vec::Vec;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
 use betz_base::memory::filled;
@@ -281,7 +284,7 @@ impl Session {
     ///
     /// # Errors
     /// The same as for [`classes`](Self::classes).
-    pub fn try_classes(&self, out: &mut [f32]) -> std::result::Result<(), super::StepRefused> {
+    pub fn try_classes(&self, out: &mut [f32]) -> core::result::Result<(), super::StepRefused> {
         let classes = self.running().active().classes();
         if classes.is_empty() {
             return Err(super::StepRefused::NoClasses);

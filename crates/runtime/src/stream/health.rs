@@ -1,7 +1,7 @@
 //! A session's counters for other threads: a sequence lock that the stepping thread never waits for.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{StepStatus, SwapState};
 
@@ -133,7 +133,7 @@ impl Published {
     /// `None` where the writer was in the way.
     fn try_read(&self) -> Option<Health> {
         let before = self.sequence.load(Ordering::Acquire);
-        let words = std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed));
+        let words = core::array::from_fn(|i| self.words[i].load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         let after = self.sequence.load(Ordering::Relaxed);
         (before == after && before.is_multiple_of(2)).then(|| Health::from_words(words))
@@ -154,7 +154,7 @@ impl HealthReader {
             if let Some(health) = self.published.try_read() {
                 return health;
             }
-            std::hint::spin_loop();
+            core::hint::spin_loop();
         }
     }
 }

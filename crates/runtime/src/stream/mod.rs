@@ -14,6 +14,12 @@
 //! allocation is in opening. A step that succeeds does not allocate, lock or call the system, and
 //! takes a time bounded by the spikes given; the test `realtime` proves it.
 
+// Without `std`, nothing asks for swaps, masks and counts of losses.
+#![cfg_attr(not(feature = "std"), allow(dead_code))]
+
+#[cfg(not(feature = "std"))]
+mod alone;
+#[cfg(feature = "std")]
 mod channels;
 mod checkpoint;
 mod clock;
@@ -21,10 +27,13 @@ mod config;
 mod ctc;
 mod engine;
 mod events;
+#[cfg(feature = "std")]
 mod health;
 mod hold;
+#[cfg(feature = "std")]
 mod ledger;
 mod prepared;
+#[cfg(feature = "std")]
 mod queue;
 mod refused;
 mod rows;
@@ -34,19 +43,28 @@ mod skip;
 mod slew;
 mod stage;
 mod status;
+#[cfg(feature = "std")]
 mod steps;
+#[cfg(feature = "std")]
 mod swap;
+mod swap_state;
 mod tap;
+#[cfg(feature = "std")]
 mod timing;
 
+#[cfg(not(feature = "std"))]
+use self::{alone as channels, alone as health, alone as swap, alone as timing};
+
 /// The atomics of the queue's ledger and clock: a test puts loom's in their place.
+#[cfg(feature = "std")]
 mod atomic {
-    pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+    pub(super) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 }
 
 /// Types that join a session's thread and a worker's: a test puts loom's in their place.
+#[cfg(feature = "std")]
 mod between {
-    pub(super) use std::sync::Arc;
+    pub(super) use alloc::sync::Arc;
 
     pub(super) use betz_base::error::Result;
     pub(super) use betz_base::ring::ring_of;
@@ -55,14 +73,17 @@ mod between {
     pub(super) use ringbuf::{HeapCons, HeapProd};
 }
 
+#[cfg(feature = "std")]
 pub use channels::{ChannelDetector, ChannelRules, ChannelState, ChannelWatch};
 pub use clock::SampleClock;
-pub use config::{Clamp, SessionConfig, Stats, UnknownChannels};
+pub use config::{Clamp, Latency, SessionConfig, Stats, UnknownChannels};
 pub use ctc::GreedyCtc;
 pub use events::{ClassEvent, EVENT_ROOM, EventDetector};
+#[cfg(feature = "std")]
 pub use health::{Health, HealthReader};
 pub use hold::Hold;
 pub use prepared::PreparedModel;
+#[cfg(feature = "std")]
 pub use queue::{
     LateSpikes, QueueConfig, Resync, SampledSpike, Spike, SpikeConsumer, SpikeProducer,
     spike_queue, spike_queue_with,
@@ -71,7 +92,9 @@ pub use refused::StepRefused;
 pub use rows::non_zero;
 pub use session::{EstimateSamples, EstimateTime, Session};
 pub use status::StepStatus;
+#[cfg(feature = "std")]
 pub use steps::{STEP_WORDS, StepReader, StepRecord, StepWriter, step_ring};
-pub use swap::{Replay, SwapOptions, SwapProgress, SwapState, Swapper};
+#[cfg(feature = "std")]
+pub use swap::{Replay, SwapOptions, SwapProgress, Swapper};
+pub use swap_state::SwapState;
 pub use tap::{Input, MAX_TAPS, Step, Tap};
-pub use timing::Latency;

@@ -1,5 +1,9 @@
 //! A decoder made ready for stepping.
 
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
+use alloc::string::String;
+use alloc::vec::Vec;
 use betz_base::aligned::AlignedBuffer;
 use betz_base::hash::Fnv1a;
 
@@ -84,7 +88,7 @@ impl PreparedModel {
             .map(|&f| Stage::new(&decoder.bank().filters()[f], step_seconds))
             .collect();
         let decays = (stages.iter())
-            .flat_map(|stage| std::iter::repeat_n(stage.decay, latents))
+            .flat_map(|stage| core::iter::repeat_n(stage.decay, latents))
             .collect();
         let rows = rows(decoder, mask, &order)?;
         let low_pass = |signals| {
@@ -444,8 +448,8 @@ fn linear_memory(decoder: &Decoder) -> u64 {
 /// 1 / (ω_c·sin(π / 2n)) for order n.
 fn low_pass_memory(decoder: &Decoder) -> u64 {
     decoder.low_pass().map_or(0, |low_pass| {
-        let slowest = (std::f64::consts::FRAC_PI_2 / f64::from(low_pass.order)).sin();
-        let tau = 1.0 / (std::f64::consts::TAU * low_pass.cutoff_hz * slowest);
+        let slowest = (core::f64::consts::FRAC_PI_2 / f64::from(low_pass.order)).sin();
+        let tau = 1.0 / (core::f64::consts::TAU * low_pass.cutoff_hz * slowest);
         (-FORGOTTEN.ln() * 1.5 * tau / decoder.step_seconds()).ceil() as u64
     })
 }

@@ -1,7 +1,8 @@
 //! A bounded queue that carries spikes from an acquisition thread to the decoding thread, without blocking.
 
-use std::fmt;
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
 use std::time::{Duration, Instant};
 
 use ringbuf::traits::{Consumer, Observer, Producer};
@@ -316,7 +317,7 @@ impl SpikeConsumer {
         &mut self,
         session: &mut Session,
         out: &mut [f32],
-    ) -> std::result::Result<(), StepRefused> {
+    ) -> core::result::Result<(), StepRefused> {
         let (mut late, mut future, mut left_out, mut capped) = (0, 0, 0, 0);
         let mut newest = None;
         let most = session.max_spikes();
@@ -401,7 +402,7 @@ impl SpikeConsumer {
         self.channels
             .extend((self.ring.try_peek()).map(|spike| spike.channel));
         self.channels.clear();
-        std::hint::black_box((&self.channels, self.ledger.read().dropped));
+        core::hint::black_box((&self.channels, self.ledger.read().dropped));
         session.warm_for(Form::Spikes);
     }
 

@@ -1,6 +1,7 @@
 //! Why a step was refused, said without allocating.
 
-use std::fmt;
+use alloc::string::ToString;
+use core::fmt;
 
 use betz_base::error::{Error, ErrorKind};
 
@@ -101,7 +102,7 @@ impl fmt::Display for StepRefused {
     }
 }
 
-impl std::error::Error for StepRefused {}
+impl core::error::Error for StepRefused {}
 
 impl StepRefused {
     /// Kind of the error that it becomes.

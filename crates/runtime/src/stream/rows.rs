@@ -234,7 +234,7 @@ fn sum_block<const LANES: usize>(
 pub fn non_zero(counts: &[u16]) -> impl Iterator<Item = (usize, u16)> {
     counts.chunks(64).enumerate().flat_map(|(i, block)| {
         let mut fired = fired(block);
-        std::iter::from_fn(move || {
+        core::iter::from_fn(move || {
             let j = fired.trailing_zeros() as usize;
             let count = *block.get(j)?;
             fired &= fired - 1;
@@ -308,6 +308,7 @@ fn fired_of_64(block: &[u16; 64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 

@@ -4,6 +4,7 @@ use super::SwapState;
 use super::engine::{Engine, Taken};
 use super::swap::Mailbox;
 use super::tap::Input;
+use alloc::boxed::Box;
 
 /// The engines of a session: the one that gives the estimates, and one beside it during a swap.
 #[derive(Debug, Clone)]
@@ -238,7 +239,7 @@ impl Running {
     /// The second engine gives the estimates from now on; the first stands by.
     fn exchange(&mut self) {
         if let Some(other) = &mut self.other {
-            std::mem::swap(&mut self.active, &mut other.engine);
+            core::mem::swap(&mut self.active, &mut other.engine);
             other.part = Part::StandingBy;
         }
     }

@@ -1,10 +1,14 @@
 //! A session: one running decoder that steps tick by tick.
 
 mod step;
+#[cfg(feature = "std")]
+mod threads;
 mod time;
 mod warm;
 
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 pub(in crate::stream) use self::time::Sampled;
 pub use self::time::{EstimateSamples, EstimateTime};
@@ -17,15 +21,16 @@ use super::health::Published;
 use super::hold::Holding;
 use super::running::Running;
 use super::slew::Slew;
-use super::swap::{Command, Mailbox, Retired};
+use super::swap::Mailbox;
 use super::tap::{Attached, MAX_TAPS};
 use super::timing::Timing;
 use super::{
-    Clamp, Health, HealthReader, Latency, PreparedModel, SessionConfig, Stats, StepRefused,
-    StepStatus, Swapper, UnknownChannels,
+    Clamp, Latency, PreparedModel, SessionConfig, Stats, StepRefused, StepStatus, UnknownChannels,
 };
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use crate::model::Decoder;
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 
 /// A running decoder: filter states, counters, latencies. Belongs to one thread at a time.
 ///
@@ -207,7 +212,7 @@ impl Session {
     ///
     /// # Errors
     /// The same as for [`variances`](Self::variances).
-    pub fn try_variances(&self, out: &mut [f32]) -> std::result::Result<(), StepRefused> {
+    pub fn try_variances(&self, out: &mut [f32]) -> core::result::Result<(), StepRefused> {
         if !self.model().tells_variances() {
             return Err(StepRefused::NoVariances);
         }
@@ -287,31 +292,6 @@ impl Session {
         }
     }
 
-    /// Handle through which another thread gives this session models while it runs. Allocates: take it when you open
-    /// the session.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) if it was taken before.
-    pub fn swapper(&mut self) -> Result<Swapper> {
-        if self.mailbox.is_some() {
-            return Err(Error::argument(
-                "swapper: expected one a session, got a second request",
-            ));
-        }
-        let (model, length) = (Arc::clone(self.model()), self.checkpoint_len());
-        let (swapper, mailbox) = super::swap::pair(model, self.mask.clone(), length);
-        self.mailbox = Some(mailbox);
-        Ok(swapper)
-    }
-
-    /// From now on every step publishes the session's [`Health`], which the reader (and its clones) may read from any
-    /// thread. A step takes about 10 ns longer. Allocates once.
-    pub fn health(&mut self) -> HealthReader {
-        let published = Arc::clone(self.published.get_or_insert_default());
-        published.write(self.current_health());
-        HealthReader { published }
-    }
-
     /// Most spikes of a list that one step takes.
     pub(super) fn max_spikes(&self) -> usize {
         self.max_spikes
@@ -340,26 +320,12 @@ impl Session {
         self.taps.iter_mut().for_each(Attached::clock_was_set);
     }
 
-    #[inline(always)]
-    fn has_request(&self) -> bool {
-        (self.mailbox.as_ref()).is_some_and(Mailbox::has_request)
-    }
-
-    /// Takes the pending requests of the [`Swapper`] now instead of at the next steps, one per step. Use it to see
-    /// their effect before the next step. Nothing is allocated or freed.
-    pub fn take_requests(&mut self) {
-        while self.has_request() {
-            let changed = self.follow();
-            self.pending |= StepStatus::SWAPPED.when(changed);
-        }
-    }
-
     pub(super) fn taps_mut(&mut self) -> &mut Vec<Attached> {
         &mut self.taps
     }
 
     /// Attaches a tap, or returns it if there is no room.
-    pub(super) fn add_tap(&mut self, mut tap: Attached) -> std::result::Result<(), Attached> {
+    pub(super) fn add_tap(&mut self, mut tap: Attached) -> core::result::Result<(), Attached> {
         if self.taps.len() == MAX_TAPS {
             return Err(tap);
         }
@@ -369,17 +335,6 @@ impl Session {
         tap.begin(self.tick);
         self.taps.push(tap);
         Ok(())
-    }
-
-    /// Counts the channels' spikes for a watch from now on.
-    pub(super) fn count_for(&mut self, counted: Arc<Counted>) {
-        self.counted = Some(counted);
-        self.watch = None;
-    }
-
-    /// From now on the session's steps run the watch themselves.
-    pub(super) fn keep_watch(&mut self, watch: ChannelWatch) {
-        self.watch = Some(Box::new(watch));
     }
 
     pub(super) fn slew(&self) -> Option<&Slew> {
@@ -425,98 +380,10 @@ impl Session {
     pub(super) fn running_mut(&mut self) -> &mut Running {
         &mut self.running
     }
-
-    fn current_health(&self) -> Health {
-        let Counters {
-            ticks,
-            spikes,
-            unknown,
-            dropped,
-            late,
-            future,
-            skipped,
-            swaps,
-        } = self.counters;
-        let timing = self.timing.as_ref();
-        Health {
-            tick: self.tick.saturating_sub(1),
-            status: self.status,
-            ticks,
-            skipped,
-            spikes,
-            unknown_channel_spikes: unknown,
-            dropped,
-            late,
-            future,
-            model_swaps: swaps,
-            deadline_misses: timing.map_or(0, Timing::misses),
-            latency_ns: timing.map_or(0, |timing| timing.last_ns().into()),
-            longest_ns: timing.map_or(0, Timing::longest_ns),
-            model: self.model().fingerprint(),
-            swap: self.running.state(),
-            capped: self.capped,
-        }
-    }
-
-    /// Takes one request between two ticks. Returns true if another model gives the estimates from now on. Moves only
-    /// pointers.
-    #[cold]
-    fn follow(&mut self) -> bool {
-        let Some(command) = self.mailbox.as_mut().and_then(Mailbox::next) else {
-            return false;
-        };
-        let mut changed = false;
-        let retired = match command {
-            Command::Swap {
-                mut engine,
-                warm_up,
-                fade,
-                replayed_to,
-            } => {
-                if let Some(replayed_to) = replayed_to {
-                    let since = self.tick.saturating_sub(replayed_to).max(0);
-                    engine.skip(since as u64);
-                }
-                let (before, at_once) = self.running.swap_in(engine, warm_up, fade);
-                changed = at_once;
-                before.map(Retired::Engine)
-            }
-            Command::RollBack => {
-                let (other, back) = self.running.roll_back();
-                changed = back;
-                other.map(Retired::Engine)
-            }
-            Command::Release => self.running.release().map(Retired::Engine),
-            Command::Mask(model) => {
-                let before = self.running.active_mut().exchange_rows(model);
-                Some(Retired::Model(before))
-            }
-            Command::Clamp(clamp) => {
-                let before = std::mem::replace(&mut self.clamp, clamp);
-                Some(Retired::Clamp(before))
-            }
-            Command::Attach(tap) => self.add_tap(tap).err().map(Retired::Tap),
-            Command::Detach => self.taps.pop().map(Retired::Tap),
-            Command::Checkpoint(mut bytes) => {
-                // Truncating keeps the memory: this frees nothing.
-                let length = self.checkpoint_into(&mut bytes).unwrap_or(0);
-                bytes.truncate(length);
-                Some(Retired::Checkpoint(bytes))
-            }
-        };
-        self.counters.swaps = self.counters.swaps.saturating_add(u64::from(changed));
-        if let Some(mailbox) = &mut self.mailbox {
-            if let Some(retired) = retired {
-                mailbox.retire(retired);
-            }
-            self.running.tell(mailbox);
-        }
-        changed
-    }
 }
 
 /// The clone continues bit for bit like the original. It shares the model's weights, and has its own counters,
-/// latencies and warming model, but no [`Swapper`], reader or [`Tap`](super::Tap).
+/// latencies and warming model, but no [`Swapper`](super::Swapper), reader or [`Tap`](super::Tap).
 impl Clone for Session {
     fn clone(&self) -> Self {
         Self {

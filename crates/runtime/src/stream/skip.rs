@@ -8,9 +8,12 @@
 //! A head is not linear. Silence leads its states to a fixed point, which is found when the model is prepared: a skip
 //! steps the head until it is there, and goes there at once after a pause that outlasts all memory.
 
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::stage::Stage;
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use crate::model::head::PreparedHead;
 use crate::psc::{BINOMIAL, LowPassFilter, flush};
 use betz_base::error::Result;
@@ -212,7 +215,7 @@ impl LowPassSilence {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use alloc::sync::Arc;
 
     use super::*;
     use crate::model::{Decoder, DecoderParts, Head, Place};

@@ -1,5 +1,6 @@
 //! Limits of the change of outputs from one step to the next.
 
+use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
 
 /// Refuses limits that are not those of `outputs`.

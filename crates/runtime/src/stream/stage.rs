@@ -1,6 +1,6 @@
 //! The filters of a bank on a model's clock, and how those of one order lie side by side.
 
-use std::ops::Range;
+use core::ops::Range;
 
 use crate::psc::Filter;
 

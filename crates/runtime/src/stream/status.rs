@@ -1,7 +1,7 @@
 //! Flags of a step, in one word.
 
-use std::fmt;
-use std::ops::{BitOr, BitOrAssign};
+use core::fmt;
+use core::ops::{BitOr, BitOrAssign};
 
 /// Status of a step, which tells how far its estimates can be trusted: a word of flags, [`OK`](Self::OK) if
 /// all is well.

@@ -4,6 +4,8 @@ use super::between::{
     Arc, Backlog, Consumer, HeapCons, HeapProd, Observer, Producer, Result, ring_of,
 };
 use super::tap::{Input, Step};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// Words that every step begins with: its marks, the length of its list, its tick (2).
 pub const STEP_WORDS: usize = 4;
@@ -95,7 +97,7 @@ pub fn step_ring(
 ) -> Result<(StepWriter, StepReader)> {
     let (mut to, mut from) = ring_of(what, capacity, size)?;
     // The writer touches every page now, so that no step waits for the system to map one.
-    to.push_iter(std::iter::repeat_n(0, capacity.saturating_mul(size)));
+    to.push_iter(core::iter::repeat_n(0, capacity.saturating_mul(size)));
     from.clear();
     let backlog = Arc::new(Backlog::default());
     let details = outputs.map_or(0, |outputs| DETAIL_WORDS + 2 * outputs);
@@ -348,8 +350,8 @@ impl StepReader {
     }
 }
 
-impl std::fmt::Debug for StepWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for StepWriter {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         (f.debug_struct("StepWriter")
             .field("number", &self.number)
             .field("lost", &self.lost))
@@ -357,8 +359,8 @@ impl std::fmt::Debug for StepWriter {
     }
 }
 
-impl std::fmt::Debug for StepReader {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for StepReader {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         (f.debug_struct("StepReader").field("backlog", &self.backlog)).finish_non_exhaustive()
     }
 }

@@ -25,9 +25,11 @@
 //! Two models in parallel double the cost of a spike and of a tick. The session neither allocates nor
 //! frees: retired models are sent back and freed in the swapper's thread.
 
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use ringbuf::traits::{Consumer, Observer, Producer, Split};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
@@ -35,37 +37,12 @@ use ringbuf::{HeapCons, HeapProd, HeapRb};
 use super::config::check_clamp;
 use super::engine::Engine;
 use super::tap::{Attached, Input, Tap};
-use super::{Clamp, PreparedModel, Spike};
+use super::{Clamp, PreparedModel, Spike, SwapState};
 use crate::model::Decoder;
 use betz_base::error::{Error, Result};
 
 /// Largest number of commands on their way to the session.
 const COMMANDS: usize = 4;
-
-/// State of a model swap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SwapState {
-    /// One model runs; there is none to roll back to.
-    #[default]
-    Idle,
-    /// The session has not taken the last request yet, because it has not stepped since.
-    Pending,
-    /// The new model runs in parallel with the old one, which still gives the estimates, or part of them.
-    WarmingUp,
-    /// The new model gives the estimates; the previous one is on standby.
-    TakenOver,
-}
-
-impl SwapState {
-    pub(super) fn from_phase(phase: u64) -> Self {
-        match phase {
-            0 => Self::Idle,
-            1 => Self::Pending,
-            2 => Self::WarmingUp,
-            _ => Self::TakenOver,
-        }
-    }
-}
 
 /// Progress of a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -489,7 +466,7 @@ impl Mailbox {
     pub(super) fn retire(&mut self, retired: Retired) {
         // There is room: this was checked before, and only this end fills the ring.
         if let Err(retired) = self.retired.try_push(retired) {
-            std::mem::forget(retired);
+            core::mem::forget(retired);
         }
     }
 

@@ -1,8 +1,11 @@
 //! Handing on a session's steps: to a miner, to a recorder, to a page.
 
-use std::fmt;
+use alloc::boxed::Box;
+use core::fmt;
 
 use super::{Session, StepStatus, SwapState};
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use betz_base::error::{Error, Result};
 
 /// Between what was handed on before a session's reset and what comes after lie this many seconds of

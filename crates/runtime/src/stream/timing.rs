@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::Latency;
 use betz_base::error::{Error, ErrorKind, Result};
 
 /// A monotonic clock that costs little to read: the processor's time-stamp counter where it runs at
@@ -114,23 +115,6 @@ mod counter {
         later.duration_since(instant).as_nanos() as f64
             / later_count.wrapping_sub(count).max(1) as f64
     }
-}
-
-/// Latencies of the steps so far, to 1 % (two significant digits).
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Latency {
-    /// Steps timed.
-    pub steps: u64,
-    /// Median, in microseconds.
-    pub p50_us: f64,
-    /// 99th percentile, in microseconds.
-    pub p99_us: f64,
-    /// 99.9th percentile, in microseconds.
-    pub p99_9_us: f64,
-    /// The slowest step, in microseconds; what the machine did in between is in it.
-    pub max_us: f64,
-    /// Mean, in microseconds.
-    pub mean_us: f64,
 }
 
 /// Times steps into a histogram of fixed size.

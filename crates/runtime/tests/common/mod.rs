@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test binary uses what it needs
 
-use betz_recording::OutputInfo;
+use betz_base::output::OutputInfo;
 use betz_runtime::model::{Decoder, DecoderParts, LowPass};
 use betz_runtime::psc::{Filter, FilterBank, LowPassFilter};
 use betz_runtime::stream::{Session, SessionConfig};
@@ -77,9 +77,12 @@ pub fn close(a: &[f32], b: &[f32], tolerance: f32) -> bool {
 
 /// All ticks of `counts` in one go.
 pub fn run(session: &mut Session, counts: &[u16]) -> Vec<f32> {
-    let ticks = counts.len() / session.channels();
-    let mut out = vec![0.0; ticks * session.outputs()];
-    session.run_counts(counts, &mut out).unwrap();
+    let (channels, outputs) = (session.channels(), session.outputs());
+    let mut out = vec![0.0; counts.len() / channels * outputs];
+    let rows = counts.chunks_exact(channels);
+    for (counts, out) in rows.zip(out.chunks_exact_mut(outputs)) {
+        session.step_counts(counts, out).unwrap();
+    }
     out
 }
 

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bare;
 mod cap;
 mod checkpoint;
 mod classes;

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::common::{counts, decoder, rng};
+use super::common::{self, counts, decoder, open, rng};
 use betz_base::ErrorKind;
 use betz_runtime::model::DecoderParts;
 use betz_runtime::model::{Decoder, LowPass};
@@ -33,16 +33,12 @@ fn models() -> (Decoder, Decoder, Vec<u16>) {
     (old, new, counts(rng, TICKS, CHANNELS))
 }
 
-fn open(decoder: &Decoder) -> Session {
-    Session::open(decoder, SessionConfig::default()).unwrap()
-}
-
 /// Ticks `range` of `counts` through `session`.
 fn run(session: &mut Session, counts: &[u16], range: std::ops::Range<usize>) -> Vec<f32> {
-    let mut out = vec![0.0; range.len() * 2];
-    let counts = &counts[range.start * CHANNELS..range.end * CHANNELS];
-    session.run_counts(counts, &mut out).unwrap();
-    out
+    common::run(
+        session,
+        &counts[range.start * CHANNELS..range.end * CHANNELS],
+    )
 }
 
 #[test]

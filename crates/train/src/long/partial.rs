@@ -4,9 +4,9 @@ use betz_base::error::{Error, Result};
 use betz_runtime::model::Decoder;
 
 use super::words::{Words, put_extremes, put_usual};
-use crate::usual_counts::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, widen};
 use crate::sums::fixed;
+use crate::usual_counts::UsualCounts;
 use betz_gram::gram::{GramPath, NormalEquations};
 
 /// Facts of chunks besides their sums.

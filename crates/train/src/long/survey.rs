@@ -7,9 +7,9 @@ use betz_recording::{Dataset, Segment};
 
 use super::Outline;
 use super::words::{Words, put_extremes, put_usual};
-use crate::usual_counts::UsualCounts;
 use crate::limits::{Extremes, NO_LABEL, extremes, widen};
 use crate::training_data::TrainingData;
+use crate::usual_counts::UsualCounts;
 
 /// Counts of a recording between two of its steps; the recording need not stay in memory.
 #[derive(Debug, Clone, PartialEq)]

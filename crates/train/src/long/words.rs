@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use betz_base::error::{Error, Result};
 
-use crate::usual_counts::UsualCounts;
 use crate::limits::Extremes;
+use crate::usual_counts::UsualCounts;
 
 /// Takes words from the front.
 pub(super) struct Words<'a>(pub(super) &'a [u64]);

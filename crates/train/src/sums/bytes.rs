@@ -16,8 +16,8 @@ use std::io::Write;
 use std::path::Path;
 
 use super::{Form, Sums, fixed};
-use crate::usual_counts::UsualCounts;
 use crate::limits::Extremes;
+use crate::usual_counts::UsualCounts;
 use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
 use betz_base::frame::Content;

@@ -13,10 +13,10 @@ mod tests;
 mod validate;
 
 use super::blank::CleanData;
-use super::usual_counts::UsualCounts;
 use super::choice::{Choice, choose};
 use super::limits::{Extremes, extremes, widen};
 use super::options::TrainOptions;
+use super::usual_counts::UsualCounts;
 use super::{device, fit};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;

@@ -21,10 +21,20 @@ const WIDTH = 1100, LEFT = 90, RIGHT = 20, TOP = 46, RASTER = 420, LINE = 110, G
 
 const head = (f: Facts): string => [`# source: ${f.source}`, `# model: ${f.checksum}`, `# saved: ${f.saved}`, `# address: ${f.address}`, `# betz ${f.version}`].map(l => l.replace(/[\n\r]/g, " ")).join("\n") + "\n";
 
+/** Refuses cells: a table of spikes and steps has each by itself. */
+export function single(s: Store): void {
+  if (s.cell > 1) throw new Error(`This window is counted in cells of ${Number((s.cell * s.shape.stepSeconds).toPrecision(3))} s: zoom in to 60 s or less to export every spike and step.`);
+}
+
+/** True if a spike's own time is in view: a window may begin inside a step. */
+const within = (s: Store, p: Picture, i: number): boolean => s.when(i) >= p.end - p.window && s.when(i) < p.end;
+
 /** All spikes in view: seconds, channel. */
 export function spikesCsv(s: Store, p: Picture, f: Facts): string {
+  single(s);
   const lines = [`${head(f)}seconds,channel,spikes`], end = lowerBound(s.tick, s.spikes, p.end), digits = Math.max(0, Math.ceil(-Math.log10(tickOf(s))) + 1);
-  for (let i = lowerBound(s.tick, s.spikes, p.end - p.window); i < end; i++) {
+  for (let i = lowerBound(s.tick, s.spikes, Math.floor(p.end - p.window)); i < end; i++) {
+    if (!within(s, p, i)) continue;
     const c = s.channel[i]!, place = p.order ? p.order[c]! : c;
     if (place >= p.from && place < p.to) lines.push(`${s.seconds_(s.when(i)).toFixed(digits)},${quoted(f.channels[c] ?? String(c))},${s.weight[i]!}`);
   }
@@ -33,6 +43,7 @@ export function spikesCsv(s: Store, p: Picture, f: Facts): string {
 
 /** All steps in view: seconds, estimates, intended outputs. */
 export function outputsCsv(s: Store, p: Picture, f: Facts): string {
+  single(s);
   const o = s.shape.outputs, digits = Math.max(0, Math.ceil(-Math.log10(s.shape.stepSeconds)) + 1);
   const lines = [head(f) + ["seconds", ...f.outputs.map(x => quoted(x.name)), ...(s.hasTruth ? f.outputs.map(x => quoted(`${x.name}_true`)) : [])].join(",")];
   const cell = (v: number) => Number.isNaN(v) ? "" : String(v), end = lowerBound(s.rowTick, s.rows, p.end);
@@ -60,13 +71,13 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
   const text = (at: number, y: number, words: string, ink: string, anchor = "start", more = "") => parts.push(`<text x="${at}" y="${y}" fill="${ink}" text-anchor="${anchor}"${more}>${safe(words)}</text>`);
   parts.push(`<rect width="${WIDTH}" height="${height}" fill="${inks.paper}"/>`);
   text(LEFT, 24, f.source, inks.ink, "start", ' font-weight="bold" font-size="15"');
-  const a = lowerBound(s.tick, s.spikes, begin), b = lowerBound(s.tick, s.spikes, p.end);
+  const a = lowerBound(s.tick, s.spikes, Math.floor(begin)), b = lowerBound(s.tick, s.spikes, p.end);
   if (b - a > MOST_MARKS) parts.push(`<image x="${LEFT}" y="${TOP}" width="${w}" height="${RASTER}" preserveAspectRatio="none" href="${raster()}"/>`);
   else {
     const row = RASTER / (p.to - p.from), high = Math.max(0.6, row * 0.8), marks: string[] = [];
     for (let i = a; i < b; i++) {
       const c = s.channel[i]!, place = (p.order ? p.order[c]! : c) - p.from;
-      if (place >= 0 && place < p.to - p.from) marks.push(`M${x(s.when(i)).toFixed(2)} ${(TOP + place * row + (row - high) / 2).toFixed(2)}v${high.toFixed(2)}`);
+      if (place >= 0 && place < p.to - p.from && within(s, p, i)) marks.push(`M${x(s.when(i)).toFixed(2)} ${(TOP + place * row + (row - high) / 2).toFixed(2)}v${high.toFixed(2)}`);
     }
     parts.push(`<path d="${marks.join("")}" stroke="${inks.ink}" stroke-width="0.8" fill="none"/>`);
   }

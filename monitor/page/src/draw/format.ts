@@ -22,7 +22,7 @@ export function clock(seconds: number, digits = 0): string {
 export function timeLabel(seconds: number, step: number): string {
   let digits = 0;
   // A step of 2.5 s needs one digit, although it is longer than a second.
-  while (digits < 3 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6 * step * 10 ** digits) digits++;
+  while (digits < 6 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6 * step * 10 ** digits) digits++;
   return seconds < 60 && seconds.toFixed(digits) !== (60).toFixed(digits) ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
 

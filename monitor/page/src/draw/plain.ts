@@ -24,10 +24,7 @@ export class PlainRaster {
     const same = this.drawn && this.drawn.end === picture.end && this.drawn.paper === picture.paper && !resized;
     if (same && changed && changed[1] < changed[0]) return;
     this.drawn = picture;
-    const { rows, counts, state, sums } = this.cells, image = g.createImageData(w, h), pixels = new Uint32Array(image.data.buffer), stop = this.cells.stop(picture.end);
-    let spikes = 0;
-    for (const n of sums) spikes += n;
-    const average = spikes / (rows * w), per = Math.max(1, average * 1.8), least = Math.max(0, 0.5 - average * 0.9);
+    const { rows, columns, counts, state } = this.cells, { per, least } = this.cells.ink(), image = g.createImageData(w, h), pixels = new Uint32Array(image.data.buffer), stop = this.cells.stop(picture.end);
     // Colour of a count on paper with this tint; the red byte comes first.
     const inks = (tint: number) => Uint32Array.from({ length: 256 }, (_, v) => {
       const a = v === 0 ? 0 : least + (1 - least) * v / (v + 0.6 * per), byte = (k: 0 | 1 | 2) => Math.round(255 * ((picture.paper[k] + (picture.dim[k] - picture.paper[k]) * tint) * (1 - a) + picture.ink[k] * a));
@@ -35,7 +32,7 @@ export class PlainRaster {
     });
     const unknown = inks(0.07), known = inks(0), hatched = inks(0.65), row = Uint16Array.from({ length: h }, (_, y) => Math.floor(y * rows / h));
     for (let x = 0; x < w; x++) {
-      const c = picture.sweep ? x : (((stop + x) % w) + w) % w, at = c * rows, how = state[c]!, paper = how === 1 ? known : unknown;
+      const column = Math.floor(x * columns / w), c = picture.sweep ? column : (((stop + column) % columns) + columns) % columns, at = c * rows, how = state[c]!, paper = how === 1 ? known : unknown;
       for (let y = 0; y < h; y++) pixels[y * w + x] = (how === 2 && (x + y) % 10 < 2 ? hatched : paper)[counts[at + row[y]!]!]!;
     }
     g.putImageData(image, 0, 0);

@@ -29,13 +29,27 @@ export class Cells {
   private end = 0; private window = 1; private from = 0; private to = 1; private order: Uint32Array | null = null;
   private version = -1; private store: Store | null = null;
 
+  /** Most spikes of one row and column; 255 levels of ink, each of `unit` spikes. */
+  get most(): number { let most = 0; for (const n of this.counts) if (n > most) most = n; return most * (this.store?.unit ?? 1); }
+  /** Seconds of a column, and channels of a row. */
+  get size(): [seconds: number, channels: number] { return [this.window / this.columns * (this.store?.shape.stepSeconds ?? 1), (this.to - this.from) / this.rows]; }
+  /** Amount of ink by number of spikes: one spike gets little if cells hold many on average. */
+  ink(): { per: number; least: number; of: (spikes: number) => number } {
+    let spikes = 0;
+    for (const n of this.sums) spikes += n;
+    const unit = this.store?.unit ?? 1, average = spikes / unit / (this.rows * this.columns), per = Math.max(1, average * 1.8), least = Math.max(0, 0.5 - average * 0.9);
+    return { per, least, of: n => n > 0 ? least + (1 - least) * n / (n + 0.6 * per * unit) : 0 };
+  }
+
   /** Ticks [a, b) are in the columns [start(a), stop(b)), counted from the clock's start. */
   start(tick: number): number { return Math.floor(tick * this.columns / this.window); }
   stop(tick: number): number { return Math.ceil(tick * this.columns / this.window); }
   private wrap(column: number): number { return ((column % this.columns) + this.columns) % this.columns; }
 
   /** Brings the counts up to the picture's end; gives the columns that changed, [first, last], or null where all did. */
-  update(store: Store, picture: Picture, columns: number, height: number): [number, number] | null {
+  update(store: Store, picture: Picture, width: number, height: number): [number, number] | null {
+    // Of an overview each column is a cell: a cell on the border of two columns would be counted in one of them.
+    const columns = store.cell > 1 ? Math.min(width, Math.round(picture.window / store.cell)) : width;
     const rows = Math.max(1, Math.min(picture.to - picture.from, height));
     const same = store === this.store && columns === this.columns && rows === this.rows && picture.window === this.window
       && picture.from === this.from && picture.to === this.to && picture.order === this.order && store.version === this.version
@@ -65,7 +79,8 @@ export class Cells {
     const { from, to, order } = picture;
     this.rowOf = Int32Array.from({ length: store.shape.channels }, (_, c) => { const place = order ? order[c]! : c; return place >= from && place < to ? Math.floor((place - from) * rows / (to - from)) : -1; });
     // From the beginning of the oldest column that is shown.
-    this.count(store, Math.ceil((this.stop(this.end) - columns) * this.window / columns), this.end);
+    const begin = (this.stop(this.end) - columns) * this.window / columns;
+    this.count(store, store.offset ? begin : Math.ceil(begin), this.end);
   }
 
   private clear(column: number): void {
@@ -84,15 +99,19 @@ export class Cells {
     for (const hole of store.holes) mark(Math.max(hole.from, from), Math.min(hole.to, to), 2);
     for (const [a, b] of store.leftOut) mark(Math.max(a, from), Math.min(b, to), 2);
     // A tick wider than a column is drawn so wide that the next one is told apart; a spike whose own time is known is a line.
-    const wide = store.offset ? 1 : Math.max(1, Math.floor(this.columns / this.window * 0.7));
-    const { tick: ticks, channel: channels, weight: weights } = store, end = lowerBound(ticks, store.spikes, to);
+    const wide = store.offset || store.cell > 1 ? 1 : Math.max(1, Math.floor(this.columns / this.window * 0.7));
+    const { tick: ticks, channel: channels, weight: weights, unit } = store, end = lowerBound(ticks, store.spikes, to);
     let last = NaN, column = 0;
-    for (let i = lowerBound(ticks, store.spikes, from); i < end; i++) {
-      const row = rowOf[channels[i]!]!, tick = ticks[i]!, n = weights[i]!;
+    for (let i = lowerBound(ticks, store.spikes, store.offset ? Math.floor(from) : from); i < end; i++) {
+      const row = rowOf[channels[i]!]!, tick = ticks[i]!, n = Math.ceil(weights[i]! / unit);
       if (!(row >= 0)) continue;
-      if (store.offset) column = this.wrap(this.start(store.when(i)));
+      if (store.offset) {
+        const when = store.when(i);
+        if (when < from || when >= to) continue;
+        column = this.wrap(this.start(when));
+      }
       else if (tick !== last) { last = tick; column = this.wrap(this.start(tick)); }
-      sums[column]! += n;
+      sums[column]! += weights[i]!;
       for (let k = column; k < column + wide; k++) {
         const at = (k < columns ? k : k - columns) * rows + row, sum = counts[at]! + n;
         counts[at] = sum < 255 ? sum : 255;
@@ -148,16 +167,16 @@ export class RasterView {
     const gl = this.gl, ratio = devicePixelRatio || 1;
     const most = this.most, w = Math.min(most, Math.max(16, size?.[0] ?? Math.round(this.canvas.clientWidth * ratio))), h = Math.min(most, Math.max(16, size?.[1] ?? Math.round(this.canvas.clientHeight * ratio)));
     if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
-    const changed = this.cells.update(store, picture, w, h), rows = this.cells.rows;
-    const textures = `${w} ${rows}`;
+    const changed = this.cells.update(store, picture, w, h), { rows, columns } = this.cells;
+    const textures = `${columns} ${rows}`;
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
-    if (this.sized !== textures) { this.textures(w, rows); this.sized = textures; this.upload(0, w - 1); }
-    else if (changed === null || changed[1] - changed[0] >= w - 1) this.upload(0, w - 1);
+    if (this.sized !== textures) { this.textures(columns, rows); this.sized = textures; this.upload(0, columns - 1); }
+    else if (changed === null || changed[1] - changed[0] >= columns - 1) this.upload(0, columns - 1);
     else if (changed[1] >= changed[0]) {
-      const a = ((changed[0] % w) + w) % w, b = ((changed[1] % w) + w) % w;
-      if (a <= b) this.upload(a, b); else { this.upload(a, w - 1); this.upload(0, b); }
+      const a = ((changed[0] % columns) + columns) % columns, b = ((changed[1] % columns) + columns) % columns;
+      if (a <= b) this.upload(a, b); else { this.upload(a, columns - 1); this.upload(0, b); }
     }
-    const head = ((this.cells.stop(picture.end) % w) + w) % w / w;
+    const head = ((this.cells.stop(picture.end) % columns) + columns) % columns / columns;
     gl.viewport(0, 0, w, h);
     gl.useProgram(this.program);
     gl.activeTexture(gl.TEXTURE0); gl.bindTexture(gl.TEXTURE_2D, this.counts);
@@ -165,11 +184,8 @@ export class RasterView {
     const u = this.uniforms, pixels = h / rows;
     gl.uniform1i(u["cells"]!, 0); gl.uniform1i(u["states"]!, 1);
     gl.uniform1f(u["head"]!, head); gl.uniform1f(u["sweep"]!, picture.sweep ? 1 : 0);
-    // If cells hold many spikes on average, one spike gets little ink.
-    let spikes = 0;
-    for (const n of this.cells.sums) spikes += n;
-    const average = spikes / (rows * w);
-    gl.uniform1f(u["per"]!, Math.max(1, average * 1.8)); gl.uniform1f(u["least"]!, Math.max(0, 0.5 - average * 0.9));
+    const { per, least } = this.cells.ink();
+    gl.uniform1f(u["per"]!, per); gl.uniform1f(u["least"]!, least);
     gl.uniform1f(u["rows"]!, rows); gl.uniform1f(u["gap"]!, pixels >= 3 ? Math.min(0.34, 1.01 / pixels * Math.max(1, Math.floor(pixels / 6))) : 0);
     gl.uniform3fv(u["ink"]!, picture.ink); gl.uniform3fv(u["paper"]!, picture.paper); gl.uniform3fv(u["dim"]!, picture.dim);
     gl.drawArrays(gl.TRIANGLES, 0, 3);

@@ -11,7 +11,7 @@ export class RateBars {
 
   /** Counts new data since the last picture, or everything if another part is shown. At most about `most` bars. */
   update(store: Store, picture: Picture, most: number): void {
-    const per = Math.max(1, Math.ceil(picture.window / Math.max(1, most))), room = Math.ceil(picture.window / per) + 2;
+    const cell = store.cell, per = Math.max(1, Math.ceil(picture.window / Math.max(1, most) / cell)) * cell, room = Math.ceil(picture.window / per) + 2;
     const same = store === this.store && per === this.per && room === this.sums.length && picture.window === this.window && picture.from === this.from
       && picture.to === this.to && picture.order === this.order && store.version === this.version && picture.end >= this.end && picture.end - this.end < picture.window;
     let begin = this.end;

@@ -7,7 +7,17 @@ export const POINTS = 700;
 /** Least and greatest value of every column of `store`'s rows in [from, to), NaN where a column has none. */
 export function reduce(s: Store, values: Float32Array, k: number, from: number, to: number, xs: Float64Array, ys: (number | null)[], most = POINTS): number {
   const o = s.shape.outputs, a = lowerBound(s.rowTick, s.rows, from), b = lowerBound(s.rowTick, s.rows, to);
-  const columns = Math.min(most, to - from), per = (to - from) / columns;
+  // Few steps: each at its own time, with one on either side so that the line goes on to the edges.
+  if (to - from <= most) {
+    let n = 0;
+    for (let i = Math.max(0, a - 1); i < Math.min(s.rows, b + 1); i++) {
+      const tick = s.rowTick[i]!, v = values[i * o + k]!;
+      if (i > 0 && n > 0 && tick > s.rowTick[i - 1]! + s.cell) { xs[n] = (tick - 0.5 + s.base) * s.shape.stepSeconds; ys[n++] = null; }
+      xs[n] = (tick + s.base) * s.shape.stepSeconds; ys[n++] = v === v ? v : null;
+    }
+    return n;
+  }
+  const columns = Math.max(1, Math.floor(most)), per = (to - from) / columns;
   let n = 0, i = a;
   for (let c = 0; c < columns; c++) {
     const stop = from + (c + 1) * per;

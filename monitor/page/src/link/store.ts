@@ -13,7 +13,9 @@ export interface Accuracy { r2: number[]; rms: number[] }
 /** One second of the session's timeline. */
 export interface Second { spikes: number; misses: number; r2: number }
 
-const BUCKETS = 64, LATENCY_SECONDS = 60, MOST_MISSES = 10_000, MOST_EVENTS = 2_000, MOST_TRIALS = 20_000;
+/** Seconds of the latency line. */
+export const LATENCY_SECONDS = 60;
+const BUCKETS = 64, MOST_MISSES = 10_000, MOST_EVENTS = 2_000, MOST_TRIALS = 20_000;
 /** Largest number of spikes in the store: 48 MB. */
 const MOST_SPIKES = 1 << 23;
 
@@ -21,7 +23,7 @@ export class Store {
   readonly shape: Shape;
   /** Ticks from `base`, ascending, and the channels of as many spikes. */
   readonly base: number;
-  tick: Int32Array; channel: Uint16Array | Uint32Array; weight: Uint8Array; spikes = 0;
+  tick: Int32Array; channel: Uint16Array | Uint32Array; weight: Uint8Array | Uint32Array; spikes = 0;
   /** Fraction of its tick at which each spike lies; null if no finer time is known, as in a session. */
   offset: Float32Array | null = null;
   /** One row per step: its tick, the estimates, the intended outputs, and the estimates of the second model of a swap. */
@@ -45,6 +47,12 @@ export class Store {
   version = 0;
   /** Spikes that arrived as counts in cells; their channels are those in the middle of a row. */
   grouped = 0;
+  /** Number of rows of those cells. */
+  groupedRows = 2048;
+  /** Ticks per entry: 1, or those of a cell of an overview. */
+  cell = 1;
+  /** Spikes per level of ink: more than 1 where a cell holds more than a byte counts. */
+  unit = 1;
   /** True if there were more spikes than room, so that less time is stored than requested. */
   cut = false;
   private readonly keep: number;
@@ -131,6 +139,9 @@ export class Store {
       this.latencyRing[slot + i]! += frame.latency[i]!;
     }
   }
+
+  /** Time at which the latency line begins, in seconds. */
+  get latencyFrom(): number { return this.latencySecond - LATENCY_SECONDS + 1 + this.base * this.shape.stepSeconds; }
 
   /** Percentile `share` of the latency in every second of the last minute, in nanoseconds, the oldest first; NaN without steps. */
   latencyTrend(share: number): number[] {

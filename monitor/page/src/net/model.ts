@@ -204,3 +204,9 @@ export function spans(mask: Uint8Array): string {
   }
   return parts.join(",");
 }
+
+/** The strongest edge of all networks that are shown: their edges have one scale, laid over each other or side by side. */
+export const strongest = (keys: (ArrayLike<number> | undefined)[]): number => {
+  const firsts = keys.flatMap(k => k && k.length > 0 ? [k[0]!] : []);
+  return firsts.length > 0 ? Math.max(...firsts) : 1;
+};

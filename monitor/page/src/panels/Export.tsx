@@ -38,8 +38,8 @@ function when(): string {
 function moment(s: Store, p: Picture): Omit<Snapshot, "picture"> {
   const server = state.server.value!, own = state.store.value ?? s, live = server.mode === "live", deadline = server.source.deadline_ns, latency = own.recentLatency(), counters = own.counters;
   const facts: [string, string][] = [["session", server.source.name], ["in view", `${clock(s.seconds_(p.end - p.window), 3)} to ${clock(s.seconds_(p.end), 3)}`], ["saved", when()], ["model", `${runningModel()}, checksum ${origin()["model"]}`]];
-  const r2 = s.hasTruth ? s.accuracy(p.end - p.window, p.end) : null;
-  server.source.outputs.forEach((o, k) => { if (r2 && !Number.isNaN(r2.r2[k])) facts.push([o.name, `R² ${r2.r2[k]!.toFixed(3)}, error ${Number(r2.rms[k]!.toPrecision(3))} ${o.unit} in view`]); });
+  const r2 = s.cell > 1 ? state.slowly.value : s.hasTruth ? s.accuracy(p.end - p.window, p.end) : null;
+  server.source.outputs.forEach((o, k) => { if (r2 && !Number.isNaN(r2.r2[k] ?? NaN)) facts.push([o.name, `R² ${r2.r2[k]!.toFixed(3)}, error ${Number(r2.rms[k]!.toPrecision(3))} ${o.unit} in view`]); });
   if (live) facts.push(["masked", `${state.masked().size} of ${s.shape.channels} channels`],
     ["step latency, last minute", [["p50", 0.5], ["p99", 0.99], ["max", 1]].map(([n, share]) => `${n} ≤ ${duration(percentile(latency, share as number))}`).join(", ")],
     ["deadline", deadline === null ? "none" : duration(deadline)]);
@@ -69,6 +69,7 @@ export function Export() {
     const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, model: runningModel(), saved: when(), address: location.href, version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
     const inks: out.Inks = { ink: colours.ink.css, dim: colours.dim.css, line: colours.line.css, paper: colours.panel.css, intended: colours.true.css, decoded: [0, 1, 2].map(k => outputInk(k).css) };
     const picture = (scale: number) => out.svg(s, p, facts, inks, () => out.rasterPng(s, p, scale));
+    if (what === "npz") out.single(s);
     if (what === "html") save(new Blob([snapshot({ ...moment(s, p), picture: picture(2) }, facts, inks)], { type: "text/html" }), `${name}.html`);
     else if (what === "svg") save(new Blob([picture(2)], { type: "image/svg+xml" }), `${name}.svg`);
     else if (what === "spikes") save(new Blob([out.spikesCsv(s, p, facts)], { type: "text/csv" }), `${name}-spikes.csv`);

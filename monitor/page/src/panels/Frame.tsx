@@ -10,13 +10,14 @@ import { alarms, arrow, margin, trend } from "../link/alarms.ts";
 import { incidents } from "../link/incidents.ts";
 import { usePainter } from "./Panel.tsx";
 
-const NAMES: Record<View, string> = { live: "Live", channels: "Channels", episodes: "Episodes", networks: "Networks", simulation: "Simulation", map: "Map", model: "Model" };
+const NAMES: Record<View, string> = { live: "Live", channels: "Channels", episodes: "Episodes", networks: "Networks", simulation: "Simulation", map: "Map", model: "Model", trials: "Trials" };
 
 /** True if a view has something to show; the current view has its tab in any case. */
 function filled(view: View): boolean {
   const server = state.server.value;
   if (!server || view === state.address.value.view || server.mode === "live" && ["live", "channels", "networks", "model"].includes(view)) return true;
   switch (view) {
+    case "trials": return server.mode === "live" ? (state.store.value?.trials.length ?? 0) + (state.store.value?.events.filter(e => e["what"] === "mark").length ?? 0) > 0 : (state.file.value?.trials.length ?? 0) > 1 || state.file.value !== null && server.labels.length > 0;
     case "live": case "channels": return server.sources.length > 0;
     case "networks": return server.networks + server.sources.length > 0;
     case "episodes": return server.mined > 0;
@@ -137,7 +138,7 @@ export function Help() {
     onClick={event => { if (event.target === box.current) state.helpOpen.value = false; }}>
     <h2 id="h-keys" tabIndex={-1} autofocus>Keys</h2>
     <dl class="keys">{ACTIONS.map(a => <div key={a.shown}><dt><kbd>{a.shown}</kbd></dt><dd>{a.words}</dd></div>)}</dl>
-    <p>Wheel: time at the pointer; with Shift: channels. Drag: along the time, with Alt round a part that is then shown alone. Double click: now.</p>
+    <p>Wheel: time at the pointer; with Shift: channels. Drag: along the time; with Shift: select a range, whose numbers are shown; with Alt: round a part that is then shown alone. Double click: now.</p>
     <label><input type="checkbox" checked={state.keysOff.value} onChange={e => { state.keysOff.value = e.currentTarget.checked; }} /> no shortcuts</label>
     <button onClick={() => { state.helpOpen.value = false; }}>close</button>
   </dialog>;

@@ -1,11 +1,12 @@
 // Step latency as a line per second, with the deadline and every miss to go to; it opens to a histogram.
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
-import { percentile } from "../link/store.ts";
+import { LATENCY_SECONDS, percentile } from "../link/store.ts";
 import { missWords } from "../link/incidents.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { clock, duration, whole } from "../draw/format.ts";
+import { Cursor } from "./Cursor.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 /** Median and 99th percentile of every second of the last minute, on a logarithmic scale. */
@@ -33,7 +34,8 @@ function Sparkline() {
     g.setLineDash([]);
     g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(`deadline ${duration(deadline)}`, 2, y(deadline) + 2);
   }, 5);
-  return <canvas ref={canvas} class="spark" role="img" aria-label="Median and 99th percentile of the step latency in every second of the last minute" />;
+  const place = (time: number): number => { const s = state.store.peek(); return s ? (time - s.latencyFrom) / LATENCY_SECONDS : NaN; };
+  return <div class="of-line"><canvas ref={canvas} class="spark" role="img" aria-label="Median and 99th percentile of the step latency in every second of the last minute" /><Cursor place={place} /></div>;
 }
 
 /** `children`: the histogram, if the panel is open. */

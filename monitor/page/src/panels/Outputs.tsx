@@ -1,6 +1,8 @@
 // Decoded against true: a line an output, and the first two as a cursor in the plane.
 import uPlot from "uplot";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { strokeMoments } from "../draw/lines.ts";
+import { useSignalEffect } from "@preact/signals";
 import { lowerBound } from "../link/store.ts";
 import { POINTS, reduce } from "../draw/reduce.ts";
 import * as state from "../state.ts";
@@ -30,11 +32,17 @@ export function Line({ k }: { k: number }) {
   const box = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), read = useRef<HTMLSpanElement>(null), spokenAt = useRef(0);
   const output = state.server.value?.source.outputs[k], name = output?.name ?? `output ${k}`;
   const data = useRef({ xs: new Float64Array(2 * POINTS), decoded: [] as (number | null)[], intended: [] as (number | null)[], beside: [] as (number | null)[] });
-  const range = useRef<[number, number]>([0, 1]);
+  const range = useRef<[number, number]>([0, 1]), inside = useRef(false);
   /** Below the lines: the estimate ± its error of the last half minute, and the incident that is shown. */
   const band = (u: uPlot): void => {
     const rms = state.slowly.peek().rms[k] ?? NaN, xs = u.data[0], ys = u.data[2]!, { min: x0, max: x1 } = u.scales["x"]!, { min: y0, max: y1 } = u.scales["y"]!, { left, top, width, height } = u.bbox, g = u.ctx;
     const struck = state.incident.peek(), s = state.store.peek();
+    const view = state.shown.peek(), part = state.range.peek();
+    if (view && x1 != null) strokeMoments(g, view, x0! / view.shape.stepSeconds - view.base, x1 / view.shape.stepSeconds - view.base, [left, top, width, height], devicePixelRatio);
+    if (part && x1 != null) {
+      const [a, b] = part.map(t => left + Math.min(1, Math.max(0, (t - x0!) / (x1 - x0!))) * width) as [number, number];
+      g.globalAlpha = 0.14; g.fillStyle = colours.x.css; g.fillRect(a, top, b - a, height); g.globalAlpha = 1;
+    }
     if (struck && s && x1 != null) { g.fillStyle = colours.bad.css; g.fillRect(left + (s.seconds_(struck.tick) - x0!) * width / (x1 - x0!), top, 1.5 * devicePixelRatio, height); }
     if (!(rms > 0) || x1 == null || y1 == null) return;
     const x = (i: number) => left + (xs[i]! - x0!) * width / (x1 - x0!), y = (v: number) => top + height - (v - y0!) * height / (y1 - y0!);
@@ -56,6 +64,9 @@ export function Line({ k }: { k: number }) {
     const i = u.cursor.idx ?? -1, at = u.data[0][i], said = (s: number): string => { const v = u.data[s]?.[i]; return v === null || v === undefined ? "–" : String(Number(v.toPrecision(4))); };
     const words = at === undefined ? "" : `${timeLabel(at, 0.001)}: ${said(2)}${state.shown.value?.hasTruth ? `, true ${said(1)}` : ""}`, now = performance.now();
     if (read.current) read.current.textContent = words;
+    // The pointer, or the keys, are in this plot: the other panels follow.
+    const own = inside.current || document.activeElement === box.current && (u.cursor.left ?? -1) >= 0;
+    if (own) state.cursor.value = (u.cursor.left ?? -1) >= 0 ? u.posToVal(u.cursor.left!, "x") : null;
     if (words && document.activeElement === box.current && now - spokenAt.current > 1000) { spokenAt.current = now; state.spoken.value = `${name} ${words}`; }
   };
   /** Arrow keys move the cursor, with Shift by a tenth; Escape takes it away. */
@@ -70,7 +81,7 @@ export function Line({ k }: { k: number }) {
     const axis = { stroke: () => colours.dim.css, grid: { stroke: () => colours.line.css, width: 1 }, ticks: { stroke: () => colours.line.css, size: 4 }, font: font(11) };
     plot.current = new uPlot({
       width: box.current?.clientWidth ?? 300, height: box.current?.clientHeight ?? 100, legend: { show: false }, pxAlign: 1,
-      cursor: { sync: { key: "time" }, y: false, drag: { x: false, y: false } },
+      cursor: { y: false, drag: { x: false, y: false } },
       scales: { x: { time: false, range: () => range.current }, y: { range: (_u, low, high) => low === null || low === high ? [(low ?? 0) - 1, (high ?? 0) + 1] : [low - (high - low) * 0.06, high + (high - low) * 0.06] } },
       // A label that would be cut off at the right is left out.
       axes: [{ ...axis, size: 22, space: 70, values: (u, v) => v.map(t => u.valToPos(t, "x") > u.width - 66 ? "" : timeLabel(t, (v[1] ?? 1) - (v[0] ?? 0))) }, { ...axis, size: 42, space: 28 }],
@@ -81,6 +92,12 @@ export function Line({ k }: { k: number }) {
     resized.observe(box.current!);
     return () => { resized.disconnect(); plot.current?.destroy(); plot.current = null; };
   }, [k]);
+  useSignalEffect(() => {
+    const at = state.cursor.value, u = plot.current;
+    if (!u || inside.current || document.activeElement === box.current) return;
+    const left = at === null ? -10 : u.valToPos(at, "x");
+    if (Math.abs((u.cursor.left ?? -10) - left) > 0.5) u.setCursor({ left, top: left < 0 ? -10 : 1 });
+  });
   usePainter(s => {
     void painted.value;
     const end = state.viewEnd(s), from = end - state.viewWindow(s), d = data.current, most = Math.min(POINTS, plot.current?.width ?? POINTS);
@@ -96,7 +113,7 @@ export function Line({ k }: { k: number }) {
   const { r2: all, rms } = state.slowly.value, r2 = all[k], error = rms[k];
   return <div class="line">
     <div class="label"><span class={`key ${recorded() ? "dashed" : `ink${k % 3}`}`} aria-hidden="true" /><b>{name}</b> {output?.unit}{r2 !== undefined && !Number.isNaN(r2) && <span class="r2">R² {r2.toFixed(2)}{error !== undefined && <>, ± {Number(error.toPrecision(3))} {output?.unit}</>}</span>}<span class="read" ref={read} /></div>
-    <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`} />
+    <div class="plot" ref={box} role="img" tabIndex={0} onKeyDown={key} onPointerEnter={() => { inside.current = true; }} onPointerLeave={() => { inside.current = false; state.cursor.value = null; }} aria-label={`${name}: decoded and true over the last ${state.address.value.window} seconds; arrow keys read`} />
   </div>;
 }
 
@@ -107,6 +124,7 @@ function Plane() {
     const on = surface(canvas.current);
     if (!on) return;
     const { g, w, h } = on, o = s.shape.outputs, end = lowerBound(s.rowTick, s.rows, state.viewEnd(s)), endTick = state.viewEnd(s);
+    if (s.cell > 1) { g.fillStyle = colours.dim.css; g.font = font(11); g.textAlign = "center"; g.textBaseline = "middle"; g.fillText("the path of 2 s: zoom in to 60 s", w / 2, h / 2, w - 8); return; }
     const begin = lowerBound(s.rowTick, s.rows, endTick - Math.round(2 / s.shape.stepSeconds));
     // Bounds are those of the last half minute, so that the picture stands still.
     const far = lowerBound(s.rowTick, s.rows, endTick - Math.round(30 / s.shape.stepSeconds)), skip = Math.max(1, Math.floor((end - far) / 2000));

@@ -47,5 +47,4 @@ export function surface(canvas: HTMLCanvasElement | null): { g: CanvasRenderingC
   return { g, w, h };
 }
 
-const FONT = 'system-ui,"DejaVu Sans",sans-serif';
-export const font = (size = 11): string => `${size}px ${FONT}`;
+export { font } from "../draw/font.ts";

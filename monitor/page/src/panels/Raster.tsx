@@ -1,13 +1,16 @@
 // Spikes: what fired when, its marks above, time and the population's rate below.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Store } from "../link/store.ts";
-import { lowerBound } from "../link/store.ts";
+import { lowerBound, tickOf } from "../link/store.ts";
 import { PlainRaster } from "../draw/plain.ts";
 import { RasterView, type Picture } from "../draw/raster.ts";
 import { RateBars } from "../draw/rate.ts";
 import * as state from "../state.ts";
 import { colours, painted, still } from "../theme.ts";
-import { WINDOWS } from "../url.ts";
+import { ORDERS, WINDOWS, type Order } from "../url.ts";
+import { groupsOf, runs, type Groups } from "../draw/groups.ts";
+import { strokeMoments } from "../draw/lines.ts";
+import { Cursor, Selected } from "./Cursor.tsx";
 import { ticks, timeLabel, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
@@ -40,12 +43,10 @@ function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void
   g.font = font(10);
   g.textBaseline = "middle";
   g.strokeStyle = colours.line.css;
-  g.setLineDash([2, 2]);
   g.beginPath();
-  for (let i = lowerBound(s.trials, s.trials.length, begin); i < s.trials.length && s.trials[i]! < p.end; i++) { g.moveTo(x(s.trials[i]!), 0); g.lineTo(x(s.trials[i]!), h); }
+  for (let i = lowerBound(s.trials, s.trials.length, begin); i < s.trials.length && s.trials[i]! < p.end; i++) { g.moveTo(x(s.trials[i]!), h / 2); g.lineTo(x(s.trials[i]!), h); }
   g.strokeStyle = colours.dim.css;
   g.stroke();
-  g.setLineDash([]);
   g.textAlign = "center";
   let last = -99;
   for (const miss of s.misses) if (miss.tick >= begin && miss.tick < p.end && x(miss.tick) - last > 5) {
@@ -56,6 +57,30 @@ function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void
   for (const event of s.events) if (event.tick >= begin && event.tick < p.end && event.type !== "swap state") {
     g.fillStyle = colours.warn.css;
     g.fillText(event.type === "swap" ? "◆" : "⚑", x(event.tick), h / 2 + 1);
+  }
+}
+
+/** Channels from top to bottom: names where rows are high enough for them, groups of electrodes beside them. */
+function drawAxis(canvas: HTMLCanvasElement | null, p: Picture, names: string[], groups: Groups | null): void {
+  const on = surface(canvas);
+  if (!on) return;
+  const { g, w, h } = on, row = h / (p.to - p.from), of = groups ? runs(groups, p.order, p.from, p.to) : [], channel = new Uint32Array(names.length);
+  for (let c = 0; c < names.length; c++) channel[p.order ? p.order[c]! : c] = c;
+  g.font = font(10); g.textBaseline = "middle"; g.textAlign = "right";
+  let free = -Infinity;
+  for (const { group, from, to } of of) {
+    const top = (from - p.from) * row, high = (to - from) * row;
+    g.fillStyle = group % 2 === 0 ? colours.dim.css : colours.line.css;
+    g.fillRect(w - 4, top, 4, Math.max(1, high - 1));
+    g.fillStyle = colours.ink.css;
+    if (row < 11 && top + high / 2 - free >= 11) { free = top + high / 2; g.fillText(groups!.names[group]!, w - 7, free, w - 8); }
+  }
+  if (of.length > 0 && row < 11) return;
+  const every = [1, 2, 5].flatMap(m => [0, 1, 2, 3, 4].map(e => m * 10 ** e)).sort((a, b) => a - b).find(n => n * row >= 13) ?? p.to;
+  g.fillStyle = colours.dim.css;
+  for (let place = Math.ceil(p.from / every) * every; place < p.to; place += every) {
+    const y = (place - p.from + 0.5) * row;
+    g.fillText(names[channel[place]!] ?? "", w - 7, Math.min(h - 5, Math.max(5, y)), w - 8);
   }
 }
 
@@ -80,6 +105,7 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: 
   g.textAlign = "left";
   g.textBaseline = "top";
   if (top > 0) g.fillText(`most ${whole(top / (rate.per * s.shape.stepSeconds))} spikes/s in ${Number((rate.per * s.shape.stepSeconds * 1e3).toPrecision(3))} ms`, 3, 1);
+  if (!p.sweep) strokeMoments(g, s, p.end - p.window, p.end, [0, 0, w, high]);
   const struck = state.incident.value;
   if (struck) { g.fillStyle = colours.bad.css; g.fillRect((struck.tick - left) / p.window * w, 0, 1.5, high); }
   g.strokeStyle = colours.line.css;
@@ -98,15 +124,17 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: 
 }
 
 export function Raster() {
-  const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null), above = useRef<HTMLCanvasElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null), marks = useRef<HTMLCanvasElement>(null), foot = useRef<HTMLCanvasElement>(null), hand = useRef<HTMLDivElement>(null), above = useRef<HTMLCanvasElement>(null), axis = useRef<HTMLCanvasElement>(null);
   const view = useRef<RasterView | PlainRaster | null>(null), drag = useRef<{ x: number; at: number } | null>(null);
   /** The pointer has moved since it went down: what follows is a drag, not a click on a channel. */
   const moved = useRef(false);
-  const [how, setHow] = useState<"at first" | "gl" | "plain">("at first"), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null), [part, setPart] = useState<[number, number, number, number] | null>(null);
+  const [how, setHow] = useState<"at first" | "gl" | "plain">("at first"), [tip, setTip] = useState<{ x: number; y: number; words: string } | null>(null), [part, setPart] = useState<[number, number, number, number] | null>(null), [span, setSpan] = useState<[number, number] | null>(null);
   const address = state.address.value, s = state.shown.value, byRate = address.order === "rate";
   // Sorted anew every five seconds: rows that jump every second cannot be followed.
   const turn = byRate ? Math.floor(state.beat.value / 5) : 0;
-  const order = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]);
+  const source = state.server.value?.source, groups = useMemo(() => source ? groupsOf(source.channel_names, source.electrode_um) : null, [source]);
+  const byPlace = address.order === "electrode" ? groups?.order ?? null : null;
+  const ranked = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]), order = byRate ? ranked : byPlace;
   /** The picture that is on the canvas, and how often it was drawn again. */
   const drawn = useRef<{ key: string; store: Store | null; order: Uint32Array | null; times: number }>({ key: "", store: null, order: null, times: 0 });
   // A context of WebGL takes longer than all else before the first frame, which is drawn without one.
@@ -130,6 +158,7 @@ export function Raster() {
     void painted.value;
     orderNow = order;
     const p = rasterPicture(store, order), box = canvas.current!;
+    state.picture.columns = Math.round(box.clientWidth * (how === "gl" ? devicePixelRatio || 1 : 1));
     // The same picture again costs as much as another one, on the graphics processor, too.
     const key = [state.incident.value?.tick, how, p.end, p.window, p.from, p.to, p.sweep, store.version, store.trials.length, store.events.length, store.misses.length, painted.value, box.clientWidth, box.clientHeight, devicePixelRatio].join(" ");
     const same = drawn.current.key === key && drawn.current.store === store && drawn.current.order === order && state.overRaster.size === 0;
@@ -137,11 +166,18 @@ export function Raster() {
     if (same && drawn.current.times > 15) return;
     drawn.current = { key, store, order, times: same ? drawn.current.times + 1 : 0 };
     view.current.draw(store, p);
-    const over = state.overRaster.size > 0 ? surface(above.current) : null;
+    const over = surface(above.current);
+    if (over && !p.sweep) {
+      strokeMoments(over.g, store, p.end - p.window, p.end, [0, 0, over.w, over.h]);
+      const of = groups ? runs(groups, order, p.from, p.to) : [];
+      over.g.fillStyle = colours.line.css;
+      for (const run of of.slice(1)) over.g.fillRect(0, Math.round((run.from - p.from) / (p.to - p.from) * over.h), over.w, 1);
+    }
     if (over) for (const paint of state.overRaster) paint(over.g, over.w, over.h, store, p);
     // Marks and axis belong to the same picture: they are drawn with it.
     drawMarks(marks.current, store, p);
     drawFoot(foot.current, store, p, rate.current);
+    drawAxis(axis.current, p, source?.channel_names ?? [], groups);
   });
 
   const at = (event: MouseEvent): { tick: number; when: number; channel: number } | null => {
@@ -155,6 +191,8 @@ export function Raster() {
   const hover = (event: MouseEvent) => {
     const box = canvas.current?.getBoundingClientRect(), here = at(event);
     if (!box || !here || !s) return;
+    state.cursor.value = s.seconds_(here.when);
+    if (span) { setSpan([span[0], state.cursor.value]); return; }
     if (part) { setPart([part[0], part[1], event.clientX - box.left, event.clientY - box.top]); return; }
     if (drag.current) {
       const by = drag.current.x - event.clientX;
@@ -162,10 +200,10 @@ export function Raster() {
       if (moved.current) state.go({ at: Math.min(s.seconds_(state.reach(s).end), Math.max(s.seconds_(state.reach(s).first), drag.current.at + by / box.width * address.window)) });
       return;
     }
-    const names = state.server.value?.source.channel_names, near = Math.ceil(state.viewWindow(s) / box.width * 2);
+    const names = state.server.value?.source.channel_names, near = s.cell > 1 ? 0 : state.viewWindow(s) / box.width * 2, first = s.cell > 1 ? Math.floor(here.when / s.cell) * s.cell : here.when - near, last = s.cell > 1 ? first + s.cell : here.when + near;
     let n = 0;
-    for (let i = lowerBound(s.tick, s.spikes, here.tick - near); i < s.spikes && s.tick[i]! <= here.tick + near; i++) if (s.channel[i] === here.channel && Math.abs(s.when(i) - here.when) <= near) n += s.weight[i]!;
-    setTip({ x: event.clientX - box.left, y: event.clientY - box.top, words: `${names?.[here.channel] ?? here.channel} · ${timeLabel(s.seconds_(here.tick), 0.001)} · ${n === 0 ? "no spike here" : `${n} spike${n > 1 ? "s" : ""}`} · ${(s.rates[here.channel] ?? 0).toFixed(1)} /s` });
+    for (let i = lowerBound(s.tick, s.spikes, Math.floor(first)); i < s.spikes && s.tick[i]! <= last; i++) if (s.channel[i] === here.channel && s.when(i) >= first && (s.cell > 1 ? s.when(i) < last : s.when(i) <= last)) n += s.weight[i]!;
+    setTip({ x: event.clientX - box.left, y: event.clientY - box.top, words: `${names?.[here.channel] ?? here.channel} · ${timeLabel(s.seconds_(s.offset ? here.when : here.tick), Math.min(0.001, tickOf(s)))} · ${n === 0 ? "no spike here" : `${n} spike${n > 1 ? "s" : ""}`} · ${(s.rates[here.channel] ?? 0).toFixed(1)} /s` });
   };
   /** With Alt a part is drawn round, and then shown alone. */
   const select = (): void => {
@@ -175,7 +213,7 @@ export function Raster() {
     const p = rasterPicture(s, order), span = (a: number, b: number, whole: number): [number, number] => [Math.max(0, Math.min(a, b) / whole), Math.min(1, Math.max(a, b) / whole)];
     const [x0, x1] = span(part[0], part[2], box.width), [y0, y1] = span(part[1], part[3], box.height), rows = p.to - p.from, step = s.shape.stepSeconds;
     if ((x1 - x0) * box.width < 5 || (y1 - y0) * box.height < 5) return;
-    state.go({ at: s.seconds_(p.end - p.window * (1 - x1)), window: Math.max(0.05, (x1 - x0) * p.window * step), channels: [p.from + Math.floor(y0 * rows), p.from + Math.max(Math.floor(y0 * rows) + 1, Math.ceil(y1 * rows))] });
+    state.go({ at: s.seconds_(p.end - p.window * (1 - x1)), window: Math.max(state.zoomBounds(s)[0], (x1 - x0) * p.window * step), channels: [p.from + Math.floor(y0 * rows), p.from + Math.max(Math.floor(y0 * rows) + 1, Math.ceil(y1 * rows))] });
   };
   const wheel = (event: WheelEvent) => {
     event.preventDefault();
@@ -200,36 +238,46 @@ export function Raster() {
   const hidden = s ? s.hidden(state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)) * s.shape.stepSeconds : 0;
   const left = s ? s.without(state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)) * s.shape.stepSeconds : 0;
   const note = s ? [
+    ...(s.cell > 1 ? [`cells of ${Number((s.cell * s.shape.stepSeconds).toPrecision(3))} s`] : []),
     shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
     ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} a row`] : []),
     ...(!state.file.value && state.viewEnd(s) <= s.first ? ["nothing of then is kept any more"] : state.aside.value ? ["kept because a deadline was missed"] : []),
     ...(left > 0 ? [`hatched: ${left < 0.1 ? left.toFixed(3) : left.toFixed(1)} s left out as asked`] : []),
     ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
     ...(how === "plain" ? ["no WebGL2: ten pictures a second"] : []),
-    ...(s.grouped > 0 ? ["counts of 2,048 rows"] : []),
+    ...(s.grouped > 0 ? [`counts of ${whole(s.groupedRows)} rows`] : []),
   ].join(" · ") : "";
   const picked = address.channel !== null && s ? (order ? order[address.channel]! : address.channel) : null;
   const struck = state.incident.value;
   const lineAt = picked !== null && picked >= from && picked < to ? (picked - from + 0.5) / shown * 100 : null;
+  // Once a second: what the inks stand for.
+  const cells = view.current?.cells, most = s && cells && cells.columns > 0 ? cells.most : 1, ink = cells && cells.columns > 0 ? cells.ink() : null, [cellSeconds, perRow] = cells && cells.columns > 0 ? cells.size : [0, 1];
+  const levels = [...new Set([1, Math.round(Math.sqrt(most)), most])].filter(n => n >= 1), inks = most > 1 && ink ? levels : [];
+  const windows = [...new Set([...WINDOWS, address.window])].filter(w => !s || w === address.window || w >= state.zoomBounds(s)[0]).sort((a, b) => a - b), longest = s ? state.zoomBounds(s)[1] : 60;
   return <Panel area="raster" title="Spikes" note={note} tools={<span class="tools">
-    <label>order <select value={address.order} onChange={e => state.go({ order: e.currentTarget.value as "channel" | "rate" })}>
-      <option value="channel">channel</option><option value="rate">rate</option></select></label>
-    <label>window <select value={String(address.window)} onChange={e => state.go({ window: Number(e.currentTarget.value) })}>
-      {[...new Set([...WINDOWS, address.window])].sort((a, b) => a - b).map(w => <option key={w} value={String(w)}>{Number(w.toFixed(2))} s</option>)}</select></label>
+    <label>order <select value={address.order} onChange={e => state.go({ order: e.currentTarget.value as Order })}>
+      {ORDERS.filter(o => o !== "electrode" || groups).map(o => <option key={o} value={o}>{o}</option>)}</select></label>
+    <label>window <select value={String(address.window)} onChange={e => { if (e.currentTarget.value === "all") state.showAll(); else state.go({ window: Number(e.currentTarget.value) }); }}>
+      {windows.map(w => <option key={w} value={String(w)}>{w < 1 ? `${Number((w * 1e3).toPrecision(3))} ms` : `${Number(w.toFixed(2))} s`}</option>)}{longest > 60 && <option value="all">all</option>}</select></label>
     <button class="icon" onClick={() => state.pause()} aria-pressed={!moves} aria-label={moves ? "Pause" : "Go on"} title="Space">{moves ? "❚❚" : "▶"}</button>
   </span>}>
+    <div class="rows2">
     <canvas class="marks" ref={marks} aria-hidden="true" />
-    <div class="hand" ref={hand} onPointerMove={hover} onPointerLeave={() => { setTip(null); setPart(null); drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
-      onPointerDown={e => { moved.current = false; if (e.altKey && s) { const box = e.currentTarget.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top; setTip(null); setPart([x, y, x, y]); } else if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onPointerUp={() => { drag.current = null; select(); }} onPointerCancel={() => { drag.current = null; setPart(null); }}
-      onClick={e => { const here = at(e); if (here && e.detail === 1 && !e.altKey && !moved.current) state.go({ channel: here.channel }); }}>
+    <canvas class="axis" ref={axis} aria-hidden="true" />
+    <div class="hand" ref={hand} onPointerMove={hover} onPointerLeave={() => { setTip(null); setPart(null); setSpan(null); state.cursor.value = null; drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
+      onPointerDown={e => { moved.current = false; const here = at(e); if (e.shiftKey && s && here) { setTip(null); setSpan([s.seconds_(here.when), s.seconds_(here.when)]); } else if (e.altKey && s) { const box = e.currentTarget.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top; setTip(null); setPart([x, y, x, y]); } else if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onPointerUp={() => { drag.current = null; select(); if (span) { moved.current = span[0] !== span[1]; if (moved.current) state.select([Math.min(...span), Math.max(...span)]); setSpan(null); } }} onPointerCancel={() => { drag.current = null; setPart(null); setSpan(null); }}
+      onClick={e => { const here = at(e); if (here && e.detail === 1 && !e.altKey && !e.shiftKey && !moved.current) state.go({ channel: here.channel }); }}>
       <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
       <canvas class="above" ref={above} aria-hidden="true" />
       {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}
       {struck && s && <div class="at" style={{ left: `${(struck.tick - state.viewEnd(s) + state.viewWindow(s)) / state.viewWindow(s) * 100}%` }} />}
+      <Selected part={span ? [Math.min(...span), Math.max(...span)] : state.range.value} /><Cursor />
       {part && <div class="part" style={{ left: `${Math.min(part[0], part[2])}px`, top: `${Math.min(part[1], part[3])}px`, width: `${Math.abs(part[2] - part[0])}px`, height: `${Math.abs(part[3] - part[1])}px` }} />}
       {tip && <div class="tip" style={{ left: `${Math.min(tip.x + 12, (canvas.current?.clientWidth ?? 600) - 300)}px`, top: `${tip.y + 14}px` }}>{tip.words}</div>}
     </div>
-    <canvas class="foot" ref={foot} aria-hidden="true" />
+    {inks.length > 0 && <div class="density" title={`Spikes per cell of ${Number((cellSeconds * 1e3).toPrecision(3))} ms and ${Number(perRow.toPrecision(3))} channel${perRow > 1 ? "s" : ""}`}>{inks.map(n => <span key={n}><i style={{ background: `color-mix(in srgb,var(--spike) ${Math.round(100 * ink!.of(n))}%,var(--panel))` }} aria-hidden="true" />{whole(n)}{n >= 255 * (s?.unit ?? 1) ? " or more" : ""}</span>)}spikes</div>}
+    <div class="foot"><canvas ref={foot} aria-hidden="true" /><Cursor /></div>
+    </div>
   </Panel>;
 }
 

@@ -3,6 +3,8 @@ import { useRef } from "preact/hooks";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { ticks, timeLabel } from "../draw/format.ts";
+import { timeBars } from "../draw/bars.ts";
+import { Cursor, Selected } from "./Cursor.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 export function Timeline() {
@@ -20,19 +22,13 @@ export function Timeline() {
     g.globalAlpha = 0.2;
     for (const [a, b] of s.leftOut) g.fillRect(x(s.seconds_(a)), 0, x(s.seconds_(b)) - x(s.seconds_(a)), high);
     g.globalAlpha = 1;
-    const bars = Math.min(s.seconds.length, Math.floor(w)), from = Math.floor(begin), per = Math.max(1, Math.ceil(length / Math.max(1, bars)));
-    let top = 1;
-    for (let i = from; i < s.seconds.length; i++) top = Math.max(top, s.seconds[i]!.spikes);
-    for (let i = from; i < s.seconds.length; i += per) {
-      let sum = 0, missed = 0, n = 0;
-      for (let j = i; j < Math.min(s.seconds.length, i + per); j++) { sum += s.seconds[j]!.spikes; missed += s.seconds[j]!.misses; n++; }
-      // The last bar ends where the data do: nothing is drawn in the future.
-      const stop = Math.min(i + n, end), v = Math.min(1, sum / Math.max(0.05, stop - i) / top) * (high - 12);
-      if (stop <= i) continue;
+    const from = Math.floor(begin), bars = timeBars(s.seconds, from, end, Math.floor(w)), top = bars.reduce((most, b) => Math.max(most, b.rate), 1);
+    for (const bar of bars) {
+      const v = bar.rate / top * (high - 12);
       g.fillStyle = colours.x.css; g.globalAlpha = 0.45;
-      g.fillRect(x(i), high - v, Math.max(1, x(stop) - x(i) - 0.6), v);
+      g.fillRect(x(bar.from), high - v, Math.max(1, x(bar.to) - x(bar.from) - 0.6), v);
       g.globalAlpha = 1;
-      if (missed > 0) { g.fillStyle = colours.bad.css; g.font = font(9); g.textAlign = "center"; g.textBaseline = "top"; g.fillText("▲", x(i + per / 2), 0); }
+      if (bar.misses > 0) { g.fillStyle = colours.bad.css; g.font = font(9); g.textAlign = "center"; g.textBaseline = "top"; g.fillText("▲", x((bar.from + bar.to) / 2), 0); }
     }
     g.strokeStyle = colours.good.css; g.lineWidth = 1.6; g.beginPath();
     let open = false;
@@ -55,6 +51,7 @@ export function Timeline() {
     const all = ticks(begin, begin + length, w / 100), apart = (all[1] ?? 1) - (all[0] ?? 0);
     for (const t of all) { const half = g.measureText(timeLabel(t, apart)).width / 2; g.textAlign = "center"; if (x(t) - half > 0 && x(t) + half < w) g.fillText(timeLabel(t, apart), x(t), h); }
   }, 8);
+  const place = (time: number): number => (time - span.current[0]) / (span.current[1] - span.current[0]);
   const seek = (event: MouseEvent) => {
     const s = state.store.value, box = canvas.current?.getBoundingClientRect();
     if (!s || !box) return;
@@ -64,8 +61,8 @@ export function Timeline() {
     else state.go({ at: t >= last ? null : Math.max(t, s.seconds_(reach.first)) });
   };
   return <Panel area="timeline" title={state.file.value ? "Recording" : "Session"} note={<><span class="key bar" aria-hidden="true" />spikes per second {!state.file.value && <><span class="key good" aria-hidden="true" />R² · ▲ miss ◆ swap ⚑ mark</>}</>}>
-    <canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
-      onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { if (dragging.current) seek(e); }}
-      onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; }} />
+    <div class="of-time"><canvas ref={canvas} role="img" aria-label="Timeline of the session; the arrow keys move the window, N and P go to misses and swaps"
+      onMouseDown={e => { dragging.current = true; seek(e); }} onMouseMove={e => { const box = e.currentTarget.getBoundingClientRect(), [a, b] = span.current; state.cursor.value = a + (e.clientX - box.left) / box.width * (b - a); if (dragging.current) seek(e); }}
+      onMouseUp={() => { dragging.current = false; }} onMouseLeave={() => { dragging.current = false; state.cursor.value = null; }} /><Selected part={state.range.value} place={place} /><Cursor place={place} /></div>
   </Panel>;
 }

@@ -78,3 +78,7 @@ export function range(values: ArrayLike<number>, from = 0, to = values.length): 
 }
 /** Where a value lies between two, 0 to 1; the middle where they are one. */
 export const share = (v: number, [low, high]: [number, number]): number => high > low ? Math.min(1, Math.max(0, (v - low) / (high - low))) : 0.5;
+
+/** A stage in words. A map that was read as trained, without its stages, has one of no epochs and no errors. */
+export const stageWords = (info: Info, stage: { epochs: number } | undefined | null): string =>
+  !stage ? "no stage yet" : stage.epochs > 0 ? `after ${Number(stage.epochs.toPrecision(4))} epochs` : info.stages.length === 1 && info.errors.length === 0 ? "as trained; its stages were not kept" : "before training";

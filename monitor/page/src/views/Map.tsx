@@ -6,7 +6,7 @@ import { Field, paintField, unitCss } from "../panels/Field.tsx";
 import { origin, save } from "../panels/Export.tsx";
 import { table } from "../draw/table.ts";
 import { Panel, font } from "../panels/Panel.tsx";
-import { NO_UNIT, range, share, type Info } from "../som/model.ts";
+import { stageWords, NO_UNIT, range, share, type Info } from "../som/model.ts";
 import * as som from "../som/state.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
@@ -38,7 +38,7 @@ function Stages({ info }: { info: Info }) {
     <button class="icon" aria-label="Stage before" title="," disabled={at <= 0} onClick={() => som.goTo(at - 1)}>◀</button>
     <input type="range" aria-label="Stage of training" min={0} max={Math.max(0, last)} value={at} disabled={last < 1} onInput={e => som.goTo(e.currentTarget.valueAsNumber)} aria-valuetext={stage ? `after ${digits(stage.epochs)} epochs` : "none"} />
     <button class="icon" aria-label="Next stage" title="." disabled={at >= last} onClick={() => som.goTo(at + 1)}>▶</button>
-    <span>{stage ? stage.epochs === 0 ? info.stages.length === 1 && info.errors.length === 0 ? "as trained; its stages were not kept" : "before training" : `after ${digits(stage.epochs)} epochs` : "no stage yet"}</span>
+    <span>{stageWords(info, stage)}</span>
     {of && <span role="status">trained: {digits(of[0])} of {digits(of[1])} epochs{som.following.value ? "" : <> <button class="link" onClick={() => som.goTo(last)}>follow it</button></>}</span>}
     {info.left_out > 0 && <span class="dim">{whole(info.stages.length)} of {whole(info.stages.length + info.left_out)} stages are kept</span>}
   </div>;

@@ -3,7 +3,7 @@ import { useComputed } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Layer, Nodes } from "../draw/graph.ts";
 import type { Rgb } from "../draw/gl.ts";
-import { NONE, difference, prefix } from "../net/model.ts";
+import { strongest, NONE, difference, prefix } from "../net/model.ts";
 import { DASHES, communityInk, recoloured, sessionCss, sessionInk } from "../net/ink.ts";
 import { offer } from "../net/take.ts";
 import * as net from "../net/state.ts";
@@ -62,7 +62,7 @@ const layer = (l: net.Loaded, s: number, from = net.threshold.value): Layer | nu
   const edges = net.edgesOf(l);
   if (!edges) return null;
   const alone = net.loaded.value.length === 1, n = prefix(edges.key, from);
-  return { edges, n, ink: alone ? colours.dim.rgb : sessionInk(s), dash: net.compare.value === "over" && net.loaded.value.length > 1 && n <= MOST_DASHED ? DASHES[s] ?? 0 : 0, lowest: Math.min(from, net.threshold.value), highest: edges.key[0] ?? 1 };
+  return { edges, n, ink: alone ? colours.dim.rgb : sessionInk(s), dash: net.compare.value === "over" && net.loaded.value.length > 1 && n <= MOST_DASHED ? DASHES[s] ?? 0 : 0, lowest: Math.min(from, net.threshold.value), highest: strongest(net.loaded.value.map(x => net.edgesOf(x)?.key)) };
 };
 
 function Graphs() {

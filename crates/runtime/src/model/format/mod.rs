@@ -17,6 +17,7 @@
 mod v1;
 
 use super::{Attachment, DecoderParts, Head, Limits};
+use alloc::vec::Vec;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::wire::{Reader, Writer};
 
@@ -147,7 +148,7 @@ fn read_section(
         ));
     }
     let twice = |again: &mut bool| {
-        if std::mem::replace(again, true) {
+        if core::mem::replace(again, true) {
             return Err(Error::new(
                 ErrorKind::InvalidModel,
                 format!("section {name}: expected one of its sort, got a second"),

@@ -5,9 +5,10 @@ use crate::model::{
     TrainingRecord,
 };
 use crate::psc::{Filter, FilterBank};
+use alloc::vec::Vec;
 use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::output::OutputInfo;
 use betz_base::wire::{Reader, Writer};
-use betz_recording::OutputInfo;
 
 /// The payload as bincode's standard configuration writes it (format 1 was written with it): integers
 /// of variable length, f64 little-endian, lists and texts behind their length, an option behind a byte.

@@ -5,6 +5,7 @@
 //! bits as the baseline, and a recording decodes alike on every processor.
 
 use crate::width::for_every_width;
+use alloc::vec::Vec;
 
 pub(super) use crate::width::Width;
 
@@ -171,7 +172,7 @@ fn cosine(u: f32) -> f32 {
     sine = sine * y - 0.598_290_4;
     sine = sine * y + 2.550_077_4;
     sine = sine * y - 5.167_71;
-    sine = sine * y + std::f32::consts::PI;
+    sine = sine * y + core::f32::consts::PI;
     sine *= r;
     1.0 - 2.0 * (sine * sine)
 }
@@ -179,7 +180,7 @@ fn cosine(u: f32) -> f32 {
 /// e^x for x ≤ 0, to 2e-7 of itself; 0 below e^−87.
 #[inline(always)]
 pub(super) fn exponential(x: f32) -> f32 {
-    let powers = (x * std::f32::consts::LOG2_E).max(-127.0);
+    let powers = (x * core::f32::consts::LOG2_E).max(-127.0);
     let shifted = powers + ROUND;
     let r = powers - (shifted - ROUND);
     let mut value = 1.546_144_4e-4;
@@ -270,7 +271,7 @@ mod tests {
     fn cosine_and_exponential_are_close() {
         for i in -400_000..=400_000 {
             let u = i as f32 * 1.7e-4;
-            let truth = (std::f64::consts::TAU * f64::from(u)).cos();
+            let truth = (core::f64::consts::TAU * f64::from(u)).cos();
             assert!((f64::from(cosine(u)) - truth).abs() < 1e-6, "cos 2π·{u}");
             let x = -(i as f32).abs() * 2.1e-4;
             let truth = f64::from(x).exp();

@@ -3,6 +3,9 @@
 //! Multinomial logistic regression on the features of a lift. A hidden Markov model may smooth the
 //! probabilities over time. The outputs of such a decoder are its classes, in their order.
 
+use alloc::vec::Vec;
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use super::arithmetic::{Width, add_rows, cosines_of_rows, softmax_of_rows};
 use super::{
     Cosines, FORGOTTEN, Kind, Prepared, check_finite, check_radius, clip, expect, refuse,

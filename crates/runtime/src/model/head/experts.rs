@@ -3,6 +3,7 @@
 //! A mixture of experts in closed form: clusters of the targets give the gate, one ridge over all
 //! experts at once the readout. Cheaper than a lift, and better where the data cover the movements.
 
+use alloc::vec::Vec;
 use super::arithmetic::{Width, add_rows, softmax_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};
 use super::{Kind, Prepared, check_finite, check_radius, clip, expect, refuse};

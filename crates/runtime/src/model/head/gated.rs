@@ -3,6 +3,8 @@
 //! The first latents are the outputs of the linear decoder; the others are the latents of [`Classes`]. One
 //! engine computes both. The probabilities of the classes lie behind the outputs.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use super::classes::{Classes, MAX_CLASSES, PreparedClasses};
 use super::{Kind, Prepared, refuse};
 use crate::model::MAX_WEIGHT;

@@ -3,6 +3,7 @@
 //! x̂ₜ = A·x̂ₜ₋₁ + K·(yₜ − C·A·x̂ₜ₋₁) = M·x̂ₜ₋₁ + K·yₜ with M = (I − K·C)·A: the gain acts on the observations as
 //! the weights of the linear engine do, so that a step adds only M.
 
+use alloc::vec::Vec;
 use super::{FORGOTTEN, Kind, Prepared, check_finite, expect, refuse};
 use crate::model::MAX_WEIGHT;
 use betz_base::wire::{Reader, Writer};
@@ -163,7 +164,7 @@ fn powers(matrix: &[f64], n: usize) -> Option<Vec<Vec<f64>>> {
                 }
             }
         }
-        powers.push(std::mem::replace(&mut power, square));
+        powers.push(core::mem::replace(&mut power, square));
         if most < FORGOTTEN {
             return Some(powers);
         }

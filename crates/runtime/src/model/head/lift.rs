@@ -4,6 +4,9 @@
 //! cosines make the readout nonlinear, so that the decoder recognises rest. The cost is latents × units
 //! multiplications per tick, independent of the number of channels.
 
+use alloc::vec::Vec;
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use super::arithmetic::{Width, add_dots, cosines_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};
 use super::{Kind, Prepared, check_finite, check_radius, clip, expect, refuse};

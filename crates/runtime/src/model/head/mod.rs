@@ -10,9 +10,12 @@
 mod arithmetic;
 mod readout;
 
+use alloc::string::String;
 pub use arithmetic::{sigmoid, tanh};
 pub use readout::FilteredReadout;
 
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use crate::psc::flush;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::hash::Fnv1a;
@@ -45,7 +48,7 @@ pub(crate) trait Kind: Sized {
 }
 
 /// A kind in the form that steps use; immutable, shared by sessions.
-pub(crate) trait Prepared: std::fmt::Debug + Clone {
+pub(crate) trait Prepared: core::fmt::Debug + Clone {
     /// Numbers that a session keeps from step to step; all 0 at rest.
     fn states(&self) -> usize;
     /// Room that a step works in.

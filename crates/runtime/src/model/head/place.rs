@@ -4,6 +4,9 @@
 //! engine of the counts with log λ for weights, so that a spike adds one row of cells and a silent channel
 //! costs nothing. Behind it, between two steps, the animal walks at random.
 
+use alloc::vec::Vec;
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use super::arithmetic::exponential;
 use super::{FORGOTTEN, Kind, Prepared, check_finite, expect, refuse};
 use betz_base::wire::{Reader, Writer};
@@ -179,7 +182,7 @@ impl PreparedPlace {
                     }
                 }
             }
-            std::mem::swap(&mut from, &mut to);
+            core::mem::swap(&mut from, &mut to);
         }
         from
     }
@@ -346,15 +349,15 @@ mod tests {
             let sum: f64 = row.iter().sum();
             row.iter_mut().for_each(|k| *k /= sum);
         }
-        let mut p: [f64; 5] = std::array::from_fn(|c| place.start[c]);
+        let mut p: [f64; 5] = core::array::from_fn(|c| place.start[c]);
         let mut all = Vec::new();
         for (step, latents) in latents.iter().enumerate() {
             if step > 0 {
                 let walked: [f64; 5] =
-                    std::array::from_fn(|to| (0..5).map(|from| p[from] * k[from][to]).sum());
+                    core::array::from_fn(|to| (0..5).map(|from| p[from] * k[from][to]).sum());
                 p = walked.map(|w| (1.0 - place.jump) * w + place.jump / 5.0);
             }
-            p = std::array::from_fn(|c| p[c] * latents[c].exp());
+            p = core::array::from_fn(|c| p[c] * latents[c].exp());
             let total: f64 = p.iter().sum();
             p = p.map(|p| p / total);
             all.push(p);
@@ -365,7 +368,7 @@ mod tests {
     #[test]
     fn steps_are_bayes_rule() {
         let latents: Vec<[f64; 5]> = (0..60)
-            .map(|t| std::array::from_fn(|c| (f64::from(t) * 0.7 + c as f64 * 1.9).sin() * 3.0))
+            .map(|t| core::array::from_fn(|c| (f64::from(t) * 0.7 + c as f64 * 1.9).sin() * 3.0))
             .collect();
         let place = place();
         let mut belief = Belief::new(&place, 2).unwrap();

@@ -1,8 +1,11 @@
 //! The last stage that the nonlinear heads share: a linear readout, and one with per filter behind it.
 
 use super::{FORGOTTEN, check_finite, expect, refuse};
+#[cfg(not(feature = "std"))]
+use crate::float::Float as _;
 use crate::model::MAX_WEIGHT;
 use crate::psc::flush;
+use alloc::vec::Vec;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
 use betz_base::wire::{Reader, Writer};

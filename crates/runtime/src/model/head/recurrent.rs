@@ -15,6 +15,7 @@
 //! States and weights are f32. Weights that are all bfloat16 numbers are kept as such: half the memory, the same bits. The
 //! states are 0 when a session begins and are never reset after that.
 
+use alloc::vec::Vec;
 use super::arithmetic::{Width, add_dots, add_packed_rows, add_rows, pack, sigmoid, tanh};
 use super::{Kind, Prepared, check_finite, expect, refuse};
 use crate::width::for_every_width;
@@ -452,7 +453,7 @@ impl Prepared for PreparedRecurrent {
 /// The parts of `side`, (gate, unit), one per gate.
 #[inline(always)]
 fn gates<const GATES: usize>(side: &[f32], units: usize) -> [&[f32]; GATES] {
-    std::array::from_fn(|gate| &side[gate * units..][..units])
+    core::array::from_fn(|gate| &side[gate * units..][..units])
 }
 
 for_every_width! {

@@ -5,7 +5,7 @@ use crate::stream::running::Beside;
 use crate::stream::tap::{Input, Step};
 use crate::stream::timing::Timing;
 use crate::stream::{Clamp, StepRefused, StepStatus, UnknownChannels};
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 
 impl Session {
     /// Decodes one tick of binned counts, one per channel, and writes one estimate per output to `out`.
@@ -41,7 +41,7 @@ impl Session {
     }
 
     /// Decodes one tick of features of any sign, one per channel, such as the power in a band, with a model that was
-    /// trained on a [`signal`](betz_recording::SpikeForm::Signal); otherwise like [`step_counts`](Self::step_counts).
+    /// trained on a signal; otherwise like [`step_counts`](Self::step_counts).
     ///
     /// # Errors
     /// The errors of [`step_counts`](Self::step_counts), and
@@ -62,7 +62,7 @@ impl Session {
         &mut self,
         input: &Input<'_>,
         out: &mut [f32],
-    ) -> std::result::Result<(), StepRefused> {
+    ) -> core::result::Result<(), StepRefused> {
         self.try_step_as(input, StepStatus::OK, out)
     }
 
@@ -74,7 +74,7 @@ impl Session {
         &mut self,
         counts: &[f32],
         out: &mut [f32],
-    ) -> std::result::Result<(), StepRefused> {
+    ) -> core::result::Result<(), StepRefused> {
         self.check_counts(counts.len())?;
         let believed = |count: &f32| (0.0..=65535.0).contains(count);
         if let Some(channel) = counts.iter().position(|count| !believed(count)) {
@@ -111,7 +111,7 @@ impl Session {
     ///
     /// # Errors
     /// The same as for [`step_stale`](Self::step_stale).
-    pub fn try_step_stale(&mut self, out: &mut [f32]) -> std::result::Result<(), StepRefused> {
+    pub fn try_step_stale(&mut self, out: &mut [f32]) -> core::result::Result<(), StepRefused> {
         self.try_step_as(&Input::Spikes(&[]), StepStatus::STALE, out)
     }
 
@@ -122,7 +122,7 @@ impl Session {
         input: &Input<'_>,
         status: StepStatus,
         out: &mut [f32],
-    ) -> std::result::Result<(), StepRefused> {
+    ) -> core::result::Result<(), StepRefused> {
         let start = self.timing.as_ref().map(Timing::start);
         self.check_out(out)?;
         if let Input::Spikes(channels) = input
@@ -169,7 +169,7 @@ impl Session {
         channels: &[u32],
         status: StepStatus,
         out: &mut [f32],
-    ) -> std::result::Result<(), StepRefused> {
+    ) -> core::result::Result<(), StepRefused> {
         let (taken, left_out) = channels.split_at(self.max_spikes);
         let before = self.capped;
         // Counted first, because the step publishes its health.
@@ -180,29 +180,6 @@ impl Session {
             self.capped = before;
         }
         done
-    }
-
-    /// Steps through all ticks of `counts`, (ticks, channels) row-major; `out` is (ticks, outputs). Gives the same
-    /// result as one [`step_counts`](Self::step_counts) per tick.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) when `counts` is not a whole number of ticks or `out` holds not as
-    /// many. Nothing has changed then.
-    pub fn run_counts(&mut self, counts: &[u16], out: &mut [f32]) -> Result<()> {
-        let (channels, outputs) = (self.channels(), self.outputs());
-        let ticks = counts.len() / channels;
-        if counts.len() != ticks * channels || out.len() != ticks * outputs {
-            return Err(Error::mismatch(format!(
-                "expected counts of (ticks, {channels}) and room for (ticks, {outputs}) estimates, got {} and {} values",
-                counts.len(),
-                out.len()
-            )));
-        }
-        let rows = counts.chunks_exact(channels);
-        for (counts, out) in rows.zip(out.chunks_exact_mut(outputs)) {
-            self.step_counts(counts, out)?;
-        }
-        Ok(())
     }
 
     /// One step, and the end of it: one copy for all inputs, which are told apart once in it.
@@ -219,7 +196,7 @@ impl Session {
     }
 
     #[inline]
-    fn check_out(&self, out: &[f32]) -> std::result::Result<(), StepRefused> {
+    fn check_out(&self, out: &[f32]) -> core::result::Result<(), StepRefused> {
         let (expected, got) = (self.outputs(), out.len());
         if got == expected {
             return Ok(());
@@ -228,7 +205,7 @@ impl Session {
     }
 
     #[inline]
-    fn check_counts(&self, got: usize) -> std::result::Result<(), StepRefused> {
+    fn check_counts(&self, got: usize) -> core::result::Result<(), StepRefused> {
         let expected = self.channels();
         if got == expected {
             return Ok(());
@@ -239,7 +216,8 @@ impl Session {
     #[inline(always)]
     fn step(&mut self, input: &Input<'_>, known: StepStatus, out: &mut [f32]) {
         self.form = Form::of(input);
-        let mut status = known | std::mem::take(&mut self.pending);
+        let mut status = known | core::mem::take(&mut self.pending);
+        #[cfg(feature = "std")]
         if self.has_request() {
             status |= StepStatus::SWAPPED.when(self.follow());
         }
@@ -335,6 +313,7 @@ impl Session {
         if let (Some(timing), Some(start)) = (&mut self.timing, start) {
             timing.stop(start);
         }
+        #[cfg(feature = "std")]
         if let Some(published) = &self.published {
             published.write(self.current_health());
         }

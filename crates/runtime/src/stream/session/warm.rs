@@ -3,6 +3,7 @@
 use super::{Counters, Session};
 use crate::stream::StepStatus;
 use crate::stream::tap::Input;
+use alloc::vec::Vec;
 use betz_base::error::Result;
 use betz_base::memory::filled;
 
@@ -136,7 +137,7 @@ impl Session {
         let Some(mut warmth) = self.warmth.take() else {
             return;
         };
-        let taps = std::mem::take(&mut self.taps);
+        let taps = core::mem::take(&mut self.taps);
         let (mailbox, published) = (self.mailbox.take(), self.published.take());
         let counted = self.counted.take();
         let mut other = self.running.take_other();
@@ -147,7 +148,7 @@ impl Session {
         }
         let timing = self.timing.as_mut().map(|timing| timing.suspend());
         let engine = self.running.active_mut().keep();
-        let mut out = std::mem::take(&mut warmth.out);
+        let mut out = core::mem::take(&mut warmth.out);
         // First all weights; then as many spikes as usual, which branches are predicted for, and which take about as
         // long as the step to come, and so find its place among the latencies.
         let usual = self.counters.spikes / self.counters.ticks.max(1);

@@ -1,0 +1,276 @@
+//! The online trainer of a session: labels in, models out.
+//!
+//! The trainer works on its own thread. A second one prepares and stores the models that it offers, so that the loop only
+//! takes them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use betz_base::ring::ring;
+use betz_base::{Error, ErrorKind, Result};
+use betz_interop::rig::notes::NoteContent;
+use betz_runtime::model::Decoder;
+use betz_runtime::stream::Session;
+use betz_train::online::{Labels, Trainer, TrainerConfig, Worker};
+use ringbuf::HeapCons;
+use ringbuf::traits::{Consumer, Producer};
+use serde::Serialize;
+
+use crate::plan::{LearnMode, Plan};
+use crate::swap::PreparedSwap;
+
+/// Time between two looks at the trainer.
+const LOOK: Duration = Duration::from_millis(20);
+/// Labels of steps to come that may wait.
+const AHEAD: usize = 1024;
+
+/// Counts of an online trainer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct LearnReport {
+    /// Trials learned from.
+    pub trials: u64,
+    /// Trials that were not learned from.
+    pub dropped: u64,
+    /// Time of labelled steps that were learned from, in seconds.
+    pub labelled_seconds: f64,
+    /// Labels that came too late, out of order or without room.
+    pub late_labels: u64,
+    /// Candidates that the trainer accepted.
+    pub accepted: u64,
+    /// Candidates that it refused.
+    pub refused: u64,
+    /// Models that it took back.
+    pub rolled_back: u64,
+    /// R² of the model in use, and of the best candidate, at the last comparison; 0 before.
+    pub scores: [f64; 2],
+    /// True if a model waits for [`Live::accept`](crate::Live::accept).
+    pub proposed: bool,
+    /// True if the trainer's thread has ended before the session: nothing is learned any more.
+    pub dead: bool,
+}
+
+/// State that the thread shares with the loop.
+#[derive(Default)]
+struct OfferState {
+    stop: AtomicBool,
+    report: Mutex<LearnReport>,
+    failed: Mutex<Option<Error>>,
+}
+
+/// The loop's end of the trainer.
+pub(crate) struct Learner {
+    mode: LearnMode,
+    labels: Labels,
+    offers: HeapCons<PreparedSwap>,
+    proposed: Option<PreparedSwap>,
+    state: Arc<OfferState>,
+    thread: Option<JoinHandle<()>>,
+    /// Labels of steps that are not made yet.
+    ahead: BTreeMap<u64, Vec<f32>>,
+    /// First step of the epoch, and the session's tick minus the step's number.
+    grid: (u64, i64),
+    /// The newest step that has a label.
+    labelled: Option<u64>,
+    late: u64,
+}
+
+impl Learner {
+    /// A trainer for `session`, if the plan wants one; models that it accepts are stored in `recording`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with file, line and key for a model that cannot be trained on; the errors of the threads.
+    pub(crate) fn start(
+        plan: &Plan,
+        model: &Decoder,
+        session: &mut Session,
+        recording: Option<PathBuf>,
+    ) -> Result<Option<Self>> {
+        if plan.learn.mode == LearnMode::Off {
+            return Ok(None);
+        }
+        let (tap, labels, worker) = open_worker(plan, model)?;
+        session.attach(Box::new(tap), 0)?;
+        let trainer = Trainer::start(worker, None)?;
+        let (mut send, offers) = ring("offers", 4)?;
+        let state = Arc::new(OfferState::default());
+        let shared = Arc::clone(&state);
+        let watches = plan.learn.mode == LearnMode::Watch;
+        let thread = std::thread::Builder::new()
+            .name("betz-offers".into())
+            .spawn(move || {
+                while !shared.stop.load(Ordering::Relaxed) {
+                    tell(&trainer, &shared);
+                    if let Some(model) = trainer.take()
+                        && !watches
+                    {
+                        let sent = PreparedSwap::new(&model, recording.as_deref()).map(|swap| {
+                            // A loop that has taken none of the last four takes the next one.
+                            let _ = send.try_push(swap);
+                        });
+                        if let Err(error) = sent {
+                            *lock(&shared.failed) = Some(error);
+                        }
+                    }
+                    std::thread::sleep(LOOK);
+                }
+            })
+            .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
+        Ok(Some(Self {
+            mode: plan.learn.mode,
+            labels,
+            offers,
+            proposed: None,
+            state,
+            thread: Some(thread),
+            ahead: BTreeMap::new(),
+            grid: (0, 0),
+            labelled: None,
+            late: 0,
+        }))
+    }
+
+    /// Takes a label, or the begin or end of a trial; `open` is the step that is being filled.
+    pub(crate) fn note(&mut self, step: u64, open: u64, content: &NoteContent) {
+        match content {
+            NoteContent::Label(values) if step < open => self.label(step, values),
+            NoteContent::Label(values) if self.ahead.len() < AHEAD => {
+                self.ahead.insert(step, values.clone());
+            }
+            NoteContent::Label(_) => self.late += 1,
+            NoteContent::Mark(_) => {}
+            // What was heard between two trials is no part of the next one.
+            NoteContent::TrialBegin => self.end_trial(false),
+            NoteContent::TrialEnd => self.end_trial(true),
+            NoteContent::TrialReject => self.end_trial(false),
+        }
+    }
+
+    fn end_trial(&mut self, keep: bool) {
+        let begun = self.labelled.take().is_some();
+        if keep || begun {
+            self.labels.end_trial(keep);
+        }
+    }
+
+    fn label(&mut self, step: u64, values: &[f32]) {
+        let (first, offset) = self.grid;
+        let in_order = self.labelled.is_none_or(|newest| step > newest);
+        let tick = (step as i64).saturating_add(offset);
+        // The trainer counts what it refuses, too; the values were looked at before.
+        match step >= first && in_order && self.labels.label_at(tick, values).is_ok() {
+            true => self.labelled = Some(step),
+            false => self.late += 1,
+        }
+    }
+
+    /// Takes note of the steps that were made: the session's next tick, and the step that is open.
+    pub(crate) fn follow(&mut self, tick: i64, open: u64) {
+        let offset = tick.saturating_sub(open as i64);
+        if offset != self.grid.1 {
+            // The device has started again: labels of steps before belong to no trial.
+            self.grid = (open, offset);
+        }
+        while let Some(entry) = self.ahead.first_entry() {
+            if *entry.key() >= open {
+                break;
+            }
+            let (step, values) = entry.remove_entry();
+            self.label(step, &values);
+        }
+    }
+
+    /// The model that the session is to run, if there is a new one.
+    pub(crate) fn take(&mut self) -> Option<PreparedSwap> {
+        let mut newest = None;
+        while let Some(offer) = self.offers.try_pop() {
+            newest = Some(offer);
+        }
+        if self.mode == LearnMode::Apply {
+            return newest;
+        }
+        self.proposed = newest.or(self.proposed.take());
+        None
+    }
+
+    /// The model that waits to be accepted.
+    pub(crate) fn take_proposed(&mut self) -> Option<PreparedSwap> {
+        self.proposed.take()
+    }
+
+    /// Counts so far.
+    pub(crate) fn report(&self) -> LearnReport {
+        let shown = *lock(&self.state.report);
+        LearnReport {
+            late_labels: shown.late_labels + self.late,
+            proposed: self.proposed.is_some(),
+            ..shown
+        }
+    }
+
+    /// The error that kept a model from being offered, once.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        lock(&self.state.failed).take()
+    }
+}
+
+impl Drop for Learner {
+    fn drop(&mut self) {
+        self.state.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed by it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Opens the trainer of a plan.
+///
+/// # Errors
+/// The errors of [`Worker::open`], with file, line and key.
+pub(crate) fn open_worker(
+    plan: &Plan,
+    model: &Decoder,
+) -> Result<(betz_train::online::TrainerTap, Labels, Worker)> {
+    let config = TrainerConfig {
+        half_life_seconds: plan.learn.half_life.seconds(),
+        batch: plan.learn.batch,
+        ..TrainerConfig::default()
+    };
+    Worker::open(model, config).map_err(|e| {
+        plan.refuse(
+            "learn",
+            "mode",
+            format_args!(
+                "{}; a model that learns is trained with --retain",
+                e.message()
+            ),
+        )
+        .of_kind(e.kind())
+    })
+}
+
+/// Shows the trainer's state to the loop.
+fn tell(trainer: &Trainer, shared: &OfferState) {
+    let state = trainer.state();
+    let scores = state.scores.map_or([0.0; 2], |(now, best)| [now, best]);
+    *lock(&shared.report) = LearnReport {
+        trials: state.trials,
+        dropped: state.dropped.total(),
+        labelled_seconds: state.labelled_seconds,
+        late_labels: state.lost_labels,
+        accepted: state.accepted,
+        refused: state.refused,
+        rolled_back: state.rolled_back,
+        scores,
+        proposed: false,
+        dead: !trainer.is_running(),
+    };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

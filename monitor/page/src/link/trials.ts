@@ -1,0 +1,30 @@
+// Trials around an event, as the server computes them, and their order.
+import { More, floats, numbers, type Frame } from "./frame.ts";
+
+export interface Trial { label?: string | null; seconds: number; spikes: number; /** Seconds from the event to the first point. */ begin: number; r2: number | null; rmse: number | null }
+export interface Trials {
+  align: string; from: number; to: number; bin: number; bins: number; channel: number; output: number;
+  left_out: number; outside_segments: number; trials: Trial[]; mean: number[]; error: (number | null)[]; fano: number | null;
+  point_seconds: number; points: number; /** Number of trials whose outputs are here. */ decoded: number; /** Channels of `heat`. */ channels: number;
+  row: Uint32Array; after: Float32Array; heat: Float32Array; estimate: Float32Array; truth: Float32Array;
+}
+export const SORTS = ["time", "spikes", "R²", "error", "label"] as const;
+export type Sort = typeof SORTS[number];
+
+export const trialsOf = (f: Frame): Trials => ({ ...f.event as Trials, row: numbers(f, More.EventRow), after: floats(f, More.EventSeconds), heat: floats(f, More.Value), estimate: f.estimate, truth: f.truth ?? new Float32Array(0) });
+
+/** Trials in the order in which they are drawn; those without a value come last. */
+export function sorted(t: Trial[], by: Sort): number[] {
+  const value = (k: number): number => by === "spikes" ? -t[k]!.spikes : by === "R²" ? -(t[k]!.r2 ?? -Infinity) : by === "error" ? t[k]!.rmse ?? Infinity : t[k]!.seconds;
+  if (by === "label") return t.map((_, k) => k).sort((a, b) => (t[a]!.label ?? "").localeCompare(t[b]!.label ?? "") || a - b);
+  return t.map((_, k) => k).sort((a, b) => value(a) - value(b) || a - b);
+}
+
+/** Mean over the trials at each point, of values (trials, points); NaN where none has one. */
+export function meanCourse(values: Float32Array, trials: number, points: number): Float64Array {
+  return Float64Array.from({ length: points }, (_, p) => {
+    let sum = 0, n = 0;
+    for (let k = 0; k < trials; k++) { const v = values[k * points + p]!; if (v === v) { sum += v; n++; } }
+    return sum / n;
+  });
+}

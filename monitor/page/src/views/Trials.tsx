@@ -1,0 +1,151 @@
+// Trials: aligned to an event, sorted; mean rate, spikes and the decoded output of each.
+import { useEffect, useState } from "preact/hooks";
+import { frames } from "../link/frames.ts";
+import { SORTS, meanCourse, sorted, trialsOf, type Sort, type Trials as Found } from "../link/trials.ts";
+import { origin, save } from "../panels/Export.tsx";
+import { Plane } from "../panels/Canvas.tsx";
+import { Panel, font } from "../panels/Panel.tsx";
+import { ramp } from "../draw/colour.ts";
+import { table } from "../draw/table.ts";
+import { ticks, timeLabel, whole } from "../draw/format.ts";
+import { colours, outputInk, painted } from "../theme.ts";
+import * as state from "../state.ts";
+
+/** Event, window, bin, output and order, as the address has them. */
+interface Wanted { align: string; from: number; to: number; bin: number; output: number; sort: Sort }
+const ALIGNS: Record<string, string> = { starts: "start of the trial", stops: "end of the trial", marks: "mark", labels: "any label" };
+function wanted(): Wanted {
+  const [align, from, to, bin, output, sort] = (state.address.value.more["tr"] ?? "").split(","), number = (text: string | undefined, otherwise: number): number => text !== undefined && text !== "" && Number.isFinite(Number(text)) ? Number(text) : otherwise;
+  return { align: align && (align in ALIGNS || /^label\d+$/.test(align)) ? align : "starts", from: number(from, -0.5), to: number(to, 1), bin: number(bin, 0.05), output: number(output, 0), sort: SORTS[number(sort, 0)] ?? "time" };
+}
+const change = (part: Partial<Wanted>): void => { const w = { ...wanted(), ...part }; state.go({ more: { ...state.address.value.more, tr: [w.align, w.from, w.to, w.bin, w.output, SORTS.indexOf(w.sort)].join(",") } }); };
+
+/** The axis of time after the event below a plot that is `high` pixels high, and a line at the event. */
+function axis(g: CanvasRenderingContext2D, w: number, h: number, high: number, t: Found): (time: number) => number {
+  const x = (time: number): number => (time - t.from) / (t.to - t.from) * w, all = ticks(t.from, t.to, w / 80), step = (all[1] ?? 1) - (all[0] ?? 0);
+  g.fillStyle = colours.dim.css; g.font = font(10); g.textBaseline = "bottom"; g.textAlign = "center";
+  for (const time of all) { const at = x(time); g.fillRect(at, high, 1, 4); if (at > 16 && at < w - 16) g.fillText(time < 0 ? `−${timeLabel(-time, step)}` : timeLabel(time, step), at, h); }
+  if (t.from < 0 && t.to > 0) { g.fillStyle = colours.bad.css; g.fillRect(x(0), 0, 1, high); }
+  return x;
+}
+
+function Spikes({ t, order, byLabel }: { t: Found; order: number[]; byLabel: boolean }) {
+  const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
+    void painted.value;
+    const high = h - 16, row = high / Math.max(1, order.length), place = new Uint32Array(order.length), x = axis(g, w, h, high, t);
+    order.forEach((k, i) => { place[k] = i; });
+    g.fillStyle = colours.spike.css;
+    for (let i = 0; i < t.row.length; i++) g.fillRect(x(t.after[i]!), place[t.row[i]!]! * row, 1.2, Math.max(0.7, row * 0.85));
+    // Sorted by label, each label's trials begin below a line with its name.
+    if (byLabel) order.forEach((k, i) => {
+      const name = t.trials[k]!.label;
+      if (!name || i > 0 && t.trials[order[i - 1]!]!.label === name) return;
+      g.fillStyle = colours.line.css; g.fillRect(0, i * row, w, 1);
+      g.fillStyle = colours.y.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(name, 2, i * row + 1);
+    });
+  };
+  const pick = (e: MouseEvent): void => {
+    const box = (e.currentTarget as HTMLElement).getBoundingClientRect(), k = order[Math.floor((e.clientY - box.top) / (box.height - 16) * order.length)];
+    if (k !== undefined) state.go({ view: "live", window: t.to - t.from, at: t.trials[k]!.seconds + t.to });
+  };
+  return <Plane class="aligned" draw={draw} onClick={pick} label={`Spikes of ${order.length} trials around the event, one trial per row; a click shows the trial`} />;
+}
+
+/** Mean rate in bars, with its standard error. */
+function Rate({ t }: { t: Found }) {
+  return <Plane class="aligned" label="Mean rate around the event in bars, with its standard error" draw={(g, w, h) => {
+    void painted.value;
+    const high = h - 16, top = t.mean.reduce((most, v, b) => Math.max(most, v + (t.error[b] ?? 0)), 0) || 1, x = axis(g, w, h, high, t), y = (v: number): number => high - v / top * (high - 14);
+    t.mean.forEach((v, b) => {
+      const left = x(t.from + b * t.bin), wide = x(t.from + (b + 1) * t.bin) - left, error = t.error[b];
+      g.fillStyle = colours.x.css; g.globalAlpha = 0.55; g.fillRect(left, y(v), Math.max(0.6, wide - 0.6), high - y(v)); g.globalAlpha = 1;
+      if (error != null) { g.fillStyle = colours.ink.css; g.fillRect(left + wide / 2, y(v + error), 1, y(Math.max(0, v - error)) - y(v + error)); }
+    });
+    g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(`${Number(top.toPrecision(3))} spikes/s`, 2, 0);
+  }} />;
+}
+
+/** Mean rate of every channel, each from nothing to its greatest. */
+function Heat({ t }: { t: Found }) {
+  return <Plane class="aligned" label="Mean rate of every channel around the event, one channel per row, each by its own greatest rate" onClick={e => { const box = (e.currentTarget as HTMLElement).getBoundingClientRect(); state.go({ channel: Math.min(t.channels - 1, Math.max(0, Math.floor((e.clientY - box.top) / (box.height - 16) * t.channels))) }); }} draw={(g, w, h) => {
+    void painted.value;
+    const high = h - 16, image = new ImageData(t.bins, t.channels), inks = ramp(), held = document.createElement("canvas");
+    for (let c = 0; c < t.channels; c++) {
+      const rates = t.heat.subarray(c * t.bins, (c + 1) * t.bins), most = rates.reduce((a, b) => Math.max(a, b), 0);
+      rates.forEach((v, b) => image.data.set([...inks[most > 0 ? Math.round(255 * v / most) : 0]!, 255], 4 * (c * t.bins + b)));
+    }
+    held.width = t.bins; held.height = t.channels;
+    held.getContext("2d")!.putImageData(image, 0, 0);
+    g.imageSmoothingEnabled = false;
+    g.drawImage(held, 0, 0, w, high);
+    axis(g, w, h, high, t);
+    g.strokeStyle = colours.ink.css; g.strokeRect(0.5, t.channel / t.channels * high, w - 1, Math.max(2, high / t.channels));
+  }} />;
+}
+
+/** One output of every trial, and the means of what is decoded and what is true. */
+function Decodes({ t }: { t: Found }) {
+  return <Plane class="aligned" label="The output of every trial around the event, and the means of decoded and true" draw={(g, w, h) => {
+    void painted.value;
+    const high = h - 16, x = axis(g, w, h, high, t), n = t.decoded, means = [meanCourse(t.estimate, n, t.points), meanCourse(t.truth, n, t.points)];
+    let low = Infinity, top = -Infinity;
+    for (const all of [t.estimate, t.truth]) for (const v of all) if (v === v) { low = Math.min(low, v); top = Math.max(top, v); }
+    if (!(top > low)) return;
+    const y = (v: number): number => high - 3 - (v - low) / (top - low) * (high - 6), line = (values: ArrayLike<number>, from: number, begin: number): void => {
+      g.beginPath();
+      for (let p = 0, open = false; p < t.points; p++) { const v = values[from + p]!; if (v !== v) open = false; else { const at = x(begin + p * t.point_seconds); if (open) g.lineTo(at, y(v)); else g.moveTo(at, y(v)); open = true; } }
+      g.stroke();
+    };
+    g.lineWidth = 1;
+    g.globalAlpha = Math.max(0.05, Math.min(0.5, 12 / n)); g.strokeStyle = outputInk(t.output).css;
+    for (let k = 0; k < n; k++) line(t.estimate, k * t.points, t.trials[k]!.begin);
+    g.globalAlpha = 1; g.lineWidth = 2.2;
+    const begin = t.trials.slice(0, n).reduce((sum, trial) => sum + trial.begin, 0) / Math.max(1, n);
+    line(means[0]!, 0, begin);
+    g.strokeStyle = colours.true.css; g.setLineDash([5, 4]); line(means[1]!, 0, begin); g.setLineDash([]); g.lineWidth = 1;
+    g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(String(Number(top.toPrecision(3))), 2, 0);
+    g.textBaseline = "bottom"; g.fillText(String(Number(low.toPrecision(3))), 2, high);
+  }} />;
+}
+
+/** A number that is asked for when it is complete. */
+function Seconds({ words, value, set }: { words: string; value: number; set: (v: number) => void }) {
+  return <label>{words} <input type="number" step="any" value={value} onChange={e => { const v = Number(e.currentTarget.value); if (e.currentTarget.value !== "" && Number.isFinite(v)) set(v); }} /></label>;
+}
+
+export function Trials() {
+  const w = wanted(), server = state.server.value!, s = state.store.value!, channel = Math.min(s.shape.channels - 1, state.address.value.channel ?? 0), live = server.mode === "live", names = server.source.channel_names, outputs = server.source.outputs;
+  const [t, setFound] = useState<Found | null>(null), [wrong, setWrong] = useState(""), [turn, setTurn] = useState(0), source = state.address.value.source;
+  const labels = server.labels ?? [], one = /^label(\d+)$/.exec(w.align);
+  const path = `/api/trials?source=${source}&align=${one ? `labels&label=${one[1]}` : w.align}&from=${w.from}&to=${w.to}&bin=${w.bin}&channel=${channel}&output=${Math.min(w.output, Math.max(0, outputs.length - 1))}`;
+  useEffect(() => {
+    let gone = false;
+    void frames(path).then(f => { if (!gone) { setFound(trialsOf(f)); setWrong(""); } }, e => { if (!gone) { setFound(null); setWrong((e as Error).message); } });
+    return () => { gone = true; };
+  }, [path, turn]);
+  const order = t ? sorted(t.trials, w.sort) : [];
+  useEffect(() => {
+    if (!t) return;
+    const tell = { ...origin(), align: one ? `label ${labels[Number(one[1])]}` : ALIGNS[t.align]!, channel: names[t.channel] ?? String(t.channel) };
+    state.offers.value = { words: "Every trial in the order that is shown, and the mean rate in bins.", take: [
+      ["trials, CSV", () => save(new Blob([table(tell, ["seconds", "spikes", "r2", "rmse", "label"], order.map(k => { const d = t.trials[k]!; return [d.seconds, d.spikes, d.r2, d.rmse, d.label]; }))], { type: "text/csv" }), "betz-trials.csv")],
+      ["PSTH, CSV", () => save(new Blob([table(tell, ["seconds", "rate", "error"], t.mean.map((v, b) => [Number((t.from + b * t.bin).toFixed(9)), v, t.error[b] ?? null]))], { type: "text/csv" }), "betz-psth.csv")]] };
+    return () => { state.offers.value = null; };
+  }, [t, w.sort]);
+  const note = t ? `${whole(t.trials.length)} trials${live ? " of the last minute" : ""}` : "", apart = t ? [...(t.left_out > 0 ? [`${whole(t.left_out)} left out: their window reaches beyond the recording`] : []), ...(t.outside_segments > 0 ? [`${whole(t.outside_segments)} windows reach outside the trials`] : [])].join("; ") : "";
+  return <main class="trials">
+    <Panel area="tr-spikes" title="Trials" note={note} tools={<span class="tools">
+      <label>align to <select value={w.align} onChange={e => change({ align: e.currentTarget.value })}>{Object.entries(ALIGNS).filter(([k]) => k === "labels" ? labels.length > 0 : k !== (live ? "stops" : "marks")).map(([k, words]) => <option key={k} value={k}>{words}</option>)}{labels.map((name, k) => <option key={name} value={`label${k}`}>label {name}</option>)}</select></label>
+      <label>sort by <select value={w.sort} onChange={e => change({ sort: e.currentTarget.value as Sort })}>{SORTS.filter(by => by === "label" ? labels.length > 0 : outputs.length > 0 || by === "time" || by === "spikes").map(by => <option key={by} value={by}>{by}</option>)}</select></label>
+      <label>channel <select value={String(channel)} onChange={e => state.go({ channel: Number(e.currentTarget.value) })}>{names.map((name, c) => <option key={c} value={String(c)}>{name}</option>)}</select></label>
+      {live && <button class="link" onClick={() => setTurn(turn + 1)}>refresh</button>}</span>}>
+      <div class="row"><Seconds words="from, s" value={w.from} set={from => change({ from })} /><Seconds words="to, s" value={w.to} set={to => change({ to })} /><Seconds words="bin, s" value={w.bin} set={bin => change({ bin })} /><span class="dim">{apart}</span></div>
+      {wrong && <p role="alert" class="bad">{wrong}</p>}
+      {t && <Spikes t={t} order={order} byLabel={w.sort === "label"} />}</Panel>
+    <Panel area="tr-rate" title="Mean rate" note={t ? `${names[t.channel] ?? t.channel}, bars of ${Number((t.bin * 1e3).toPrecision(3))} ms ± standard error${t.fano !== null ? ` · Fano factor ${t.fano.toFixed(2)}` : ""}` : ""}>{t && <Rate t={t} />}</Panel>
+    <Panel area="tr-decodes" title={outputs.length > 0 ? "Single trials" : "All channels"} note={outputs.length > 0 ? t && t.decoded > 0 ? <><span class={`key ink${t.output % 3}`} aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />mean of the true{t.decoded < t.trials.length ? ` · the first ${whole(t.decoded)}` : ""}</> : "no output is known in these windows" : "each row by its own greatest rate"}
+      tools={outputs.length > 1 ? <span class="tools"><label>output <select value={String(w.output)} onChange={e => change({ output: Number(e.currentTarget.value) })}>{outputs.map((o, k) => <option key={k} value={String(k)}>{o.name}</option>)}</select></label></span> : undefined}>
+      {t && outputs.length > 0 && t.decoded > 0 && <Decodes t={t} />}{t && outputs.length === 0 && t.channels > 1 && <Heat t={t} />}</Panel>
+    {outputs.length > 0 && t && t.channels > 1 && <Panel area="tr-heat" title="All channels" note="each row by its own greatest rate; a click picks a channel"><Heat t={t} /></Panel>}
+  </main>;
+}
