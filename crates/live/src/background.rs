@@ -19,6 +19,7 @@ use crate::plan::Plan;
 use crate::push::{PUSH, Pusher, push_source};
 use crate::simulated::{Pace, Part, Simulation, SimulationOptions};
 use crate::source::open_rig;
+use crate::swap::PreparedSwap;
 
 /// Address of a simulated rig.
 const SIMULATED: &str = "simulated";
@@ -60,7 +61,7 @@ enum Request {
     Label(Option<u64>, Vec<f32>),
     Mark(String),
     Trial(Trial),
-    Swap(Arc<Decoder>, SyncSender<Result<()>>),
+    Swap(Box<PreparedSwap>, SyncSender<Result<()>>),
     Health(SyncSender<BackgroundHealth>),
 }
 
@@ -273,11 +274,14 @@ impl BackgroundSession {
     /// longer than a block takes.
     ///
     /// # Errors
-    /// As [`Live::swap`] and [`BackgroundSession::mark`].
-    pub fn swap(&self, model: &Arc<Decoder>) -> Result<()> {
+    /// As [`Live::swap`], [`BackgroundSession::health`] and [`BackgroundSession::mark`].
+    pub fn swap(&self, model: &Decoder) -> Result<()> {
         self.refuse_own_thread("swap")?;
+        // Prepared here, so that the loop does not wait for it.
+        let health = self.health()?;
+        let swap = Box::new(PreparedSwap::new(model, health.folder.as_deref())?);
         let (answer, told) = sync_channel(1);
-        self.ask(Request::Swap(Arc::clone(model), answer))?;
+        self.ask(Request::Swap(swap, answer))?;
         told.recv().unwrap_or_else(|_| Err(ended()))
     }
 
@@ -428,9 +432,9 @@ fn carry_out(live: &mut Live, phase: Phase, request: Request) {
         }
         Request::Mark(text) => live.mark(&text),
         Request::Trial(trial) => live.trial(trial),
-        Request::Swap(model, answer) => {
+        Request::Swap(swap, answer) => {
             // Whoever asked may have gone.
-            let _ = answer.try_send(live.swap(&model));
+            let _ = answer.try_send(live.swap_prepared(&swap));
         }
         Request::Health(answer) => {
             // Whoever asked may have gone.
