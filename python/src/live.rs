@@ -101,12 +101,12 @@ impl LiveSteps {
     }
 }
 
-/// A whole session: source, front end, decoder, outputs and recording, as `betz run` runs it. `plan` is the path of a plan, or a
-/// dictionary with its sections, whose paths are relative to the working directory. `set` changes keys, such as
-/// {"voltage.threshold": -4}.
+/// A whole session: source, front end, decoder, outputs and recording, as `betz run` runs it. `plan` is the path of a
+/// plan, or a dictionary with its sections, whose paths are relative to the working directory. `set` changes keys, such
+/// as {"voltage.threshold": -4}.
 ///
-/// The session runs on threads of its own and never waits for Python. As a context manager it starts, and is stopped at the end,
-/// also by Ctrl-C. Iteration gives every step.
+/// The session runs on threads of its own and never waits for Python. As a context manager it starts, and is stopped at
+/// the end, also by Ctrl-C. Iteration gives every step.
 ///
 /// With `from = "push"` the program hands over the rows itself; `from = "simulated"` is a simulated rig.
 ///
@@ -150,7 +150,8 @@ impl Live {
         Ok(this)
     }
 
-    /// Ends the session: waits until its recording is whole. Returns its health. Raises the error that ended it before, if one did.
+    /// Ends the session: waits until its recording is whole. Returns its health. Raises the error that ended it before,
+    /// if one did.
     fn stop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let ended = py.detach(|| self.session.stop()).or_raise(py)?;
         json_object(py, &ended)
@@ -197,7 +198,8 @@ impl Live {
         json_object(py, &health)
     }
 
-    /// Adds the true outputs of a step, one value per output. `step`: its number, as `LiveStep.number`; None: the step that is open.
+    /// Adds the true outputs of a step, one value per output. `step`: its number, as `LiveStep.number`; None: the step
+    /// that is open.
     #[pyo3(signature = (values, step=None))]
     fn label(
         &self,
@@ -214,7 +216,8 @@ impl Live {
         py.detach(label).or_raise(py)
     }
 
-    /// Adds a trial's begin or end at the open step: "begin", "end", or "reject" for an end that is not to be learned from.
+    /// Adds a trial's begin or end at the open step: "begin", "end", or "reject" for an end that is not to be learned
+    /// from.
     fn trial(&self, py: Python<'_>, what: &Bound<'_, PyAny>) -> PyResult<()> {
         let expected = "\"begin\", \"end\" or \"reject\"";
         let text: String = (what.extract()).map_err(|_| refused("what", expected, what))?;
@@ -237,16 +240,17 @@ impl Live {
         py.detach(|| self.session.mark(&text)).or_raise(py)
     }
 
-    /// Gives the session another model of the same channels, outputs and step. It takes over once it has heard as much as it remembers.
+    /// Gives the session another model of the same channels, outputs and step. It takes over once it has heard as much
+    /// as it remembers.
     fn swap(&self, py: Python<'_>, model: &Bound<'_, PyAny>) -> PyResult<()> {
         let model = instance::<Model>("model", MODEL, model)?;
         let decoder = std::sync::Arc::clone(&model.get().inner);
         py.detach(|| self.session.swap(&decoder)).or_raise(py)
     }
 
-    /// Hands rows (time, channels) to a source with `from = "push"`: voltage as int16, or with `sends = "steps"` one row of counts or
-    /// features per step. `first`: device time of the first row; None: right after the newest ones. Rows between are lost. Waits for
-    /// room, unless `wait` is False: then False is returned if there is none.
+    /// Hands rows (time, channels) to a source with `from = "push"`: voltage as int16, or with `sends = "steps"` one
+    /// row of counts or features per step. `first`: device time of the first row; None: right after the newest ones.
+    /// Rows between are lost. Waits for room, unless `wait` is False: then False is returned if there is none.
     #[pyo3(signature = (rows, *, first=None, wait=true))]
     fn push(
         &self,
@@ -294,8 +298,9 @@ impl Live {
         )
     }
 
-    /// Runs a recorded session again, as fast as possible, and compares every output with the recorded one, bit by bit. The dictionary
-    /// has `equal`, `compared`, `different`, `first` (the first difference) and the outputs: `number`, and `values` (steps, outputs).
+    /// Runs a recorded session again, as fast as possible, and compares every output with the recorded one, bit by bit.
+    /// The dictionary has `equal`, `compared`, `different`, `first` (the first difference) and the outputs: `number`,
+    /// and `values` (steps, outputs).
     #[staticmethod]
     fn replay<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<Bound<'py, PyAny>> {
         let (mut numbers, mut values) = (Vec::new(), Vec::new());

@@ -19,6 +19,7 @@ use crate::plan::Plan;
 use crate::push::{PUSH, Pusher, push_source};
 use crate::simulated::{Pace, Part, Simulation, SimulationOptions};
 use crate::source::open_rig;
+use crate::swap::PreparedSwap;
 
 /// Address of a simulated rig.
 const SIMULATED: &str = "simulated";
@@ -60,12 +61,12 @@ enum Request {
     Label(Option<u64>, Vec<f32>),
     Mark(String),
     Trial(Trial),
-    Swap(Arc<Decoder>, SyncSender<Result<()>>),
+    Swap(Box<PreparedSwap>, SyncSender<Result<()>>),
     Health(SyncSender<BackgroundHealth>),
 }
 
-/// What the session's thread shares with the others.
-struct Shared {
+/// State that the session's thread and the others use.
+struct ThreadState {
     stop: AtomicBool,
     /// True while a request may wait.
     asked: AtomicBool,
@@ -82,10 +83,10 @@ enum State {
 
 /// A session on a thread of its own. Every call but [`BackgroundSession::stop`] returns without waiting for a step.
 ///
-/// The source `from = "push"` takes its rows from [`BackgroundSession::pusher`]; `from = "simulated"` is a simulated rig in real
-/// time.
+/// The source `from = "push"` takes its rows from [`BackgroundSession::pusher`]; `from = "simulated"` is a simulated
+/// rig in real time.
 pub struct BackgroundSession {
-    shared: Arc<Shared>,
+    shared: Arc<ThreadState>,
     requests: SyncSender<Request>,
     /// Locked while somebody waits for its end.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -143,7 +144,7 @@ impl BackgroundSession {
             live.model().step_seconds(),
         );
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(ThreadState {
                 stop: AtomicBool::new(false),
                 asked: AtomicBool::new(false),
                 board: Arc::new(Board::new(outputs.len())),
@@ -174,7 +175,8 @@ impl BackgroundSession {
         self.step_seconds
     }
 
-    /// Calls `hear` with every step, on the session's thread after the outputs were sent. Before [`BackgroundSession::start`].
+    /// Calls `hear` with every step, on the session's thread after the outputs were sent. Before
+    /// [`BackgroundSession::start`].
     pub fn on_step(&self, hear: OnStep) {
         *lock(&self.on_step) = Some(hear);
     }
@@ -233,8 +235,8 @@ impl BackgroundSession {
     /// Adds the true outputs of `step`, or of the step that is open.
     ///
     /// # Errors
-    /// `Mismatch` for another number of values than outputs; `InvalidArgument` for values that are not finite, after the end, and
-    /// if too many requests wait.
+    /// `Mismatch` for another number of values than outputs; `InvalidArgument` for values that are not finite, after
+    /// the end, and if too many requests wait.
     pub fn label(&self, step: Option<u64>, values: &[f32]) -> Result<()> {
         if values.len() != self.outputs.len() {
             return Err(Error::mismatch(format!(
@@ -268,15 +270,18 @@ impl BackgroundSession {
         self.ask(Request::Trial(trial))
     }
 
-    /// Gives the session another model, of the same channels, outputs and step. Waits for the loop to take it, no longer than a
-    /// block takes.
+    /// Gives the session another model, of the same channels, outputs and step. Waits for the loop to take it, no
+    /// longer than a block takes.
     ///
     /// # Errors
-    /// As [`Live::swap`] and [`BackgroundSession::mark`].
-    pub fn swap(&self, model: &Arc<Decoder>) -> Result<()> {
+    /// As [`Live::swap`], [`BackgroundSession::health`] and [`BackgroundSession::mark`].
+    pub fn swap(&self, model: &Decoder) -> Result<()> {
         self.refuse_own_thread("swap")?;
+        // Prepared here, so that the loop does not wait for it.
+        let health = self.health()?;
+        let swap = Box::new(PreparedSwap::new(model, health.folder.as_deref())?);
         let (answer, told) = sync_channel(1);
-        self.ask(Request::Swap(Arc::clone(model), answer))?;
+        self.ask(Request::Swap(swap, answer))?;
         told.recv().unwrap_or_else(|_| Err(ended()))
     }
 
@@ -361,12 +366,12 @@ impl BackgroundSession {
         matches!(&*lock(&self.shared.state), State::Ended(..))
     }
 
-    /// Ends the session: waits until its last step is made and its recording is whole. Returns the same again if it is called
-    /// again.
+    /// Ends the session: waits until its last step is made and its recording is whole. Returns the same again if it is
+    /// called again.
     ///
     /// # Errors
-    /// The error that ended the session before it was stopped; those of the recorder. `InvalidArgument` on the session's own
-    /// thread.
+    /// The error that ended the session before it was stopped; those of the recorder. `InvalidArgument` on the
+    /// session's own thread.
     pub fn stop(&self) -> Result<BackgroundHealth> {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.refuse_own_thread("stop")?;
@@ -427,9 +432,9 @@ fn carry_out(live: &mut Live, phase: Phase, request: Request) {
         }
         Request::Mark(text) => live.mark(&text),
         Request::Trial(trial) => live.trial(trial),
-        Request::Swap(model, answer) => {
+        Request::Swap(swap, answer) => {
             // Whoever asked may have gone.
-            let _ = answer.try_send(live.swap(&model));
+            let _ = answer.try_send(live.swap_prepared(&swap));
         }
         Request::Health(answer) => {
             // Whoever asked may have gone.
@@ -439,7 +444,12 @@ fn carry_out(live: &mut Live, phase: Phase, request: Request) {
 }
 
 /// The thread of a session: decodes until it is stopped, or until the source ends.
-fn run(mut live: Live, shared: &Shared, requests: Receiver<Request>, mut hear: Option<OnStep>) {
+fn run(
+    mut live: Live,
+    shared: &ThreadState,
+    requests: Receiver<Request>,
+    mut hear: Option<OnStep>,
+) {
     let panicked = |_| {
         let message = "a panic inside Betz: a bug, please report it";
         Err(Error::new(ErrorKind::Internal, message))
@@ -463,7 +473,7 @@ fn run(mut live: Live, shared: &Shared, requests: Receiver<Request>, mut hear: O
 
 fn decode(
     live: &mut Live,
-    shared: &Shared,
+    shared: &ThreadState,
     requests: &Receiver<Request>,
     hear: &mut Option<OnStep>,
 ) -> Result<()> {

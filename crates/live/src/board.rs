@@ -170,8 +170,8 @@ impl OutputReader {
         }
     }
 
-    /// Copies the next step to `out`; waits at most `patience` for it. Steps that were written over before they were read are
-    /// counted as missed.
+    /// Copies the next step to `out`; waits at most `patience` for it. Steps that were written over before they were
+    /// read are counted as missed.
     pub fn next(&mut self, out: &mut StepOutput, patience: Duration) -> Reading {
         let until = Instant::now() + patience.min(Duration::from_secs(1 << 20));
         loop {

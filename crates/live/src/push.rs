@@ -50,7 +50,7 @@ struct Queue {
     closed: bool,
 }
 
-struct Shared {
+struct PushState {
     queue: Mutex<Queue>,
     /// A block has come, or one has been taken.
     changed: Condvar,
@@ -58,7 +58,7 @@ struct Shared {
     voltage: bool,
 }
 
-impl Shared {
+impl PushState {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,15 +79,16 @@ impl Shared {
 }
 
 /// The end of a pushed source that belongs to the program. Ends the source when it is dropped.
-pub struct Pusher(Arc<Shared>);
+pub struct Pusher(Arc<PushState>);
 
 impl Pusher {
-    /// Hands rows to the session, of which the first has the device time `first`; `None`: right after the newest ones. Missing
-    /// rows between are counted as lost. Waits at most `patience` for room; false if there was none, and nothing was taken.
+    /// Hands rows to the session, of which the first has the device time `first`; `None`: right after the newest ones.
+    /// Missing rows between are counted as lost. Waits at most `patience` for room; false if there was none, and
+    /// nothing was taken.
     ///
     /// # Errors
-    /// `Mismatch` for values of another kind than the plan's, or of rows that are not whole; `InvalidArgument` for rows that were
-    /// pushed before, and after the end.
+    /// `Mismatch` for values of another kind than the plan's, or of rows that are not whole; `InvalidArgument` for rows
+    /// that were pushed before, and after the end.
     pub fn push(&self, first: Option<u64>, rows: Rows<'_>, patience: Duration) -> Result<bool> {
         let channels = self.0.channels;
         let (kind, other) = match self.0.voltage {
@@ -183,13 +184,13 @@ impl Drop for Pusher {
 
 /// The session's end of a pushed source.
 pub struct PushRig {
-    shared: Arc<Shared>,
+    shared: Arc<PushState>,
     signal: Signal,
     counts: RigCounts,
 }
 
-/// The two ends of the pushed source of a plan. Voltage needs `channels` and `rate`; with `sends = "steps"` a row is a step of
-/// `model`.
+/// The two ends of the pushed source of a plan. Voltage needs `channels` and `rate`; with `sends = "steps"` a row is a
+/// step of `model`.
 ///
 /// # Errors
 /// `InvalidArgument` with file, line and key for facts that the plan lacks.
@@ -207,7 +208,7 @@ pub fn push_source(plan: &Plan, model: &Decoder) -> Result<(Pusher, PushRig)> {
         ),
         false => (model.channels(), 1.0 / model.step_seconds()),
     };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(PushState {
         queue: Mutex::default(),
         changed: Condvar::new(),
         channels,

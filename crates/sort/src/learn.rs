@@ -251,7 +251,7 @@ fn describe(sorter: &mut Sorter) {
     }
 }
 
-fn until(rows: &std::ops::Range<u64>, sorter: &Sorter) -> u64 {
+pub(crate) fn until(rows: &std::ops::Range<u64>, sorter: &Sorter) -> u64 {
     rows.end
         .min(rows.start + (SECONDS * sorter.settings.rate_hz) as u64)
 }

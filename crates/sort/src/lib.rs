@@ -54,6 +54,8 @@ mod front;
 #[cfg(feature = "train")]
 mod groups;
 #[cfg(feature = "train")]
+mod import;
+#[cfg(feature = "train")]
 mod learn;
 #[cfg(feature = "train")]
 mod map;
@@ -83,6 +85,8 @@ pub use front::{
     BandPower, Blanked, BlockFrontEnd, BlockOptions, Crossing, CrossingRule, FrontEnd, Layout,
     MAX_CHANNELS, MAX_REGRESSED,
 };
+#[cfg(feature = "train")]
+pub use import::{ImportedUnit, KnownUnit, SorterImport, import};
 #[cfg(feature = "train")]
 pub use map::*;
 pub use settings::{Reference, Settings};

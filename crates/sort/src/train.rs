@@ -94,7 +94,7 @@ const REFINE: u64 = 20;
 /// Times that units are looked for.
 const ROUNDS: usize = 2;
 /// Times that their mean spikes are made anew, of what is left when others are taken away.
-const REFINED: usize = 2;
+pub(crate) const REFINED: usize = 2;
 /// Spikes that axes are found from.
 const AXIS_SPIKES: usize = 20_000;
 /// Part of a unit's spikes that its gate lets through, and what is added to be on the safe side.
@@ -170,7 +170,7 @@ pub fn train(
 }
 
 /// Refuses options that make no sense for `voltage`; the rows that are used.
-fn check_options(voltage: &dyn Voltage, options: &TrainOptions) -> Result<Range<u64>> {
+pub(crate) fn check_options(voltage: &dyn Voltage, options: &TrainOptions) -> Result<Range<u64>> {
     let settings = &options.settings;
     settings.check()?;
     let channels = voltage.channels();
@@ -200,7 +200,7 @@ fn check_options(voltage: &dyn Voltage, options: &TrainOptions) -> Result<Range<
 }
 
 /// The channels that are used, in groups.
-fn lay_out(
+pub(crate) fn lay_out(
     voltage: &mut dyn Voltage,
     rows: &Range<u64>,
     options: &TrainOptions,
@@ -490,7 +490,7 @@ impl Members<'_> {
 }
 
 /// Mean and principal components of a group's projections.
-fn axes(spikes: &Spikes, range: Range<usize>, dims: usize) -> Result<Axes> {
+pub(crate) fn axes(spikes: &Spikes, range: Range<usize>, dims: usize) -> Result<Axes> {
     let inputs = inputs(range.len());
     let count = spikes.channels.len();
     let mut mean = vec![0.0_f64; inputs];

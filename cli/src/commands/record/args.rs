@@ -14,6 +14,24 @@ pub(crate) enum Record {
     /// Run the front end of a recorded session over its voltage, and write the binned recording to
     /// train on. Its behaviour is what the session's labels say; without labels, add it
     Bins(Bins),
+    /// Write a recorded session as NWB: the features of each step, labels, outputs, trials, marks, lost
+    /// times, and the voltage
+    Nwb(Nwb),
+}
+
+#[derive(Args)]
+pub(crate) struct Nwb {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Folder that `betz run` recorded
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// NWB file to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Leave the voltage out
+    #[arg(long)]
+    pub(crate) no_voltage: bool,
 }
 
 #[derive(Args)]

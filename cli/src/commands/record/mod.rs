@@ -1,6 +1,7 @@
 //! `betz record`: the recordings that `betz run` makes.
 
 pub(crate) mod args;
+mod nwb;
 
 use betz::{Error, Result};
 use betz_live::bin;
@@ -15,6 +16,7 @@ pub(crate) fn run(command: &Record) -> Result<()> {
     match command {
         Record::Check(args) => check(args),
         Record::Bins(args) => bins(args),
+        Record::Nwb(args) => nwb::run(args),
     }
 }
 

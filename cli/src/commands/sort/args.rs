@@ -13,6 +13,9 @@ pub(crate) enum SortCommand {
     Train(Box<SortTrain>),
     /// Run a sorter on raw voltage and write the spikes, one channel per unit
     Run(SortRun),
+    /// Make a sorter of the units in a folder of Kilosort4 or Phy: their times are taken, and templates
+    /// are made of the voltage
+    Import(Box<SortImport>),
     /// Score sorted spikes against known ones
     Score(SortScore),
     /// Show the units of a sorter
@@ -110,6 +113,46 @@ pub(crate) struct SortTrain {
     /// they stay
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 20.0)]
     pub(crate) forget: f64,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  betz sort import kilosort4/ --voltage traces.dat --gain 0.195 --out sorter.betz"
+)]
+pub(crate) struct SortImport {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Folder with spike_times.npy, spike_clusters.npy, channel_map.npy, channel_positions.npy and
+    /// params.py; of cluster_group.tsv, else cluster_KSLabel.tsv, the units with the label good
+    #[arg(value_name = "PHY")]
+    pub(crate) phy: PathBuf,
+    /// Raw voltage that was sorted, as for `betz sort train`
+    #[arg(long, value_name = "RAW")]
+    pub(crate) voltage: PathBuf,
+    /// Sorter to write
+    #[arg(long, value_name = "SORTER")]
+    pub(crate) out: PathBuf,
+    /// Contact positions (probeinterface JSON) [default: channel_positions.npy]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) probe: Option<PathBuf>,
+    /// Also take units with the label mua
+    #[arg(long)]
+    pub(crate) also_mua: bool,
+    /// Sampling rate in Hz [default: from the header, else from params.py]
+    #[arg(long, value_name = "HZ")]
+    pub(crate) rate: Option<f64>,
+    /// Number of channels [default: from the header, else from params.py]
+    #[arg(long, value_name = "N")]
+    pub(crate) channels: Option<usize>,
+    /// Microvolts per bit, if the data have no header
+    #[arg(long, value_name = "UV")]
+    pub(crate) gain: Option<f64>,
+    /// Start of the part to use, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 0.0)]
+    pub(crate) from: f64,
+    /// End of the part to use, in seconds [default: the end]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) until: Option<f64>,
 }
 
 /// Features of the voltage.

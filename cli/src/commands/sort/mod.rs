@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod edit;
+mod import;
 mod input;
 mod phy;
 mod run;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: &SortCommand) -> Result<()> {
     match command {
         SortCommand::Train(args) => train::run(args),
         SortCommand::Run(args) => run::run(args),
+        SortCommand::Import(args) => import::run(args),
         SortCommand::Score(args) => score::run(args),
         SortCommand::Show(args) => show::run(args),
         SortCommand::Edit(args) => edit::run(args),

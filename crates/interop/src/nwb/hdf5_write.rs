@@ -100,6 +100,14 @@ impl NewFile {
         made.map(drop).map_err(failed(path))
     }
 
+    /// A group without a type, unless it is there already.
+    pub(super) fn group_if_missing(&self, path: &str) -> Result<()> {
+        match self.at(path) {
+            Ok(_) => Ok(()),
+            Err(_) => self.group(path),
+        }
+    }
+
     /// A group of one of NWB's types.
     pub(super) fn object(&self, path: &str, namespace: &str, kind: &str) -> Result<()> {
         self.group(path)?;

@@ -46,7 +46,10 @@ pub use series::Series;
 pub use session::{Moment, Session, Subject, session_of_meta};
 pub use units::Units;
 pub use voltage::ElectricalSeries;
-pub use write::{DecodedOutputs, WriteOptions, write, write_stretches};
+pub use write::{
+    DecodedOutputs, SessionParts, SessionTrial, SessionVoltage, TakeRows, WriteOptions, write,
+    write_session, write_stretches,
+};
 
 /// Longest recording in seconds; a later time is treated as invalid.
 const LONGEST_SECONDS: f64 = 1e8;

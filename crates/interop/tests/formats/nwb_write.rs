@@ -401,3 +401,96 @@ fn a_file_that_was_changed_since_is_read_as_any_other() {
     assert!(report.notes[0].contains("changed since"), "{report:?}");
     assert_eq!(recording.spikes, small().spikes);
 }
+
+#[test]
+fn a_session_adds_voltage_trials_marks_and_lost_times_and_its_recording_comes_back() {
+    use betz_sort::Voltage;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("session.nwb");
+    let recording = Recording {
+        tick_seconds: 0.02,
+        ticks: 10,
+        spikes: Spikes::new(vec![0, 3, 3, 9], vec![0, 1, 2, 0]),
+        channel_names: ["c0", "c1", "c2"].map(String::from).to_vec(),
+        behavior: None,
+        segments: vec![
+            Segment { start: 0, stop: 4 },
+            Segment { start: 5, stop: 10 },
+        ],
+        electrode_um: None,
+        form: SpikeForm::Counts,
+        meta: None,
+    };
+    let samples: Vec<i16> = (0..18_000)
+        .map(|i| (i * 7 % 30_011 - 15_000) as i16)
+        .collect();
+    let mut read = |take: nwb::TakeRows<'_>| samples.chunks(90).try_for_each(take);
+    let mut parts = nwb::SessionParts {
+        voltage: Some(nwb::SessionVoltage {
+            channels: 3,
+            rate: 30_000.0,
+            microvolts: 0.25,
+            start_seconds: 0.0,
+            rows: 6000,
+            read: &mut read,
+        }),
+        trials: vec![nwb::SessionTrial {
+            start: 0.02,
+            stop: 0.1,
+            learn: false,
+        }],
+        marks: vec![(0.04, "go".into()), (0.06, "reward".into())],
+        lost: vec![[0.08, 0.1]],
+    };
+    let start = nwb::Moment::parse("2026-11-25T12:00:00Z").unwrap();
+    let options = nwb::WriteOptions::new(nwb::Session::begun(start));
+    nwb::write_session(&recording, &path, &options, &mut parts).unwrap();
+
+    assert!(nwb::is_own(&path));
+    assert_eq!(
+        nwb::read(&path, &ReadOptions::default()).unwrap().0,
+        recording
+    );
+    let mut voltage = nwb::ElectricalSeries::open(&path, None).unwrap();
+    assert_eq!((voltage.rows(), voltage.channels()), (6000, 3));
+    assert_eq!(
+        (voltage.rate_hz(), voltage.microvolts()),
+        (30_000.0, Some(0.25))
+    );
+    let mut back = vec![0; samples.len()];
+    assert_eq!(voltage.read(0, &mut back).unwrap(), 6000);
+    assert_eq!(back, samples);
+    let file = rust_hdf5::H5File::open(&path).unwrap();
+    let numbers = |path: &str| {
+        let dataset = file.dataset(path).unwrap();
+        dataset.read_numeric_as::<f64>().unwrap()
+    };
+    let texts = file.dataset("acquisition/marks/data").unwrap();
+    assert_eq!(texts.read_vlen_strings().unwrap(), ["go", "reward"]);
+    assert_eq!(numbers("acquisition/marks/timestamps"), [0.04, 0.06]);
+    assert_eq!(numbers("intervals/session_trials/stop_time"), [0.1]);
+    let learn = file.dataset("intervals/session_trials/learn").unwrap();
+    assert_eq!(learn.read_numeric_as::<u8>().unwrap(), [0]);
+    assert_eq!(numbers("intervals/invalid_times/start_time"), [0.08]);
+
+    // Voltage of other channels than the table of electrodes has.
+    let mut none = |_: nwb::TakeRows<'_>| Ok(());
+    let mut parts = nwb::SessionParts {
+        voltage: Some(nwb::SessionVoltage {
+            channels: 4,
+            rate: 30_000.0,
+            microvolts: 0.25,
+            start_seconds: 0.0,
+            rows: 0,
+            read: &mut none,
+        }),
+        ..nwb::SessionParts::default()
+    };
+    let other = folder.path().join("other.nwb");
+    let refused = nwb::write_session(&recording, &other, &options, &mut parts).unwrap_err();
+    assert!(
+        refused.kind() == ErrorKind::Mismatch && !other.exists(),
+        "{refused}"
+    );
+}

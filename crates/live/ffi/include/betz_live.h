@@ -98,7 +98,8 @@ typedef struct betz_live_step {
      */
     uint64_t end;
     /**
-     * Arrival of the block that completed it, in nanoseconds of `CLOCK_MONOTONIC_RAW`; 0 without data.
+     * Arrival of the block that completed it, in nanoseconds of `CLOCK_MONOTONIC_RAW`; 0 without
+     * data.
      */
     int64_t host_ns;
     /**
@@ -112,8 +113,9 @@ typedef struct betz_live_step {
 } betz_live_step;
 
 /**
- * Receiver of steps. `values` holds one value per output; both pointers are valid during the call alone. It runs on the
- * session's thread between two steps: it must return soon, and must not wait for the session.
+ * Receiver of steps. `values` holds one value per output; both pointers are valid during the call
+ * alone. It runs on the session's thread between two steps: it must return soon, and must not wait
+ * for the session.
  */
 typedef void (*betz_live_on_step)(void *user, const struct betz_live_step *step, const float *values);
 
@@ -260,7 +262,8 @@ typedef struct betz_live_health {
      */
     double clock_bound_us;
     /**
-     * Median time from the arrival of a step's last block to the hand-over of its outputs, in microseconds.
+     * Median time from the arrival of a step's last block to the hand-over of its outputs, in
+     * microseconds.
      */
     double p50_us;
     /**
@@ -294,7 +297,8 @@ typedef struct betz_live_replayed {
      */
     uint64_t not_compared;
     /**
-     * 1 if every recorded step came again with the same bits, and nothing of the recording is damaged; else 0.
+     * 1 if every recorded step came again with the same bits, and nothing of the recording is
+     * damaged; else 0.
      */
     uint64_t equal;
     /**
@@ -318,17 +322,19 @@ extern "C" {
 BETZ_API BETZ_CHECKED betz_status betz_live_config_default(struct betz_live_config *config, size_t size);
 
 /**
- * Reads the plan in the file `plan` (docs/live.md) and opens its source and its outputs. Nothing is decoded yet.
- * `config` may be NULL: the defaults. The caller frees the session with `betz_live_close`.
+ * Reads the plan in the file `plan` (docs/live.md) and opens its source and its outputs. Nothing
+ * is decoded yet. `config` may be NULL: the defaults. The caller frees the session with
+ * `betz_live_close`.
  *
- * A plan with `from = "push"` takes its rows from `betz_live_push`. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for a plan
- * that cannot be used, and with the errors of the model and of the system; the message names file, line and key.
+ * A plan with `from = "push"` takes its rows from `betz_live_push`. Fails with
+ * `BETZ_ERROR_INVALID_ARGUMENT` for a plan that cannot be used, and with the errors of the model
+ * and of the system; the message names file, line and key.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
- * `plan` is NULL or a NUL-terminated string; `config` is NULL or a configuration; `out` is NULL or writable. `on_step`
- * and `user` may be used from another thread until the session is closed.
+ * `plan` is NULL or a NUL-terminated string; `config` is NULL or a configuration; `out` is NULL or
+ * writable. `on_step` and `user` may be used from another thread until the session is closed.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_live_open(const char *plan,
@@ -346,9 +352,9 @@ betz_status betz_live_open(const char *plan,
 BETZ_API BETZ_CHECKED betz_status betz_live_start(struct betz_live *live);
 
 /**
- * Adds the `n` true outputs of the step `step`, or of the step that is open (`BETZ_LIVE_OPEN_STEP`). Fails with
- * `BETZ_ERROR_MISMATCH` unless `n` is the number of outputs, and with `BETZ_ERROR_INVALID_ARGUMENT` for values that are
- * not finite and after the end.
+ * Adds the `n` true outputs of the step `step`, or of the step that is open
+ * (`BETZ_LIVE_OPEN_STEP`). Fails with `BETZ_ERROR_MISMATCH` unless `n` is the number of outputs,
+ * and with `BETZ_ERROR_INVALID_ARGUMENT` for values that are not finite and after the end.
  *
  * Thread-safe: yes, also from `on_step`. Realtime-safe: no. Allocates: yes.
  *
@@ -362,50 +368,49 @@ betz_status betz_live_label(struct betz_live *live,
                             size_t n);
 
 /**
- * Adds the UTF-8 text `text` at the open step. Fails with `BETZ_ERROR_INVALID_ARGUMENT` after the end.
+ * Adds the UTF-8 text `text` at the open step. Fails with `BETZ_ERROR_INVALID_ARGUMENT` after the
+ * end.
  *
  * Thread-safe: yes, also from `on_step`. Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
  * `live` is NULL or a live session; `text` is NULL or a NUL-terminated string.
  */
-BETZ_API BETZ_CHECKED
-betz_status betz_live_mark(struct betz_live *live,
-                           const char *text);
+BETZ_API BETZ_CHECKED betz_status betz_live_mark(struct betz_live *live, const char *text);
 
 /**
- * Adds a trial's begin or end at the open step: `BETZ_TRIAL_BEGIN`, `BETZ_TRIAL_END` or `BETZ_TRIAL_REJECT`.
+ * Adds a trial's begin or end at the open step: `BETZ_TRIAL_BEGIN`, `BETZ_TRIAL_END` or
+ * `BETZ_TRIAL_REJECT`.
  *
  * Thread-safe: yes, also from `on_step`. Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
  * `live` is NULL or a live session.
  */
-BETZ_API BETZ_CHECKED
-betz_status betz_live_trial(struct betz_live *live,
-                            uint32_t trial);
+BETZ_API BETZ_CHECKED betz_status betz_live_trial(struct betz_live *live, uint32_t trial);
 
 /**
- * Gives the session another model of the same channels, outputs and step. It takes over once it has heard as much as it
- * remembers; the old one decodes until then. Waits for the loop to take it, no longer than a block takes. `model` may be
- * freed afterwards. Fails with `BETZ_ERROR_MISMATCH` for a model that does not fit.
+ * Gives the session another model of the same channels, outputs and step. It takes over once it
+ * has heard as much as it remembers; the old one decodes until then. Waits for the loop to take
+ * it, no longer than a block takes. `model` may be freed afterwards. Fails with
+ * `BETZ_ERROR_MISMATCH` for a model that does not fit.
  *
  * Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
  * `live` is NULL or a live session; `model` is NULL or a live model.
  */
-BETZ_API BETZ_CHECKED
-betz_status betz_live_swap(struct betz_live *live,
-                           const betz_model *model);
+BETZ_API BETZ_CHECKED betz_status betz_live_swap(struct betz_live *live, const betz_model *model);
 
 /**
- * Hands `rows` of voltage with `channels` samples each to a session whose source has `from = "push"`. `first` is the
- * device time of the first row, or `BETZ_LIVE_NEXT_ROW`; rows that are left out count as lost. Never waits: fails with
- * `BETZ_ERROR_BUSY` and takes nothing if the session is 1,024 blocks behind. Push again then, or go on.
+ * Hands `rows` of voltage with `channels` samples each to a session whose source has `from =
+ * "push"`. `first` is the device time of the first row, or `BETZ_LIVE_NEXT_ROW`; rows that are
+ * left out count as lost. Never waits: fails with `BETZ_ERROR_BUSY` and takes nothing if the
+ * session is 1,024 blocks behind. Push again then, or go on.
  *
- * Fails with `BETZ_ERROR_MISMATCH` for another number of channels, and with `BETZ_ERROR_INVALID_ARGUMENT` for rows that
- * were pushed before, for another source, and after the end.
+ * Fails with `BETZ_ERROR_MISMATCH` for another number of channels, and with
+ * `BETZ_ERROR_INVALID_ARGUMENT` for rows that were pushed before, for another source, and after
+ * the end.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -420,8 +425,8 @@ betz_status betz_live_push(struct betz_live *live,
                            const int16_t *samples);
 
 /**
- * Hands `rows` of features to a session whose source has `from = "push"` and `sends = "steps"`: each row is the counts
- * or features of a step. Otherwise as `betz_live_push`.
+ * Hands `rows` of features to a session whose source has `from = "push"` and `sends = "steps"`:
+ * each row is the counts or features of a step. Otherwise as `betz_live_push`.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *
@@ -446,39 +451,40 @@ betz_status betz_live_push_features(struct betz_live *live,
 BETZ_API BETZ_CHECKED betz_status betz_live_end(struct betz_live *live);
 
 /**
- * Ends the session: waits until its last step is made and its recording is whole. The handle can still be asked for
- * outputs and health. Fails with the error that ended the session before, if one did; called again, it returns the same.
+ * Ends the session: waits until its last step is made and its recording is whole. The handle can
+ * still be asked for outputs and health. Fails with the error that ended the session before, if
+ * one did; called again, it returns the same.
  *
  * Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
  * `live` is NULL or a live session.
  */
-BETZ_API BETZ_CHECKED
-betz_status betz_live_stop(struct betz_live *live);
+BETZ_API BETZ_CHECKED betz_status betz_live_stop(struct betz_live *live);
 
 /**
- * Ends the session, if it still runs, and frees it. Does nothing for NULL. In a forked child it frees nothing: the
- * threads are the parent's.
+ * Ends the session, if it still runs, and frees it. Does nothing for NULL. In a forked child it
+ * frees nothing: the threads are the parent's.
  *
  * Thread-safe: no (no other call may use the session). Realtime-safe: no. Allocates: no.
  *
  * The caller's part:
- * `live` is NULL or a live session, which is not used afterwards, and this is not called from `on_step`.
+ * `live` is NULL or a live session, which is not used afterwards, and this is not called from
+ * `on_step`.
  */
-BETZ_API
-void betz_live_close(struct betz_live *live);
+BETZ_API void betz_live_close(struct betz_live *live);
 
 /**
- * Writes the newest step to `*step`, whose size in bytes is `size` (pass `sizeof`), and its `n` outputs to `values`,
- * without waiting. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` before the first step, with `BETZ_ERROR_MISMATCH` unless `n`
- * is the number of outputs, and with `BETZ_ERROR_BUSY` if another thread is in this call.
+ * Writes the newest step to `*step`, whose size in bytes is `size` (pass `sizeof`), and its `n`
+ * outputs to `values`, without waiting. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` before the first
+ * step, with `BETZ_ERROR_MISMATCH` unless `n` is the number of outputs, and with `BETZ_ERROR_BUSY`
+ * if another thread is in this call.
  *
  * Thread-safe: yes. Realtime-safe: yes. Allocates: no.
  *
  * The caller's part:
- * `live` is NULL or a live session; `step` is NULL or writable for `size` bytes; `values` is NULL or points to `n`
- * writable values.
+ * `live` is NULL or a live session; `step` is NULL or writable for `size` bytes; `values` is NULL
+ * or points to `n` writable values.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_live_latest(struct betz_live *live,
@@ -488,13 +494,14 @@ betz_status betz_live_latest(struct betz_live *live,
                              size_t n);
 
 /**
- * Waits at most `patience_us` microseconds for the next step that this call has not given yet. Writes `BETZ_LIVE_STEP`
- * to `*reading` and fills `step` and `values` as `betz_live_latest` does; or writes `BETZ_LIVE_NOTHING`, or
- * `BETZ_LIVE_OVER`, and leaves them alone. The newest 4,096 steps are kept: a caller that is further behind misses the
- * oldest, which `betz_live_missed` counts. `betz_live_stop` tells the error that ended a session.
+ * Waits at most `patience_us` microseconds for the next step that this call has not given yet.
+ * Writes `BETZ_LIVE_STEP` to `*reading` and fills `step` and `values` as `betz_live_latest` does;
+ * or writes `BETZ_LIVE_NOTHING`, or `BETZ_LIVE_OVER`, and leaves them alone. The newest 4,096
+ * steps are kept: a caller that is further behind misses the oldest, which `betz_live_missed`
+ * counts. `betz_live_stop` tells the error that ended a session.
  *
- * Thread-safe: yes; a second call during the first is refused with `BETZ_ERROR_BUSY`. Realtime-safe: no (waits).
- * Allocates: no.
+ * Thread-safe: yes; a second call during the first is refused with `BETZ_ERROR_BUSY`.
+ * Realtime-safe: no (waits). Allocates: no.
  *
  * The caller's part:
  * As for `betz_live_latest`; `reading` is NULL or writable.
@@ -539,8 +546,9 @@ BETZ_API size_t betz_live_outputs(const struct betz_live *live);
 BETZ_API double betz_live_step_seconds(const struct betz_live *live);
 
 /**
- * Writes the session's counts so far to `*out`, whose size in bytes is `size` (pass `sizeof`). Waits for the loop to
- * answer, no longer than a block takes. After the end it writes the last ones.
+ * Writes the session's counts so far to `*out`, whose size in bytes is `size` (pass `sizeof`).
+ * Waits for the loop to answer, no longer than a block takes. After the end it writes the last
+ * ones.
  *
  * Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
  *
@@ -553,14 +561,15 @@ betz_status betz_live_health_read(const struct betz_live *live,
                                   size_t size);
 
 /**
- * Copies the path of the recording's folder, with a NUL behind it, to `buf` of `cap` bytes, and its length without the
- * NUL to `*len`: 0 if nothing is recorded. With `buf` NULL and `cap` 0 it only writes the length. Waits as
- * `betz_live_health_read` does.
+ * Copies the path of the recording's folder, with a NUL behind it, to `buf` of `cap` bytes, and
+ * its length without the NUL to `*len`: 0 if nothing is recorded. With `buf` NULL and `cap` 0 it
+ * only writes the length. Waits as `betz_live_health_read` does.
  *
  * Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
  *
  * The caller's part:
- * `live` is NULL or a live session; `buf` is NULL or points to `cap` writable bytes; `len` is NULL or writable.
+ * `live` is NULL or a live session; `buf` is NULL or points to `cap` writable bytes; `len` is NULL
+ * or writable.
  */
 BETZ_API BETZ_CHECKED
 betz_status betz_live_folder(const struct betz_live *live,
@@ -569,8 +578,9 @@ betz_status betz_live_folder(const struct betz_live *live,
                              size_t *len);
 
 /**
- * Runs the session that was recorded in `folder` again, as fast as possible, compares every output with the recorded
- * one, and writes the result to `*out`, whose size in bytes is `size` (pass `sizeof`).
+ * Runs the session that was recorded in `folder` again, as fast as possible, compares every output
+ * with the recorded one, and writes the result to `*out`, whose size in bytes is `size` (pass
+ * `sizeof`).
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
  *

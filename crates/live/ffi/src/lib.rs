@@ -1,8 +1,9 @@
 //! libbetz_live.so: libbetz plus a whole session (`include/betz_live.h`).
 //!
-//! It is a separate library, so that libbetz contains no sockets and no recorder. It also has all functions of libbetz,
-//! because a model belongs to one library: link one of the two. The documentation in [`session`], [`outputs`] and
-//! [`report`] is that of the header: `ffi/tests/header.rs` generates it.
+//! It is a separate library, so that libbetz contains no sockets and no recorder. It also has all
+//! functions of libbetz, because a model belongs to one library: link one of the two. The
+//! documentation in [`session`], [`outputs`] and [`report`] is that of the header:
+//! `ffi/tests/header.rs` generates it.
 #![allow(
     unsafe_code,
     non_camel_case_types,

@@ -18,7 +18,8 @@ pub struct betz_live_step {
     pub number: u64,
     /// Device time of its end: the first row that is not in it.
     pub end: u64,
-    /// Arrival of the block that completed it, in nanoseconds of `CLOCK_MONOTONIC_RAW`; 0 without data.
+    /// Arrival of the block that completed it, in nanoseconds of `CLOCK_MONOTONIC_RAW`; 0 without
+    /// data.
     pub host_ns: i64,
     /// Quality of the outputs: `BETZ_STEP_*` flags.
     pub status: u32,
@@ -49,8 +50,9 @@ impl betz_live_step {
     }
 }
 
-/// Receiver of steps. `values` holds one value per output; both pointers are valid during the call alone. It runs on the
-/// session's thread between two steps: it must return soon, and must not wait for the session.
+/// Receiver of steps. `values` holds one value per output; both pointers are valid during the call
+/// alone. It runs on the session's thread between two steps: it must return soon, and must not wait
+/// for the session.
 pub type betz_live_on_step =
     Option<extern "C" fn(user: *mut c_void, step: *const betz_live_step, values: *const f32)>;
 
@@ -84,15 +86,16 @@ pub const BETZ_LIVE_STEP: u32 = 1;
 /// The session is over, and every step was read.
 pub const BETZ_LIVE_OVER: u32 = 2;
 
-/// Writes the newest step to `*step`, whose size in bytes is `size` (pass `sizeof`), and its `n` outputs to `values`,
-/// without waiting. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` before the first step, with `BETZ_ERROR_MISMATCH` unless `n`
-/// is the number of outputs, and with `BETZ_ERROR_BUSY` if another thread is in this call.
+/// Writes the newest step to `*step`, whose size in bytes is `size` (pass `sizeof`), and its `n`
+/// outputs to `values`, without waiting. Fails with `BETZ_ERROR_INSUFFICIENT_DATA` before the first
+/// step, with `BETZ_ERROR_MISMATCH` unless `n` is the number of outputs, and with `BETZ_ERROR_BUSY`
+/// if another thread is in this call.
 ///
 /// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
 ///
 /// # Safety
-/// `live` is NULL or a live session; `step` is NULL or writable for `size` bytes; `values` is NULL or points to `n`
-/// writable values.
+/// `live` is NULL or a live session; `step` is NULL or writable for `size` bytes; `values` is NULL
+/// or points to `n` writable values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_live_latest(
     live: *mut betz_live,
@@ -122,13 +125,14 @@ pub unsafe extern "C" fn betz_live_latest(
     })
 }
 
-/// Waits at most `patience_us` microseconds for the next step that this call has not given yet. Writes `BETZ_LIVE_STEP`
-/// to `*reading` and fills `step` and `values` as `betz_live_latest` does; or writes `BETZ_LIVE_NOTHING`, or
-/// `BETZ_LIVE_OVER`, and leaves them alone. The newest 4,096 steps are kept: a caller that is further behind misses the
-/// oldest, which `betz_live_missed` counts. `betz_live_stop` tells the error that ended a session.
+/// Waits at most `patience_us` microseconds for the next step that this call has not given yet.
+/// Writes `BETZ_LIVE_STEP` to `*reading` and fills `step` and `values` as `betz_live_latest` does;
+/// or writes `BETZ_LIVE_NOTHING`, or `BETZ_LIVE_OVER`, and leaves them alone. The newest 4,096
+/// steps are kept: a caller that is further behind misses the oldest, which `betz_live_missed`
+/// counts. `betz_live_stop` tells the error that ended a session.
 ///
-/// Thread-safe: yes; a second call during the first is refused with `BETZ_ERROR_BUSY`. Realtime-safe: no (waits).
-/// Allocates: no.
+/// Thread-safe: yes; a second call during the first is refused with `BETZ_ERROR_BUSY`.
+/// Realtime-safe: no (waits). Allocates: no.
 ///
 /// # Safety
 /// As for `betz_live_latest`; `reading` is NULL or writable.

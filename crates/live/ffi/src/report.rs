@@ -85,7 +85,8 @@ pub struct betz_live_health {
     pub clock_drift_ppm: f64,
     /// Bound of the clock's error in microseconds.
     pub clock_bound_us: f64,
-    /// Median time from the arrival of a step's last block to the hand-over of its outputs, in microseconds.
+    /// Median time from the arrival of a step's last block to the hand-over of its outputs, in
+    /// microseconds.
     pub p50_us: f64,
     /// 99th percentile of that time.
     pub p99_us: f64,
@@ -143,8 +144,9 @@ impl From<&BackgroundHealth> for betz_live_health {
     }
 }
 
-/// Writes the session's counts so far to `*out`, whose size in bytes is `size` (pass `sizeof`). Waits for the loop to
-/// answer, no longer than a block takes. After the end it writes the last ones.
+/// Writes the session's counts so far to `*out`, whose size in bytes is `size` (pass `sizeof`).
+/// Waits for the loop to answer, no longer than a block takes. After the end it writes the last
+/// ones.
 ///
 /// Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
 ///
@@ -166,14 +168,15 @@ pub unsafe extern "C" fn betz_live_health_read(
     })
 }
 
-/// Copies the path of the recording's folder, with a NUL behind it, to `buf` of `cap` bytes, and its length without the
-/// NUL to `*len`: 0 if nothing is recorded. With `buf` NULL and `cap` 0 it only writes the length. Waits as
-/// `betz_live_health_read` does.
+/// Copies the path of the recording's folder, with a NUL behind it, to `buf` of `cap` bytes, and
+/// its length without the NUL to `*len`: 0 if nothing is recorded. With `buf` NULL and `cap` 0 it
+/// only writes the length. Waits as `betz_live_health_read` does.
 ///
 /// Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
 ///
 /// # Safety
-/// `live` is NULL or a live session; `buf` is NULL or points to `cap` writable bytes; `len` is NULL or writable.
+/// `live` is NULL or a live session; `buf` is NULL or points to `cap` writable bytes; `len` is NULL
+/// or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_live_folder(
     live: *const betz_live,
@@ -220,7 +223,8 @@ pub struct betz_live_replayed {
     pub first_different: u64,
     /// Steps after a gap of the recording, which cannot be compared.
     pub not_compared: u64,
-    /// 1 if every recorded step came again with the same bits, and nothing of the recording is damaged; else 0.
+    /// 1 if every recorded step came again with the same bits, and nothing of the recording is
+    /// damaged; else 0.
     pub equal: u64,
     /// Length of the session in seconds.
     pub seconds: f64,
@@ -228,8 +232,9 @@ pub struct betz_live_replayed {
 
 offsets!(betz_live_replayed: compared, different, first_different, not_compared, equal, seconds);
 
-/// Runs the session that was recorded in `folder` again, as fast as possible, compares every output with the recorded
-/// one, and writes the result to `*out`, whose size in bytes is `size` (pass `sizeof`).
+/// Runs the session that was recorded in `folder` again, as fast as possible, compares every output
+/// with the recorded one, and writes the result to `*out`, whose size in bytes is `size` (pass
+/// `sizeof`).
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///

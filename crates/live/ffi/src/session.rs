@@ -103,17 +103,19 @@ pub unsafe extern "C" fn betz_live_config_default(
     beside::run(|| unsafe { beside::write_defaults(config, size) })
 }
 
-/// Reads the plan in the file `plan` (docs/live.md) and opens its source and its outputs. Nothing is decoded yet.
-/// `config` may be NULL: the defaults. The caller frees the session with `betz_live_close`.
+/// Reads the plan in the file `plan` (docs/live.md) and opens its source and its outputs. Nothing
+/// is decoded yet. `config` may be NULL: the defaults. The caller frees the session with
+/// `betz_live_close`.
 ///
-/// A plan with `from = "push"` takes its rows from `betz_live_push`. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for a plan
-/// that cannot be used, and with the errors of the model and of the system; the message names file, line and key.
+/// A plan with `from = "push"` takes its rows from `betz_live_push`. Fails with
+/// `BETZ_ERROR_INVALID_ARGUMENT` for a plan that cannot be used, and with the errors of the model
+/// and of the system; the message names file, line and key.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
 /// # Safety
-/// `plan` is NULL or a NUL-terminated string; `config` is NULL or a configuration; `out` is NULL or writable. `on_step`
-/// and `user` may be used from another thread until the session is closed.
+/// `plan` is NULL or a NUL-terminated string; `config` is NULL or a configuration; `out` is NULL or
+/// writable. `on_step` and `user` may be used from another thread until the session is closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_live_open(
     plan: *const c_char,
@@ -175,9 +177,9 @@ pub unsafe extern "C" fn betz_live_start(live: *mut betz_live) -> betz_status {
     })
 }
 
-/// Adds the `n` true outputs of the step `step`, or of the step that is open (`BETZ_LIVE_OPEN_STEP`). Fails with
-/// `BETZ_ERROR_MISMATCH` unless `n` is the number of outputs, and with `BETZ_ERROR_INVALID_ARGUMENT` for values that are
-/// not finite and after the end.
+/// Adds the `n` true outputs of the step `step`, or of the step that is open
+/// (`BETZ_LIVE_OPEN_STEP`). Fails with `BETZ_ERROR_MISMATCH` unless `n` is the number of outputs,
+/// and with `BETZ_ERROR_INVALID_ARGUMENT` for values that are not finite and after the end.
 ///
 /// Thread-safe: yes, also from `on_step`. Realtime-safe: no. Allocates: yes.
 ///
@@ -198,7 +200,8 @@ pub unsafe extern "C" fn betz_live_label(
     })
 }
 
-/// Adds the UTF-8 text `text` at the open step. Fails with `BETZ_ERROR_INVALID_ARGUMENT` after the end.
+/// Adds the UTF-8 text `text` at the open step. Fails with `BETZ_ERROR_INVALID_ARGUMENT` after the
+/// end.
 ///
 /// Thread-safe: yes, also from `on_step`. Realtime-safe: no. Allocates: yes.
 ///
@@ -216,7 +219,8 @@ pub unsafe extern "C" fn betz_live_mark(live: *mut betz_live, text: *const c_cha
     })
 }
 
-/// Adds a trial's begin or end at the open step: `BETZ_TRIAL_BEGIN`, `BETZ_TRIAL_END` or `BETZ_TRIAL_REJECT`.
+/// Adds a trial's begin or end at the open step: `BETZ_TRIAL_BEGIN`, `BETZ_TRIAL_END` or
+/// `BETZ_TRIAL_REJECT`.
 ///
 /// Thread-safe: yes, also from `on_step`. Realtime-safe: no. Allocates: yes.
 ///
@@ -240,9 +244,10 @@ pub unsafe extern "C" fn betz_live_trial(live: *mut betz_live, trial: u32) -> be
     })
 }
 
-/// Gives the session another model of the same channels, outputs and step. It takes over once it has heard as much as it
-/// remembers; the old one decodes until then. Waits for the loop to take it, no longer than a block takes. `model` may be
-/// freed afterwards. Fails with `BETZ_ERROR_MISMATCH` for a model that does not fit.
+/// Gives the session another model of the same channels, outputs and step. It takes over once it
+/// has heard as much as it remembers; the old one decodes until then. Waits for the loop to take
+/// it, no longer than a block takes. `model` may be freed afterwards. Fails with
+/// `BETZ_ERROR_MISMATCH` for a model that does not fit.
 ///
 /// Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
 ///
@@ -260,12 +265,14 @@ pub unsafe extern "C" fn betz_live_swap(
     })
 }
 
-/// Hands `rows` of voltage with `channels` samples each to a session whose source has `from = "push"`. `first` is the
-/// device time of the first row, or `BETZ_LIVE_NEXT_ROW`; rows that are left out count as lost. Never waits: fails with
-/// `BETZ_ERROR_BUSY` and takes nothing if the session is 1,024 blocks behind. Push again then, or go on.
+/// Hands `rows` of voltage with `channels` samples each to a session whose source has `from =
+/// "push"`. `first` is the device time of the first row, or `BETZ_LIVE_NEXT_ROW`; rows that are
+/// left out count as lost. Never waits: fails with `BETZ_ERROR_BUSY` and takes nothing if the
+/// session is 1,024 blocks behind. Push again then, or go on.
 ///
-/// Fails with `BETZ_ERROR_MISMATCH` for another number of channels, and with `BETZ_ERROR_INVALID_ARGUMENT` for rows that
-/// were pushed before, for another source, and after the end.
+/// Fails with `BETZ_ERROR_MISMATCH` for another number of channels, and with
+/// `BETZ_ERROR_INVALID_ARGUMENT` for rows that were pushed before, for another source, and after
+/// the end.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -289,8 +296,8 @@ pub unsafe extern "C" fn betz_live_push(
     })
 }
 
-/// Hands `rows` of features to a session whose source has `from = "push"` and `sends = "steps"`: each row is the counts
-/// or features of a step. Otherwise as `betz_live_push`.
+/// Hands `rows` of features to a session whose source has `from = "push"` and `sends = "steps"`:
+/// each row is the counts or features of a step. Otherwise as `betz_live_push`.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes.
 ///
@@ -341,8 +348,9 @@ pub unsafe extern "C" fn betz_live_end(live: *mut betz_live) -> betz_status {
     })
 }
 
-/// Ends the session: waits until its last step is made and its recording is whole. The handle can still be asked for
-/// outputs and health. Fails with the error that ended the session before, if one did; called again, it returns the same.
+/// Ends the session: waits until its last step is made and its recording is whole. The handle can
+/// still be asked for outputs and health. Fails with the error that ended the session before, if
+/// one did; called again, it returns the same.
 ///
 /// Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
 ///
@@ -357,13 +365,14 @@ pub unsafe extern "C" fn betz_live_stop(live: *mut betz_live) -> betz_status {
     })
 }
 
-/// Ends the session, if it still runs, and frees it. Does nothing for NULL. In a forked child it frees nothing: the
-/// threads are the parent's.
+/// Ends the session, if it still runs, and frees it. Does nothing for NULL. In a forked child it
+/// frees nothing: the threads are the parent's.
 ///
 /// Thread-safe: no (no other call may use the session). Realtime-safe: no. Allocates: no.
 ///
 /// # Safety
-/// `live` is NULL or a live session, which is not used afterwards, and this is not called from `on_step`.
+/// `live` is NULL or a live session, which is not used afterwards, and this is not called from
+/// `on_step`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn betz_live_close(live: *mut betz_live) {
     if live.is_null() {

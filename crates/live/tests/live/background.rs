@@ -9,7 +9,7 @@ use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Block, Samples};
 use betz_live::record::{Reader, Record};
 use betz_live::{
-    BackgroundSession, Pace, Part, Phase, Plan, Reading, Replay, Rows, Trial, push_source,
+    BackgroundSession, FrontEnd, Pace, Part, Phase, Plan, Reading, Replay, Rows, Trial, push_source,
 };
 
 use super::rigs;
@@ -84,6 +84,8 @@ fn pushed_rows_are_decoded_recorded_and_replayed() {
     session.label(Some(3), &[0.5, -0.5]).unwrap();
     session.trial(Trial::End).unwrap();
     assert_eq!(session.health().unwrap().report.notes.labels, 1);
+    // The replay swaps at the same step.
+    session.swap(&small.model).unwrap();
     push(&session, &blocks[510..]);
     session.pusher().unwrap().end();
 
@@ -242,8 +244,10 @@ fn the_sessions_own_thread_may_mark_and_is_refused_what_would_wait_for_itself() 
 
 #[test]
 fn a_reader_that_is_behind_misses_the_oldest_and_counts_them() {
-    let small = rigs::small(0.0);
+    let mut small = rigs::small(0.0);
     let channels = small.model.channels();
+    // Its features are pushed, not made of voltage.
+    small.model = FrontEnd::Source.attach(small.model).unwrap();
     let session = open(&small, plan(&["source.sends=steps"]));
     session.start().unwrap();
     for _ in 0..5000 {

@@ -1,5 +1,6 @@
 //! Recordings as NWB files; what becomes of what is in `docs/connect.md`.
 
+mod live;
 mod series;
 mod source;
 mod tables;
@@ -16,6 +17,7 @@ use super::LONGEST_SECONDS;
 use super::hdf5_write::{CORE, NewFile, Value};
 use super::own::{self, Own};
 use super::session::{Moment, Session};
+pub use live::{SessionParts, SessionTrial, SessionVoltage, TakeRows};
 use source::{InStretches, Source, Whole};
 
 /// The version of NWB that is written.
@@ -97,11 +99,26 @@ pub struct DecodedOutputs {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(recording: &Recording, path: &Path, options: &WriteOptions) -> Result<()> {
-    recording.check()?;
-    file(&mut Whole(recording), path, options)
+    write_session(recording, path, options, &mut SessionParts::default())
 }
 
-/// [`write()`] for a recording that is read in stretches: it need not fit in memory. Goes through it three times or more.
+/// [`write()`] with the parts that a session adds to its recording.
+///
+/// # Errors
+/// As [`write()`]; `Mismatch` for voltage of another number of channels than the recording's, which needs counts or a
+/// signal; those of reading the voltage.
+pub fn write_session(
+    recording: &Recording,
+    path: &Path,
+    options: &WriteOptions,
+    parts: &mut SessionParts<'_>,
+) -> Result<()> {
+    recording.check()?;
+    file(&mut Whole(recording), path, options, parts)
+}
+
+/// [`write()`] for a recording that is read in stretches: it need not fit in memory. Goes through it three times or
+/// more.
 ///
 /// # Errors
 /// As [`write()`], and those of reading.
@@ -112,10 +129,15 @@ pub fn write_stretches(
 ) -> Result<()> {
     // An entry takes up to 16 bytes, and a stretch has half of the memory.
     let mut source = InStretches::new(stretches, (options.memory / 32).max(1))?;
-    file(&mut source, path, options)
+    file(&mut source, path, options, &mut SessionParts::default())
 }
 
-fn file(source: &mut dyn Source, path: &Path, options: &WriteOptions) -> Result<()> {
+fn file(
+    source: &mut dyn Source,
+    path: &Path,
+    options: &WriteOptions,
+    parts: &mut SessionParts<'_>,
+) -> Result<()> {
     check(source.outline())?;
     if let Some(decoded) = &options.decoded {
         decoded.check()?;
@@ -139,6 +161,7 @@ fn file(source: &mut dyn Source, path: &Path, options: &WriteOptions) -> Result<
         let series = series::behavior(file, source, &survey)?;
         let outline = source.outline();
         tables::trials(file, outline)?;
+        live::write(file, parts, outline.channels())?;
         if let Some(decoded) = &options.decoded {
             series::decoded(file, decoded)?;
         }

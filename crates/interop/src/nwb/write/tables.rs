@@ -20,7 +20,7 @@ pub(super) fn index(file: &NewFile, of: &str, ends: &[u64]) -> Result<()> {
         .map(drop)
 }
 
-fn ids(file: &NewFile, table: &str, rows: usize) -> Result<()> {
+pub(super) fn ids(file: &NewFile, table: &str, rows: usize) -> Result<()> {
     let ids: Vec<i64> = (0..rows as i64).collect();
     file.numbers(&format!("{table}/id"), &ids)?
         .of(COMMON, "ElementIdentifiers")
