@@ -51,6 +51,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         recordings.
     members : int or None
         Number of networks that a recurrent decoder averages. None: one.
+    mixed : int or None
+        Number of networks of a recurrent decoder that are trained on mixtures of trials; it follows them in
+        directions that training left out. None: one for trials, none for continuous recordings.
     epochs : int or None
         Passes over the recording that train a recurrent decoder. None: 140 over trials, 150 over continuous
         recordings.
@@ -113,6 +116,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         experts=None,
         layers=None,
         members=None,
+        mixed=None,
         epochs=None,
         device="cpu",
         seed=0,
@@ -131,6 +135,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.experts = experts
         self.layers = layers
         self.members = members
+        self.mixed = mixed
         self.epochs = epochs
         self.device = device
         self.seed = seed
@@ -303,6 +308,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "experts": self.experts,
             "layers": self.layers,
             "members": self.members,
+            "mixed": self.mixed,
             "epochs": self.epochs,
             "seed": self.seed,
             "device": self.device,

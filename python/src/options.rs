@@ -64,6 +64,7 @@ const EXPECTED: [(&str, &str); 15] = [
         "a list of whole numbers, such as (64, 64), or None",
     ),
     ("members", "a whole number of at least 1, or None"),
+    ("mixed", "a whole number of at least 0, or None"),
     ("epochs", "a whole number of at least 1, or None"),
     ("seed", "a whole number of at least 0"),
     (
@@ -88,6 +89,7 @@ pub(crate) struct Options {
     experts: Option<usize>,
     layers: Option<Vec<usize>>,
     members: Option<usize>,
+    mixed: Option<usize>,
     epochs: Option<usize>,
     seed: u64,
     device: String,
@@ -182,6 +184,7 @@ impl Options {
             experts: self.experts,
             layers: self.layers.clone(),
             members: self.members,
+            mixed: self.mixed,
             epochs: self.epochs,
             seed: self.seed,
             ..kinds

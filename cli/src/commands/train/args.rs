@@ -120,6 +120,11 @@ pub struct Train {
     /// Number of networks that a recurrent decoder averages [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) members: Option<usize>,
+    /// Number of networks of a recurrent decoder that are trained on mixtures of trials; it follows them where
+    /// they part from the others, as in directions that training left out [default: 1 over trials, 0 over
+    /// continuous recordings]
+    #[arg(long, value_name = "N")]
+    pub(crate) mixed: Option<usize>,
     /// Number of passes over the recording that train a recurrent decoder [default: 140 over trials, 150
     /// over continuous recordings]
     #[arg(long, value_name = "N")]

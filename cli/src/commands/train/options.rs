@@ -26,6 +26,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         ("--cells", args.cells, &[Place]),
         ("--layers", layers, &[Recurrent]),
         ("--members", args.members, &[Recurrent]),
+        ("--mixed", args.mixed, &[Recurrent]),
         ("--epochs", args.epochs, &[Recurrent]),
     ];
     let name = |kind: DecoderKind| {
@@ -63,6 +64,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         cells: args.cells,
         layers: args.layers.clone(),
         members: args.members,
+        mixed: args.mixed,
         epochs: args.epochs,
         seed: args.seed,
         ..kinds
