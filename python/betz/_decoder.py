@@ -25,8 +25,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    kind : {"linear", "lift", "experts", "kalman", "refit", "place", "recurrent", "auto"}
-        The kind of decoder; "auto" takes the one that decodes held-out data best.
+    kind : {"linear", "lift", "experts", "kalman", "refit", "place", "recurrent", "auto", "best"}
+        The kind of decoder; "auto" takes the linear one, lift or experts, whichever decodes held-out data best.
+        "best" chooses among these and "recurrent", which takes minutes of processor time.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms. With kind="place",

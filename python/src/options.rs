@@ -172,9 +172,10 @@ impl Options {
             "place" => KindOptions::among(&[Kind::Place]),
             "recurrent" => KindOptions::among(&[Kind::Recurrent]),
             "auto" => KindOptions::auto(),
+            "best" => KindOptions::best(),
             other => {
                 return Err(Error::argument(format!(
-                    "kind: expected linear, lift, experts, kalman, refit, place, recurrent or auto, got '{other}'"
+                    "kind: expected linear, lift, experts, kalman, refit, place, recurrent, auto or best, got '{other}'"
                 )));
             }
         };

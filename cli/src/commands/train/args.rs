@@ -182,8 +182,10 @@ pub(crate) enum DecoderKind {
     Recurrent,
     /// Probabilities of classes, from --labels
     Classes,
-    /// The best by cross-validation; the linear one if no other is clearly better
+    /// The best of linear, lift and experts by cross-validation; linear if no other is clearly better
     Auto,
+    /// The best of these and recurrent, whose networks take minutes of processor time
+    Best,
 }
 
 impl DecoderKind {
@@ -199,7 +201,7 @@ impl DecoderKind {
             Self::Recurrent => Kind::Recurrent,
             // Classes do not compete with kinds that estimate numbers.
             Self::Classes => Kind::Linear,
-            Self::Auto => return None,
+            Self::Auto | Self::Best => return None,
         })
     }
 }

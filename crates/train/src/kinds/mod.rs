@@ -131,6 +131,13 @@ impl KindOptions {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
 
+    /// The kinds of [`auto`](Self::auto) and the recurrent one, whose networks take minutes of processor time.
+    pub fn best() -> Self {
+        let mut options = Self::auto();
+        options.kinds.push(Kind::Recurrent);
+        options
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if self.kinds.is_empty() {
             return Err(Error::argument(

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::batch::{Batch, Recipe};
-use super::mixing::Mixing;
+use super::mixing::Mixer;
 use super::pass::{Dropout, Pass, Work};
 use super::random::Random;
 use super::samples::{Samples, Scaling};
@@ -34,7 +34,7 @@ pub(super) struct Task<'a> {
     pub(super) runs: &'a [Range<usize>],
     pub(super) recipe: &'a Recipe,
     /// Partners for mixtures, if the recipe has any.
-    pub(super) mixing: Option<&'a Mixing>,
+    pub(super) mixing: Option<&'a Mixer>,
 }
 
 /// A trained network.

@@ -23,7 +23,7 @@ const LEAST_SQUARE: f32 = 0.15;
 const FEWEST_RUNS: usize = 10;
 
 /// What mixtures of `runs` need to know.
-pub(super) struct Mixing {
+pub(super) struct Mixer {
     runs: Vec<Range<usize>>,
     /// Mean inputs at each time since a run's start, (time, channel).
     mean_inputs: Vec<f32>,
@@ -42,7 +42,7 @@ pub(super) struct Mixing {
 
 /// The mixtures of one epoch.
 pub(super) struct Mixes<'a> {
-    mixing: &'a Mixing,
+    mixing: &'a Mixer,
     /// Of each run, its partner and both parts.
     of_runs: Vec<Option<(usize, [f32; 2])>>,
 }
@@ -58,7 +58,7 @@ pub(super) struct Mix<'a> {
     mean_labels: &'a [f32],
 }
 
-impl Mixing {
+impl Mixer {
     /// The means and courses of `runs`, ascending; `None` without any.
     pub(super) fn new(
         samples: &Samples<'_>,
@@ -244,7 +244,7 @@ mod tests {
         let samples = Samples::new(data.view(), 0);
         let all = runs(data.segments.iter().copied());
         let scaling = samples.scaling(&all);
-        let mixing = Mixing::new(&samples, &scaling, &all).unwrap();
+        let mixing = Mixer::new(&samples, &scaling, &all).unwrap();
         let mut random = Random::new(1, 0);
         let mixes = mixing.draw(1.0, &mut random);
         let standard = |step: usize| {

@@ -35,7 +35,7 @@ use betz_runtime::model::{
 };
 use betz_runtime::psc::{Filter, FilterBank};
 pub(crate) use entrant::Entrant;
-use mixing::Mixing;
+use mixing::Mixer;
 use pass::{Pass, Work};
 use pulp::Arch;
 use random::Random;
@@ -97,8 +97,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of `kinds`; where it names none, two layers of 64 for trials and one for continuous recordings, one
-    /// network, and another by mixtures for trials if a decoder has room for it.
+    /// Those that `kinds` names. By default trials have two layers of 64 units, one network, and another by mixtures
+    /// if a decoder has room for it. Continuous recordings have one layer and one network.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for more networks than a decoder may have.
@@ -239,7 +239,7 @@ fn train(
     let scaling = samples.scaling(runs);
     let mixing = match sizes.mixed {
         0 => None,
-        _ => Mixing::new(samples, &scaling, runs),
+        _ => Mixer::new(samples, &scaling, runs),
     };
     let mixed = if mixing.is_some() { sizes.mixed } else { 0 };
     let shapes = [None, Some(PROJECTED)]

@@ -185,6 +185,8 @@ fn training_that_is_stopped_gives_a_decoder_and_says_how_far_it_came() {
     let training = |questions: usize| {
         let kinds = KindOptions {
             layers: Some(vec![16]),
+            // Each network asks once in an epoch.
+            mixed: Some(0),
             epochs: Some(4),
             ..KindOptions::among(&[crate::kinds::Kind::Recurrent])
         };
