@@ -19,7 +19,7 @@ const LONGEST_DELAY_SECONDS: f64 = 0.5;
 fn kinds(args: &Train) -> Result<KindOptions> {
     use DecoderKind::{Auto, Best, Classes, Experts, Lift, Linear, Place, Recurrent};
     let layers = args.layers.as_ref().map(Vec::len);
-    let sizes: [(&str, Option<usize>, &[DecoderKind]); 7] = [
+    let sizes: [(&str, Option<usize>, &[DecoderKind]); 8] = [
         (
             "--latents",
             args.latents,

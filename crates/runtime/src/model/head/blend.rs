@@ -10,6 +10,7 @@
 //! ```
 
 use super::{check_finite, expect, refuse};
+use alloc::vec::Vec;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
 use betz_base::wire::{Reader, Writer};
