@@ -25,8 +25,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    kind : {"linear", "lift", "experts", "kalman", "refit", "place", "recurrent", "auto"}
-        The kind of decoder; "auto" takes the one that decodes held-out data best.
+    kind : {"linear", "lift", "experts", "kalman", "refit", "place", "recurrent", "auto", "best"}
+        The kind of decoder; "auto" takes the linear one, lift or experts, whichever decodes held-out data best.
+        "best" chooses among these and "recurrent", which takes minutes of processor time.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms. With kind="place",
@@ -51,6 +52,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         recordings.
     members : int or None
         Number of networks that a recurrent decoder averages. None: one.
+    mixed : int or None
+        Number of networks of a recurrent decoder that are trained on mixtures of trials; it follows them in
+        directions that training left out. None: one for trials, none for continuous recordings.
     epochs : int or None
         Passes over the recording that train a recurrent decoder. None: 140 over trials, 150 over continuous
         recordings.
@@ -113,6 +117,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         experts=None,
         layers=None,
         members=None,
+        mixed=None,
         epochs=None,
         device="cpu",
         seed=0,
@@ -131,6 +136,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.experts = experts
         self.layers = layers
         self.members = members
+        self.mixed = mixed
         self.epochs = epochs
         self.device = device
         self.seed = seed
@@ -303,6 +309,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "experts": self.experts,
             "layers": self.layers,
             "members": self.members,
+            "mixed": self.mixed,
             "epochs": self.epochs,
             "seed": self.seed,
             "device": self.device,

@@ -30,6 +30,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         experts: int | None = None,
         layers: Sequence[int] | None = None,
         members: int | None = None,
+        mixed: int | None = None,
         epochs: int | None = None,
         device: str = "cpu",
         seed: int = 0,

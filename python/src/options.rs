@@ -45,7 +45,7 @@ impl Bank {
 }
 
 /// Each option, and the values that it takes.
-const EXPECTED: [(&str, &str); 15] = [
+const EXPECTED: [(&str, &str); 16] = [
     (
         "bank",
         "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders",
@@ -64,6 +64,7 @@ const EXPECTED: [(&str, &str); 15] = [
         "a list of whole numbers, such as (64, 64), or None",
     ),
     ("members", "a whole number of at least 1, or None"),
+    ("mixed", "a whole number of at least 0, or None"),
     ("epochs", "a whole number of at least 1, or None"),
     ("seed", "a whole number of at least 0"),
     (
@@ -88,6 +89,7 @@ pub(crate) struct Options {
     experts: Option<usize>,
     layers: Option<Vec<usize>>,
     members: Option<usize>,
+    mixed: Option<usize>,
     epochs: Option<usize>,
     seed: u64,
     device: String,
@@ -170,9 +172,10 @@ impl Options {
             "place" => KindOptions::among(&[Kind::Place]),
             "recurrent" => KindOptions::among(&[Kind::Recurrent]),
             "auto" => KindOptions::auto(),
+            "best" => KindOptions::best(),
             other => {
                 return Err(Error::argument(format!(
-                    "kind: expected linear, lift, experts, kalman, refit, place, recurrent or auto, got '{other}'"
+                    "kind: expected linear, lift, experts, kalman, refit, place, recurrent, auto or best, got '{other}'"
                 )));
             }
         };
@@ -182,6 +185,7 @@ impl Options {
             experts: self.experts,
             layers: self.layers.clone(),
             members: self.members,
+            mixed: self.mixed,
             epochs: self.epochs,
             seed: self.seed,
             ..kinds

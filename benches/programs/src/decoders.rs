@@ -134,6 +134,7 @@ fn recurrent(rng: &mut ChaCha8Rng, units: &[usize], rounded: bool) -> Head {
         bias: vec![0.0; OUTPUTS],
         memory_steps: 40,
         seed: 1,
+        blend: None,
     })
 }
 

@@ -31,8 +31,14 @@ fn main() -> Result<()> {
             "expected the path of a recording of reaches",
         ));
     };
-    let chosen: Vec<String> = arguments.collect();
+    let (names, chosen): (Vec<String>, Vec<String>) =
+        arguments.partition(|name| KINDS.iter().any(|kind| kind.name() == name));
     let wanted = |control: &str| chosen.is_empty() || chosen.iter().any(|c| c == control);
+    let kinds = KINDS.into_iter().filter(|kind| {
+        let is_named = |name: &String| name == kind.name();
+        names.is_empty() || names.iter().any(is_named)
+    });
+    let kinds = &kinds.collect::<Vec<Kind>>()[..];
     let recording = Recording::read_npz(Path::new(&path))?;
     let data = recording.align(recording.tick_seconds)?;
     let trials = data.segments.len();
@@ -40,13 +46,23 @@ fn main() -> Result<()> {
     println!("control         decoder   seed  position  velocity");
     for seed in 0..2 {
         if wanted("plain") {
-            compare("plain", &data.select(&train), &data.select(&test), seed)?;
+            compare(
+                "plain",
+                &data.select(&train),
+                &data.select(&test),
+                (kinds, seed),
+            )?;
         }
         if wanted("order") {
             let mut random: Vec<usize> = (0..trials).collect();
             random.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
             let (first, rest) = random.split_at(trials * 4 / 5);
-            compare("order", &data.select(first), &data.select(rest), seed)?;
+            compare(
+                "order",
+                &data.select(first),
+                &data.select(rest),
+                (kinds, seed),
+            )?;
         }
         if wanted("crop") {
             let cropped = cropped(&data, seed);
@@ -54,12 +70,17 @@ fn main() -> Result<()> {
                 "crop",
                 &cropped.select(&train),
                 &cropped.select(&test),
-                seed,
+                (kinds, seed),
             )?;
         }
         for control in ["joined", "lost"] {
             if wanted(control) {
-                disturbed(control, &data.select(&train), &data.select(&test), seed)?;
+                disturbed(
+                    control,
+                    &data.select(&train),
+                    &data.select(&test),
+                    (kinds, seed),
+                )?;
             }
         }
         if wanted("few") {
@@ -67,19 +88,24 @@ fn main() -> Result<()> {
                 "few",
                 &data.select(&train[..200]),
                 &data.select(&test),
-                seed,
+                (kinds, seed),
             )?;
         }
     }
     if wanted("direction") {
-        directions(&data, &train, &test)?;
+        directions(&data, &train, &test, kinds)?;
     }
     Ok(())
 }
 
 /// Trains each kind on `train` and prints how it does on `test`.
-fn compare(control: &str, train: &Dataset, test: &Dataset, seed: u64) -> Result<()> {
-    for kind in KINDS {
+fn compare(
+    control: &str,
+    train: &Dataset,
+    test: &Dataset,
+    (kinds, seed): (&[Kind], u64),
+) -> Result<()> {
+    for &kind in kinds {
         let estimates = estimates(train, test, kind, seed)?;
         report(control, test, &estimates, kind, seed)?;
     }
@@ -94,13 +120,23 @@ fn estimates(train: &Dataset, test: &Dataset, kind: Kind, seed: u64) -> Result<V
         ..KindOptions::among(&[kind])
     };
     let options = TrainOptions::new(bank.bank()?);
-    let (cpu, search) = (Device::cpu(), Search::ridge());
+    let search = match kind {
+        // Folds choose nothing for networks.
+        Kind::Recurrent => Search::scores_only(2),
+        _ => Search::ridge(),
+    };
+    let cpu = Device::cpu();
     let (trained, _) = train_kinds_on(&cpu, train, &options, &search, &kinds, &())?;
     decode(&trained.decoder, test)
 }
 
 /// Trains each kind on `train` and prints how it does on `test`, disturbed as `control` says.
-fn disturbed(control: &str, train: &Dataset, test: &Dataset, seed: u64) -> Result<()> {
+fn disturbed(
+    control: &str,
+    train: &Dataset,
+    test: &Dataset,
+    (kinds, seed): (&[Kind], u64),
+) -> Result<()> {
     let mut shown = test.clone();
     if control == "joined"
         && let (Some(first), Some(last)) = (test.segments.first(), test.segments.last())
@@ -123,7 +159,7 @@ fn disturbed(control: &str, train: &Dataset, test: &Dataset, seed: u64) -> Resul
             shown.spikes.weights = kept.iter().map(|&i| view.weight(i)).collect();
         }
     }
-    for kind in KINDS {
+    for &kind in kinds {
         let estimates = estimates(train, &shown, kind, seed)?;
         report(control, test, &estimates, kind, seed)?;
     }
@@ -158,7 +194,7 @@ fn cropped(data: &Dataset, seed: u64) -> Dataset {
 }
 
 /// Each direction is decoded by what was trained on the others; all are scored together.
-fn directions(data: &Dataset, train: &[usize], test: &[usize]) -> Result<()> {
+fn directions(data: &Dataset, train: &[usize], test: &[usize], kinds: &[Kind]) -> Result<()> {
     let n = data.outputs.len();
     let point = |step: i64| [0, 1].map(|o| data.behavior[step as usize * n + o]);
     let starts = data.segments.iter().map(|s| point(s.start));
@@ -169,15 +205,25 @@ fn directions(data: &Dataset, train: &[usize], test: &[usize]) -> Result<()> {
         .map(|p| (p[1] - centre[1]).atan2(p[0] - centre[0]).to_degrees())
         .collect();
     let places = places(&angles);
-    for kind in KINDS {
+    for &kind in kinds {
         let mut all = vec![f32::NAN; data.steps * n];
-        for direction in 0..DIRECTIONS {
+        let without = &|direction: usize| -> Result<Vec<f32>> {
             let of = |trials: &[usize], same: bool| -> Vec<usize> {
                 let mine = |t: &&usize| (places[**t] == direction) == same;
                 trials.iter().filter(mine).copied().collect()
             };
             let (others, mine) = (data.select(&of(train, false)), data.select(&of(test, true)));
-            let estimates = estimates(&others, &mine, kind, 0)?;
+            estimates(&others, &mine, kind, 0)
+        };
+        let each: Result<Vec<Vec<f32>>> = std::thread::scope(|scope| {
+            let start = |direction| scope.spawn(move || without(direction));
+            let running: Vec<_> = (0..DIRECTIONS).map(start).collect();
+            let failed = || Error::argument("a direction's thread ended early");
+            (running.into_iter())
+                .map(|one| one.join().map_err(|_| failed())?)
+                .collect()
+        });
+        for estimates in each? {
             for (all, estimate) in all.iter_mut().zip(estimates) {
                 if !estimate.is_nan() {
                     *all = estimate;

@@ -120,6 +120,11 @@ pub struct Train {
     /// Number of networks that a recurrent decoder averages [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) members: Option<usize>,
+    /// Number of networks of a recurrent decoder that are trained on mixtures of trials; it follows them where
+    /// they part from the others, as in directions that training left out [default: 1 over trials, 0 over
+    /// continuous recordings]
+    #[arg(long, value_name = "N")]
+    pub(crate) mixed: Option<usize>,
     /// Number of passes over the recording that train a recurrent decoder [default: 140 over trials, 150
     /// over continuous recordings]
     #[arg(long, value_name = "N")]
@@ -177,8 +182,10 @@ pub(crate) enum DecoderKind {
     Recurrent,
     /// Probabilities of classes, from --labels
     Classes,
-    /// The best by cross-validation; the linear one if no other is clearly better
+    /// The best of linear, lift and experts by cross-validation; linear if no other is clearly better
     Auto,
+    /// The best of these and recurrent, whose networks take minutes of processor time
+    Best,
 }
 
 impl DecoderKind {
@@ -194,7 +201,7 @@ impl DecoderKind {
             Self::Recurrent => Kind::Recurrent,
             // Classes do not compete with kinds that estimate numbers.
             Self::Classes => Kind::Linear,
-            Self::Auto => return None,
+            Self::Auto | Self::Best => return None,
         })
     }
 }

@@ -17,16 +17,25 @@ const LONGEST_DELAY_SECONDS: f64 = 0.5;
 
 /// The kinds that `--decoder` asks for.
 fn kinds(args: &Train) -> Result<KindOptions> {
-    use DecoderKind::{Auto, Classes, Experts, Lift, Linear, Place, Recurrent};
+    use DecoderKind::{Auto, Best, Classes, Experts, Lift, Linear, Place, Recurrent};
     let layers = args.layers.as_ref().map(Vec::len);
-    let sizes: [(&str, Option<usize>, &[DecoderKind]); 7] = [
-        ("--latents", args.latents, &[Lift, Experts, Classes, Auto]),
-        ("--lift-units", args.lift_units, &[Lift, Classes, Auto]),
-        ("--experts", args.experts, &[Experts, Auto]),
+    let sizes: [(&str, Option<usize>, &[DecoderKind]); 8] = [
+        (
+            "--latents",
+            args.latents,
+            &[Lift, Experts, Classes, Auto, Best],
+        ),
+        (
+            "--lift-units",
+            args.lift_units,
+            &[Lift, Classes, Auto, Best],
+        ),
+        ("--experts", args.experts, &[Experts, Auto, Best]),
         ("--cells", args.cells, &[Place]),
-        ("--layers", layers, &[Recurrent]),
-        ("--members", args.members, &[Recurrent]),
-        ("--epochs", args.epochs, &[Recurrent]),
+        ("--layers", layers, &[Recurrent, Best]),
+        ("--members", args.members, &[Recurrent, Best]),
+        ("--mixed", args.mixed, &[Recurrent, Best]),
+        ("--epochs", args.epochs, &[Recurrent, Best]),
     ];
     let name = |kind: DecoderKind| {
         kind.to_possible_value()
@@ -48,6 +57,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         Linear if args.labels.is_none() => return Ok(KindOptions::linear()),
         other => match other.kind() {
             Some(kind) => KindOptions::among(&[kind]),
+            None if matches!(other, Best) => KindOptions::best(),
             None => KindOptions::auto(),
         },
     };
@@ -63,6 +73,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         cells: args.cells,
         layers: args.layers.clone(),
         members: args.members,
+        mixed: args.mixed,
         epochs: args.epochs,
         seed: args.seed,
         ..kinds

@@ -143,6 +143,7 @@ impl Network {
             bias: self.bias.clone(),
             memory_steps: self.memory_steps(data),
             seed: 0,
+            blend: None,
         });
         let bank = FilterBank::new(vec![Filter {
             tau_seconds: data.step_seconds / PARTS,

@@ -121,7 +121,9 @@ pub(super) fn half(bits: u16) -> f64 {
 
 /// The weights of a recurrent decoder as safetensors, one file for all members: `member0.rnn.weight_ih_l0`, … of
 /// PyTorch's `nn.GRU` or `nn.LSTM`, and `member0.readout.weight` and `.bias` of an `nn.Linear`; without `member0.` if
-/// there is one. The estimates are the sum of the members' readouts. Caps of counts (`count_caps`, if there are any) are
+/// there is one. The estimates are the sum of the members' readouts. Of a [`Blend`](betz_runtime::model::Blend), `blend`
+/// holds the number of usual members, w, a and k, and `blend_deviations` σ; g and m are the sums over the members before
+/// that number, and from it on. Caps of counts (`count_caps`, if there are any) are
 /// to be applied to the counts before.
 ///
 /// # Errors
@@ -179,11 +181,22 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
         let readout = member.readout.iter().map(|&v| f64::from(v)).collect();
         let shape = vec![outputs, member.readout.len() / outputs.max(1)];
         tensors.push((format!("{prefix}readout.weight"), shape, readout));
-        let bias = match m {
-            0 => network.bias.clone(),
+        let bias = match &network.blend {
+            _ if m == 0 => network.bias.clone(),
+            Some(blend) if m == blend.usual => blend.bias.clone(),
             _ => vec![0.0; outputs],
         };
         tensors.push((format!("{prefix}readout.bias"), vec![outputs], bias));
+    }
+    if let Some(blend) = &network.blend {
+        let numbers = [blend.usual as f64, blend.share, blend.apart, blend.kept];
+        tensors.push(("blend".into(), vec![4], numbers.to_vec()));
+        let deviations = blend.deviations.clone();
+        tensors.push((
+            "blend_deviations".into(),
+            vec![deviations.len()],
+            deviations,
+        ));
     }
     let caps = &decoder.limits().count_caps;
     if !caps.is_empty() {

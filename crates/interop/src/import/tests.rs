@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use super::safetensors::{Tensors, half};
 use super::*;
 use betz_recording::{Segment, Spikes};
+use betz_runtime::model::Blend;
 use betz_runtime::stream::{Session, SessionConfig};
 use serde_json::Value;
 
@@ -138,6 +139,57 @@ fn an_exported_decoder_is_read_back_as_it_was() {
             .message()
             .contains("expected a recurrent decoder, got a linear one"),
         "{error}"
+    );
+}
+
+#[test]
+fn a_blend_is_exported_with_its_weights() {
+    let (data, ..) = expected();
+    let network = Network::read(&fixture("gru.safetensors")).unwrap();
+    let parts = network.decoder(&data).unwrap().into_parts();
+    let Head::Recurrent(mut head) = parts.head else {
+        panic!()
+    };
+    head.members.push(head.members[0].clone());
+    head.blend = Some(Blend {
+        usual: 1,
+        share: 0.25,
+        apart: 0.5,
+        kept: 0.75,
+        deviations: vec![1.0, 2.0, 4.0],
+        bias: vec![8.0, 16.0, 32.0],
+    });
+    let latents = parts.intercept.len();
+    let twice = |values: &[f64]| -> Vec<f64> {
+        values
+            .chunks(latents)
+            .flat_map(|row| [row, row].concat())
+            .collect()
+    };
+    let (weights, intercept) = (twice(&parts.weights), twice(&parts.intercept));
+    let decoder = Decoder::new(DecoderParts {
+        weights,
+        intercept,
+        head: Head::Recurrent(head),
+        ..parts
+    });
+    let bytes = to_bytes(&decoder.unwrap()).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let tensor = |name: &str| -> Vec<f32> {
+        let offsets = &header[name]["data_offsets"];
+        let at = |i: usize| 8 + length + offsets[i].as_u64().unwrap() as usize;
+        let numbers = bytes[at(0)..at(1)].chunks(4);
+        numbers
+            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+            .collect()
+    };
+    assert_eq!(tensor("blend"), [1.0, 0.25, 0.5, 0.75]);
+    assert_eq!(tensor("blend_deviations"), [1.0, 2.0, 4.0]);
+    assert_eq!(tensor("member1.readout.bias"), [8.0, 16.0, 32.0]);
+    assert_eq!(
+        tensor("member1.gru.weight_hh_l0"),
+        tensor("member0.gru.weight_hh_l0")
     );
 }
 

@@ -3,22 +3,31 @@
 use std::ops::Range;
 
 use super::proto::{DOUBLE, FLOAT, Graph};
-use betz_runtime::model::{Cell, Recurrent, RecurrentLayer};
+use betz_runtime::model::{Blend, Cell, Recurrent, RecurrentLayer};
 
 /// From latents (1, latents) to outputs (1, outputs); its name. `head_state` holds, for each member and layer, h and,
-/// of an LSTM, c.
+/// of an LSTM, c; last the distance of a blend.
 pub(super) fn outputs(graph: &mut Graph, network: &Recurrent, latents: &str) -> String {
     let kept = if network.cell == Cell::Gru { 1 } else { 2 };
     let units: usize = network.units.iter().sum();
-    let states = network.members.len() * kept * units;
+    let of_members = network.members.len() * kept * units;
+    let states = of_members + usize::from(network.blend.is_some());
     graph.input("head_state", DOUBLE, &[1, states]);
-    let before = graph.node_with("Cast", &["head_state"], &[("to", FLOAT)]);
+    let before = columns(graph, "head_state", 0..of_members);
+    let before = graph.node_with("Cast", &[&before], &[("to", FLOAT)]);
     let latents = graph.node_with("Cast", &[latents], &[("to", FLOAT)]);
     let first = network.cell.gates() * network.units[0];
     let mut after = Vec::new();
     let mut estimates = graph.doubles(&[1, network.bias.len()], &network.bias);
+    let mut usual = None;
     let mut next = 0;
     for (m, member) in network.members.iter().enumerate() {
+        if let Some(blend) = &network.blend
+            && m == blend.usual
+        {
+            let by_mixtures = graph.doubles(&[1, blend.bias.len()], &blend.bias);
+            usual = Some(std::mem::replace(&mut estimates, by_mixtures));
+        }
         let mut below = String::new();
         for (l, (layer, &units)) in member.layers.iter().zip(&network.units).enumerate() {
             let of_input = match l {
@@ -49,9 +58,50 @@ pub(super) fn outputs(graph: &mut Graph, network: &Recurrent, latents: &str) -> 
     }
     let after: Vec<&str> = after.iter().map(String::as_str).collect();
     let after = graph.node_with("Concat", &after, &[("axis", 1)]);
-    let after = graph.node_with("Cast", &[&after], &[("to", DOUBLE)]);
+    let mut after = graph.node_with("Cast", &[&after], &[("to", DOUBLE)]);
+    if let (Some(blend), Some(usual)) = (&network.blend, usual) {
+        let distance = columns(graph, "head_state", of_members..states);
+        let new;
+        (estimates, new) = blended(graph, blend, (&usual, &estimates), &distance);
+        after = graph.node_with("Concat", &[&after, &new], &[("axis", 1)]);
+    }
     graph.output("head_state_out", &after, DOUBLE, &[1, states]);
     estimates
+}
+
+/// The blend of the usual estimates and those by mixtures, and the distance after the step.
+fn blended(
+    graph: &mut Graph,
+    blend: &Blend,
+    (usual, by_mixtures): (&str, &str),
+    distance: &str,
+) -> (String, String) {
+    let [kept, new, inverse, one, most] = [
+        blend.kept,
+        1.0 - blend.kept,
+        1.0 / blend.apart,
+        1.0,
+        1.0 - blend.share,
+    ]
+    .map(|number| graph.doubles(&[1, 1], &[number]));
+    let deviations = graph.doubles(&[1, blend.deviations.len()], &blend.deviations);
+    let apart = graph.node("Sub", &[usual, by_mixtures]);
+    let standard = graph.node("Div", &[&apart, &deviations]);
+    let squares = graph.node("Mul", &[&standard, &standard]);
+    let axes = graph.integers(&[1]);
+    let sum = graph.node("ReduceSum", &[&squares, &axes]);
+    let [before, now] = [
+        graph.node("Mul", &[distance, &kept]),
+        graph.node("Mul", &[&sum, &new]),
+    ];
+    let distance = graph.node("Add", &[&before, &now]);
+    let ratio = graph.node("Mul", &[&distance, &inverse]);
+    let square = graph.node("Mul", &[&ratio, &ratio]);
+    let fourth = graph.node("Mul", &[&square, &square]);
+    let below = graph.node("Add", &[&fourth, &one]);
+    let part = graph.node("Div", &[&most, &below]);
+    let moved = graph.node("Mul", &[&apart, &part]);
+    (graph.node("Add", &[by_mixtures, &moved]), distance)
 }
 
 /// Columns of a value of one row.

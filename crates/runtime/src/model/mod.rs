@@ -20,10 +20,10 @@ pub use decoder::{Attachment, Decoder, DecoderParts, OutputScore, TrainingRecord
 pub use file::FORMAT_VERSION;
 pub use format::MAX_BYTES;
 pub use head::{
-    Belief, Cell, Classes, Cosines, EventRule, Experts, FilteredReadout, Gate, Head, Kalman, Lift,
-    MAX_CELLS, MAX_CLASSES, MAX_EXPERTS, MAX_LATENTS, MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS,
-    MAX_STATES, MAX_UNITS, Markov, Place, Recurrent, RecurrentLayer, RecurrentMember, VelocityGate,
-    sigmoid, tanh,
+    Belief, Blend, Cell, Classes, Cosines, EventRule, Experts, FilteredReadout, Gate, Head, Kalman,
+    Lift, MAX_CELLS, MAX_CLASSES, MAX_EXPERTS, MAX_LATENTS, MAX_LAYER_UNITS, MAX_LAYERS,
+    MAX_MEMBERS, MAX_STATES, MAX_UNITS, Markov, Place, Recurrent, RecurrentLayer, RecurrentMember,
+    VelocityGate, sigmoid, tanh,
 };
 pub use limits::{Blanking, Limits, OutputRange};
 pub use variance::LogVariance;

@@ -4,7 +4,7 @@
 
 use betz_base::ErrorKind;
 use betz_runtime::model::{
-    Cell, Decoder, DecoderParts, Head, Limits, Recurrent, RecurrentLayer, RecurrentMember,
+    Blend, Cell, Decoder, DecoderParts, Head, Limits, Recurrent, RecurrentLayer, RecurrentMember,
 };
 use betz_runtime::stream::Session;
 use rand::RngExt;
@@ -45,6 +45,19 @@ fn recurrent(rng: &mut Rng, cell: Cell, units: &[usize], members: usize) -> Recu
         bias: vec![0.5, -2.0],
         memory_steps: 40,
         seed: 3,
+        blend: None,
+    }
+}
+
+/// Of three members, the last decodes by mixtures.
+fn blend() -> Blend {
+    Blend {
+        usual: 2,
+        share: 0.25,
+        apart: 3.0,
+        kept: 0.8,
+        deviations: vec![2.0, 0.5],
+        bias: vec![-0.3, 0.1],
     }
 }
 
@@ -78,8 +91,10 @@ pub(crate) fn decoders() -> Vec<Decoder> {
         // Small enough that so many units forget within `memory_steps`.
         *weight = f32::from_bits((0.2 * *weight).to_bits() & 0xFFFF_0000);
     }
+    let mut blended = recurrent(rng, Cell::Gru, &[16, 8], 3);
+    blended.blend = Some(blend());
     (91..)
-        .zip(heads.into_iter().chain([packed]))
+        .zip(heads.into_iter().chain([packed, blended]))
         .map(|(seed, head)| with_head(seed, head))
         .collect()
 }
@@ -123,10 +138,12 @@ fn formula(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
         })
         .collect();
     let mut estimates = Vec::new();
+    let mut distance = 0.0;
     for latents in latents.chunks(columns * network.members.len()) {
         let mut out = network.bias.clone();
-        let members = network.members.iter().zip(&mut states);
-        for ((member, states), latents) in members.zip(latents.chunks(columns)) {
+        let mut by_mixtures = network.blend.clone().map(|blend| blend.bias);
+        let members = network.members.iter().zip(&mut states).enumerate();
+        for ((m, (member, states)), latents) in members.zip(latents.chunks(columns)) {
             let mut below = Vec::new();
             for (l, (layer, (h, c))) in member.layers.iter().zip(states).enumerate() {
                 let of_input = match l {
@@ -153,6 +170,10 @@ fn formula(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
                 }
                 below.clone_from(h);
             }
+            let out = match (&network.blend, &mut by_mixtures) {
+                (Some(blend), Some(by_mixtures)) if m >= blend.usual => by_mixtures,
+                _ => &mut out,
+            };
             for (o, out) in out.iter_mut().enumerate() {
                 let row = &member.readout[o * below.len()..][..below.len()];
                 *out += below
@@ -161,6 +182,18 @@ fn formula(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {
                     .map(|(h, w)| h * f64::from(*w))
                     .sum::<f64>();
             }
+        }
+        if let (Some(blend), Some(by_mixtures)) = (&network.blend, by_mixtures) {
+            let standard = |o: usize| (out[o] - by_mixtures[o]) / blend.deviations[o];
+            let now = standard(0).powi(2) + standard(1).powi(2);
+            distance = blend.kept * distance + (1.0 - blend.kept) * now;
+            let part = 1.0 / (1.0 + (distance / blend.apart).powi(4));
+            let both: Vec<f64> = (out.iter().zip(&by_mixtures))
+                .map(|(g, m)| (1.0 - blend.share) * g + blend.share * m)
+                .collect();
+            out = (both.iter().zip(&by_mixtures))
+                .map(|(b, m)| part * b + (1.0 - part) * m)
+                .collect();
         }
         estimates.extend(out);
     }
@@ -265,7 +298,7 @@ fn networks_that_make_no_sense_are_refused() {
     let good = recurrent(&mut rng(95), Cell::Gru, &[8, 4], 2);
     let parts = with_head(96, good.clone()).into_parts();
     type Spoil = fn(&mut Recurrent);
-    let cases: [(&str, Spoil); 12] = [
+    let cases: [(&str, Spoil); 17] = [
         ("layers: expected 1 to 8, got 0", |r| r.units.clear()),
         ("units of layer 1: expected 1 to 1024", |r| r.units[1] = 0),
         ("units of layer 0", |r| r.units[0] = 2000),
@@ -290,6 +323,37 @@ fn networks_that_make_no_sense_are_refused() {
         ),
         ("member 1: readout: expected 8", |r| {
             r.members[1].readout.pop();
+        }),
+        ("blend: expected 1 to 1 usual members, got 2", |r| {
+            r.blend = Some(blend());
+        }),
+        ("blend: share: expected 0 to 1, got 2", |r| {
+            r.blend = Some(Blend {
+                usual: 1,
+                share: 2.0,
+                ..blend()
+            });
+        }),
+        ("blend: kept: expected 0", |r| {
+            r.blend = Some(Blend {
+                usual: 1,
+                kept: 1.0,
+                ..blend()
+            });
+        }),
+        ("blend: deviation: expected", |r| {
+            r.blend = Some(Blend {
+                usual: 1,
+                deviations: vec![1.0, 0.0],
+                ..blend()
+            });
+        }),
+        ("bias of the blend[0]: expected a finite value", |r| {
+            r.blend = Some(Blend {
+                usual: 1,
+                bias: vec![f64::NAN, 0.0],
+                ..blend()
+            });
         }),
     ];
     for (expected, spoil) in cases {

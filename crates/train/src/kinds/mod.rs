@@ -94,6 +94,9 @@ pub struct KindOptions {
     pub layers: Option<Vec<usize>>,
     /// Networks that a recurrent decoder averages, 1 to 16; `None`: one.
     pub members: Option<usize>,
+    /// Networks trained on mixtures of trials, 0 to 15, which a recurrent decoder follows where they part from the
+    /// others, as in directions that training left out; `None`: one for trials, none for continuous recordings.
+    pub mixed: Option<usize>,
     /// Passes over the recording that train a network; `None`: 140 over trials, 150 over continuous recordings.
     pub epochs: Option<usize>,
     /// Seed of random projections, clusters and networks.
@@ -111,6 +114,7 @@ impl KindOptions {
             cells: None,
             layers: None,
             members: None,
+            mixed: None,
             epochs: None,
             seed: 0,
         }
@@ -127,6 +131,13 @@ impl KindOptions {
         Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
     }
 
+    /// The kinds of [`auto`](Self::auto) and the recurrent one, whose networks take minutes of processor time.
+    pub fn best() -> Self {
+        let mut options = Self::auto();
+        options.kinds.push(Kind::Recurrent);
+        options
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if self.kinds.is_empty() {
             return Err(Error::argument(
@@ -139,6 +150,7 @@ impl KindOptions {
             ("experts", self.experts, 2, 256),
             ("cells", self.cells, 4, 1000),
             ("members", self.members, 1, MAX_MEMBERS),
+            ("networks by mixtures", self.mixed, 0, MAX_MEMBERS - 1),
             ("epochs", self.epochs, 1, 100_000),
             ("layers", self.layers.as_ref().map(Vec::len), 1, MAX_LAYERS),
         ];

@@ -4,6 +4,8 @@
 use std::iter::once;
 use std::ops::Range;
 
+use super::fit::Task;
+use super::mixing::Mixes;
 use super::pass::Packing;
 use super::random::Random;
 use super::samples::{Samples, Scaling};
@@ -28,6 +30,8 @@ pub(super) struct Recipe {
     pub(super) lost_channels: f32,
     /// Decoupled decay of weights (AdamW).
     pub(super) weight_decay: f64,
+    /// Probability that a run is mixed with another.
+    pub(super) mixing: f32,
     /// Decay of the exponential mean of the weights.
     pub(super) mean_decay: f64,
 }
@@ -61,7 +65,14 @@ impl Recipe {
         thinning: 0.3,
         lost_channels: 0.25,
         weight_decay: 1e-2,
+        mixing: 0.0,
         mean_decay: 0.998,
+    };
+
+    /// For trials whose mixtures are to be decoded, too: directions between those of training.
+    pub(super) const MIXTURES: Self = Self {
+        mixing: 0.8,
+        ..Self::TRIALS
     };
 
     /// Recipe for few long runs.
@@ -77,6 +88,7 @@ impl Recipe {
         thinning: 0.3,
         lost_channels: 0.0,
         weight_decay: 3e-2,
+        mixing: 0.0,
         mean_decay: 0.99,
     };
 }
@@ -186,6 +198,8 @@ pub(super) struct Batch {
     pub(super) inputs: Vec<f32>,
     /// The sequence of each row, in the order of packing.
     pub(super) sequence: Vec<usize>,
+    /// Standardised labels, (row, output), NaN for a row without.
+    pub(super) targets: Vec<f32>,
 }
 
 /// Spikes and channels that the sequences of a batch lose.
@@ -260,25 +274,40 @@ impl Batch {
     /// left out.
     pub(super) fn fill_disturbed(
         &mut self,
-        samples: &Samples<'_>,
-        scaling: &Scaling,
-        recipe: &Recipe,
+        task: &Task<'_>,
+        mixes: Option<&Mixes<'_>>,
         random: &mut Random,
     ) {
+        let (samples, scaling, recipe) = (task.samples, task.scaling, task.recipe);
         let channels = samples.data.channels();
         let Losses { lost, thinned } = self.draw_losses(samples, recipe, random);
         self.inputs.clear();
         self.inputs.resize(self.steps.len() * channels, 0.0);
+        self.targets.clear();
         let rows = self.inputs.chunks_exact_mut(channels.max(1));
         let mut mask = vec![0.0; channels];
         for ((row, &step), &sequence) in rows.zip(&self.steps).zip(&self.sequence) {
             let lost = &lost[sequence * channels..][..channels];
-            for (channel, count) in samples.counts(step) {
-                if lost[channel] {
-                    continue;
+            let mut add = |step: usize, part: f32, row: &mut [f32]| {
+                for (channel, count) in samples.counts(step) {
+                    if lost[channel] {
+                        continue;
+                    }
+                    let count = thin(count, thinned[sequence], random);
+                    row[channel] += part * scaling.input(channel, count);
                 }
-                let count = thin(count, thinned[sequence], random);
-                row[channel] = scaling.input(channel, count);
+            };
+            match mixes.and_then(|mixes| mixes.of(step)) {
+                None => {
+                    add(step, 1.0, row);
+                    samples.extend_targets(step, scaling, &mut self.targets);
+                }
+                Some(mix) => {
+                    add(step, mix.parts[0], row);
+                    add(mix.partner, mix.parts[1], row);
+                    mix.add_mean(row, lost);
+                    mix.extend_targets(samples, scaling, &mut self.targets);
+                }
             }
             if recipe.noise > 0.0 {
                 row.iter_mut()

@@ -275,17 +275,8 @@ impl<'a> OnCuda<'a> {
             shape.readout.start,
         ];
         jobs.extend(job.map(|number| number as u32));
-        let label = |step: usize| {
-            let row = samples.labels(step);
-            (0..shape.outputs).map(move |o| {
-                let standard = |row: &[f32]| {
-                    let apart = f64::from(row[o]) - scaling.label_means[o];
-                    (apart / scaling.label_deviations[o]) as f32
-                };
-                row.map_or(f32::NAN, standard)
-            })
-        };
-        let labels: Vec<f32> = (0..samples.data.steps).flat_map(label).collect();
+        let mut labels = Vec::new();
+        (0..samples.data.steps).for_each(|step| samples.extend_targets(step, scaling, &mut labels));
         let first: Vec<u32> = samples.first.iter().map(|&entry| entry as u32).collect();
         int(entries)?;
         Ok(Self {

@@ -57,12 +57,7 @@ impl Entrant {
                 "recurrent decoder: expected no low-pass, which its networks learn where they need one, got one",
             ));
         }
-        let usual = Sizes::usual(data, kinds.seed);
-        let sizes = Sizes {
-            layers: kinds.layers.clone().unwrap_or(usual.layers),
-            members: kinds.members.unwrap_or(usual.members),
-            seed: kinds.seed,
-        };
+        let sizes = Sizes::new(data, kinds)?;
         let usual = if has_trials(data) {
             Recipe::TRIALS
         } else {
@@ -75,12 +70,12 @@ impl Entrant {
         let samples = Samples::new(*data, options.delay_steps);
         let folds = &found.split.folds;
         let all = runs(data.segments.iter().copied());
-        let networks = (folds.len() + 1) * sizes.members;
+        let networks = (folds.len() + 1) * sizes.networks();
         let placement = place(device, &samples, &all, (&sizes, &recipe), networks);
         let epochs = Epochs {
             progress,
             done: AtomicU64::new(0),
-            total: (folds.len() * sizes.members * recipe.epochs) as u64,
+            total: (folds.len() * sizes.networks() * recipe.epochs) as u64,
         };
         let made: Vec<Result<Fold>> = (0..folds.len())
             .into_par_iter()
@@ -182,7 +177,7 @@ impl Entrant {
             sum += 3.0 * units * (below + units);
             below = units;
         }
-        (sum + below * outputs as f64) * self.sizes.members as f64
+        (sum + below * outputs as f64) * self.sizes.networks() as f64
     }
 
     /// The decoder of all of `data`, with `record` of its training. If training was asked to stop, that of the networks
@@ -211,7 +206,7 @@ impl Entrant {
         let epochs = Epochs {
             progress,
             done: AtomicU64::new(0),
-            total: (self.sizes.members * self.recipe.epochs) as u64,
+            total: (self.sizes.networks() * self.recipe.epochs) as u64,
         };
         let trained = train(
             &samples,

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::batch::{Batch, Recipe};
+use super::mixing::Mixer;
 use super::pass::{Dropout, Pass, Work};
 use super::random::Random;
 use super::samples::{Samples, Scaling};
@@ -32,6 +33,8 @@ pub(super) struct Task<'a> {
     pub(super) scaling: &'a Scaling,
     pub(super) runs: &'a [Range<usize>],
     pub(super) recipe: &'a Recipe,
+    /// Partners for mixtures, if the recipe has any.
+    pub(super) mixing: Option<&'a Mixer>,
 }
 
 /// A trained network.
@@ -66,9 +69,10 @@ pub(super) fn fit(
             Err(_) => break,
             Ok(()) => {}
         }
+        let mixes = (task.mixing).map(|mixing| mixing.draw(recipe.mixing, &mut random));
         for sequences in recipe.sequences.epoch(task.runs, &mut random) {
             batch.pack(&sequences);
-            batch.fill_disturbed(task.samples, task.scaling, recipe, &mut random);
+            batch.fill_disturbed(task, mixes.as_ref(), &mut random);
             let pass = Pass {
                 arch,
                 shape: task.shape,
@@ -117,30 +121,21 @@ pub(super) fn check_overflows(in_a_row: usize) -> Result<()> {
 /// Fills in the loss's derivatives by the estimates: the loss is the mean, over steps with labels, of the squared
 /// errors of standardised labels. False for a batch without labels.
 pub(super) fn differentiate(task: &Task<'_>, batch: &Batch, work: &mut Work<f32>) -> bool {
-    let (columns, scaling) = (task.shape.columns, task.scaling);
-    let labelled = batch
-        .steps
-        .iter()
-        .filter(|&&step| task.samples.labels(step).is_some());
+    let (columns, outputs) = (task.shape.columns, task.shape.outputs);
+    let targets = batch.targets.chunks_exact(outputs);
+    let labelled = targets.clone().filter(|row| !row[0].is_nan());
     let factor = 2.0 / labelled.count() as f32;
     work.estimate_gradient.clear();
     work.estimate_gradient
         .resize(batch.steps.len() * columns, 0.0);
     let rows = work.estimates.chunks_exact(columns);
     let gradients = work.estimate_gradient.chunks_exact_mut(columns);
-    for ((&step, estimates), gradients) in batch.steps.iter().zip(rows).zip(gradients) {
-        let Some(labels) = task.samples.labels(step) else {
+    for ((targets, estimates), gradients) in targets.zip(rows).zip(gradients) {
+        if targets[0].is_nan() {
             continue;
-        };
-        for (o, (gradient, estimate)) in gradients
-            .iter_mut()
-            .zip(estimates)
-            .take(labels.len())
-            .enumerate()
-        {
-            let label =
-                (f64::from(labels[o]) - scaling.label_means[o]) / scaling.label_deviations[o];
-            *gradient = factor * (estimate - label as f32);
+        }
+        for ((gradient, estimate), target) in gradients.iter_mut().zip(estimates).zip(targets) {
+            *gradient = factor * (estimate - target);
         }
     }
     factor.is_finite()
@@ -155,6 +150,13 @@ pub(super) fn initial(shape: &Shape, random: &mut Random) -> Vec<f32> {
             .iter_mut()
             .for_each(|v| *v = (2.0 * random.uniform() - 1.0) * most);
     };
+    if let Some(projection) = &shape.projection {
+        // Of the inputs' own size: three inputs in a hundred are as large as one.
+        draw(
+            &mut weights[projection.weights.clone()],
+            shape.inputs.div_ceil(3),
+        );
+    }
     for layer in &shape.layers {
         let all = layer.input_weights.start..layer.state_bias.end;
         draw(&mut weights[all], layer.units);

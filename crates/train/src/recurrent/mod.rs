@@ -9,6 +9,7 @@ mod batch;
 mod cuda;
 mod entrant;
 mod fit;
+mod mixing;
 mod pass;
 mod product;
 mod random;
@@ -16,10 +17,12 @@ mod real;
 mod samples;
 mod shape;
 
+use std::iter::once;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fit::checked;
+use crate::kinds::KindOptions;
 use crate::limits::limits;
 use batch::{Batch, Recipe, Sequence};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -27,10 +30,12 @@ use betz_base::progress::{self, Progress};
 use betz_device::{Device, Placement, Work as PlacedWork};
 use betz_recording::DatasetView;
 use betz_runtime::model::{
-    Cell, Decoder, DecoderParts, Head, Recurrent, RecurrentLayer, RecurrentMember, TrainingRecord,
+    Blend, Cell, Decoder, DecoderParts, Head, MAX_MEMBERS, MAX_OUTPUTS, Recurrent, RecurrentLayer,
+    RecurrentMember, TrainingRecord,
 };
 use betz_runtime::psc::{Filter, FilterBank};
 pub(crate) use entrant::Entrant;
+use mixing::Mixer;
 use pass::{Pass, Work};
 use pulp::Arch;
 use random::Random;
@@ -66,6 +71,19 @@ const ROUNDED_UNITS: usize = 128;
 /// Most sequences that are estimated side by side.
 const ESTIMATED_TOGETHER: usize = 256;
 
+/// Numbers that networks trained on mixtures make of their inputs first: more of them fit the directions that training
+/// saw, not those between.
+const PROJECTED: usize = 16;
+
+/// Part of the estimate by mixtures where it agrees with the usual one.
+const MIXED_SHARE: f64 = 1.0 / 3.0;
+
+/// Distance of the two estimates at which the usual one has half of its part, [`Blend::apart`].
+const APART: f64 = 0.6;
+
+/// Time constant of the low-pass on that distance.
+const APART_SECONDS: f64 = 0.45;
+
 /// The sizes of a recurrent decoder, and its seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes {
@@ -73,21 +91,45 @@ pub(crate) struct Sizes {
     pub(crate) layers: Vec<usize>,
     /// Networks whose estimates are averaged; they differ by their seed alone.
     pub(crate) members: usize,
+    /// Networks trained on mixtures of trials, which are averaged, too, and blended with the others.
+    pub(crate) mixed: usize,
     pub(crate) seed: u64,
 }
 
 impl Sizes {
-    /// Two layers of 64 for trials, one for continuous recordings.
-    fn usual(data: &DatasetView<'_>, seed: u64) -> Self {
-        Self {
-            layers: if has_trials(data) {
-                vec![64, 64]
-            } else {
-                vec![64]
-            },
-            members: 1,
-            seed,
+    /// Those that `kinds` names. By default trials have two layers of 64 units, one network, and another by mixtures
+    /// if a decoder has room for it. Continuous recordings have one layer and one network.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for more networks than a decoder may have.
+    fn new(data: &DatasetView<'_>, kinds: &KindOptions) -> Result<Self> {
+        let has_trials = has_trials(data);
+        let usual = if has_trials { vec![64, 64] } else { vec![64] };
+        let layers = kinds.layers.clone().unwrap_or(usual);
+        let members = kinds.members.unwrap_or(1);
+        let most =
+            (MAX_OUTPUTS / (GATES * layers.first().map_or(1, |&units| units))).min(MAX_MEMBERS);
+        let mixed = match kinds.mixed {
+            Some(mixed) => mixed,
+            None => usize::from(has_trials && members < most),
+        };
+        if mixed > 0 && !has_trials {
+            return Err(Error::argument(format!(
+                "recurrent decoder: expected 0 networks by mixtures without {FEWEST_TRIALS} or more trials, got {mixed}"
+            )));
         }
+        if members + mixed > most {
+            return Err(Error::argument(format!(
+                "recurrent decoder: expected at most {most} networks with layers of so many units, got {}",
+                members + mixed
+            )));
+        }
+        Ok(Self {
+            layers,
+            members,
+            mixed,
+            seed: kinds.seed,
+        })
     }
 
     fn describe(&self) -> String {
@@ -96,7 +138,16 @@ impl Sizes {
             1 => String::new(),
             several => format!(", {several} members"),
         };
-        format!("layers of {} units{members}", layers.join(", "))
+        let mixed = match self.mixed {
+            0 => String::new(),
+            some => format!(", {some} by mixtures"),
+        };
+        format!("layers of {} units{members}{mixed}", layers.join(", "))
+    }
+
+    /// Networks of both sorts.
+    fn networks(&self) -> usize {
+        self.members + self.mixed
     }
 }
 
@@ -106,12 +157,19 @@ fn has_trials(data: &DatasetView<'_>) -> bool {
     count >= FEWEST_TRIALS && data.steps_in_segments() <= LONGEST_TRIALS * count
 }
 
+/// Networks of one shape.
+struct Networks {
+    shape: Shape,
+    /// The weights of each.
+    weights: Vec<Vec<f32>>,
+}
+
 /// Members trained on the same runs.
 struct Trained {
-    shape: Shape,
     scaling: Scaling,
-    /// One list per member.
-    members: Vec<Vec<f32>>,
+    usual: Networks,
+    /// Those trained on mixtures, and how their estimates are blended with the others'.
+    mixed: Option<(Networks, Blend)>,
     /// Epochs that every member went through.
     epochs: usize,
 }
@@ -177,24 +235,34 @@ fn train(
             "recurrent decoder: expected steps with labels to train on, got none",
         ));
     }
-    let shape = Shape::new(
-        samples.data.channels(),
-        samples.data.outputs.len(),
-        &sizes.layers,
-    );
+    let (channels, outputs) = (samples.data.channels(), samples.data.outputs.len());
     let scaling = samples.scaling(runs);
-    let members: Result<Vec<fit::FitOutcome>> = (0..sizes.members as u64)
+    let mixing = match sizes.mixed {
+        0 => None,
+        _ => Mixer::new(samples, &scaling, runs),
+    };
+    let mixed = if mixing.is_some() { sizes.mixed } else { 0 };
+    let shapes = [None, Some(PROJECTED)]
+        .map(|width| Shape::projected(channels, width, outputs, &sizes.layers));
+    let mixtures = Recipe {
+        epochs: recipe.epochs,
+        ..Recipe::MIXTURES
+    };
+    let networks: Result<Vec<fit::FitOutcome>> = (0..sizes.members + mixed)
         .into_par_iter()
-        .map(|member| {
+        .map(|network| {
+            let is_mixed = network >= sizes.members;
             let task = fit::Task {
-                shape: &shape,
+                shape: &shapes[usize::from(is_mixed)],
                 samples,
                 scaling: &scaling,
                 runs,
-                recipe,
+                recipe: if is_mixed { &mixtures } else { recipe },
+                mixing: mixing.as_ref().filter(|_| is_mixed),
             };
-            let random = || Random::new(sizes.seed, member);
-            if let Some(context) = placement.contexts().first() {
+            let random = || Random::new(sizes.seed, network as u64);
+            // No kernel mixes runs.
+            if let Some(context) = placement.contexts().first().filter(|_| !is_mixed) {
                 let fitted = cuda::fit(&task, context, random(), &|| epochs.each());
                 if let Some(fitted) = placement.or_cpu(fitted)? {
                     return Ok(fitted);
@@ -203,49 +271,71 @@ fn train(
             fit::fit(&task, random(), &|| epochs.each())
         })
         .collect();
-    let members = members?;
+    let networks = networks?;
+    let epochs = networks.iter().map(|m| m.epochs).min().unwrap_or(0);
+    let mut weights: Vec<Vec<f32>> = networks.into_iter().map(|m| m.weights).collect();
+    let of_mixed = weights.split_off(sizes.members);
+    let [usual, by_mixtures] = shapes;
+    let mixed = (mixed > 0).then(|| {
+        let networks = Networks {
+            shape: by_mixtures,
+            weights: of_mixed,
+        };
+        let bias = networks.bias(&scaling);
+        (
+            networks,
+            blend(sizes, &scaling, bias, samples.data.step_seconds),
+        )
+    });
     Ok(Trained {
-        epochs: members.iter().map(|m| m.epochs).min().unwrap_or(0),
-        members: members.into_iter().map(|m| m.weights).collect(),
-        shape,
         scaling,
+        usual: Networks {
+            shape: usual,
+            weights,
+        },
+        mixed,
+        epochs,
     })
 }
 
-impl Trained {
-    /// Estimates of the steps of `sequences`, each from rest: calls `each` with the step and its row, in the labels'
-    /// units.
-    fn estimate(
-        &self,
-        samples: &Samples<'_>,
-        sequences: &[Sequence],
-        mut each: impl FnMut(usize, &[f64]),
-    ) {
-        let (mut batch, mut work) = (Batch::default(), Work::default());
+/// How estimates of networks trained on mixtures, whose bias is `bias`, are blended with those of the others.
+fn blend(sizes: &Sizes, scaling: &Scaling, bias: Vec<f64>, step_seconds: f64) -> Blend {
+    Blend {
+        usual: sizes.members,
+        share: MIXED_SHARE,
+        apart: APART,
+        kept: (-step_seconds / APART_SECONDS).exp(),
+        deviations: scaling.label_deviations.clone(),
+        bias,
+    }
+}
+
+impl Networks {
+    /// Mean estimates of every row of `batch`, standardised: (row, output).
+    fn estimates(&self, batch: &Batch, work: &mut Work<f32>) -> Vec<f64> {
         let outputs = self.shape.outputs;
-        let mut rows = Vec::new();
-        for sequences in sequences.chunks(ESTIMATED_TOGETHER) {
-            batch.pack(sequences);
-            batch.fill(samples, &self.scaling);
-            rows.clear();
-            rows.resize(batch.steps.len() * outputs, 0.0);
-            for weights in &self.members {
-                self.pass(weights, &batch).forward(&mut work, None, None);
-                let estimates = work.estimates.chunks_exact(self.shape.columns);
-                for (row, estimates) in rows.chunks_exact_mut(outputs).zip(estimates) {
-                    for (sum, estimate) in row.iter_mut().zip(estimates) {
-                        *sum += f64::from(*estimate) / self.members.len() as f64;
-                    }
+        let mut rows = vec![0.0; batch.steps.len() * outputs];
+        for weights in &self.weights {
+            self.pass(weights, batch).forward(work, None, None);
+            let estimates = work.estimates.chunks_exact(self.shape.columns);
+            for (row, estimates) in rows.chunks_exact_mut(outputs).zip(estimates) {
+                for (sum, estimate) in row.iter_mut().zip(estimates) {
+                    *sum += f64::from(*estimate) / self.weights.len() as f64;
                 }
-            }
-            for (row, &step) in rows.chunks_exact_mut(outputs).zip(&batch.steps) {
-                for (o, value) in row.iter_mut().enumerate() {
-                    let deviation = self.scaling.label_deviations[o];
-                    *value = *value * deviation + self.scaling.label_means[o];
-                }
-                each(step, row);
             }
         }
+        rows
+    }
+
+    /// The same in the labels' units.
+    fn scaled_estimates(&self, batch: &Batch, scaling: &Scaling, work: &mut Work<f32>) -> Vec<f64> {
+        let mut rows = self.estimates(batch, work);
+        for row in rows.chunks_exact_mut(self.shape.outputs) {
+            for (o, value) in row.iter_mut().enumerate() {
+                *value = *value * scaling.label_deviations[o] + scaling.label_means[o];
+            }
+        }
+        rows
     }
 
     fn pass<'a>(&'a self, weights: &'a [f32], batch: &'a Batch) -> Pass<'a, f32> {
@@ -258,17 +348,12 @@ impl Trained {
         }
     }
 
-    /// Steps after which estimates no longer tell how the states began, over the first steps of `runs`.
-    fn memory_steps(&self, samples: &Samples<'_>, runs: &[Range<usize>]) -> u64 {
-        let steps = runs.iter().cloned().flatten().take(MOST_MEMORY);
-        let sequence: Sequence = steps.map(|step| step..step + 1).collect();
-        let mut batch = Batch::default();
-        batch.pack(&[sequence]);
-        batch.fill(samples, &self.scaling);
+    /// The last step of `batch`, one sequence, at which a network tells whether it began from rest or from 0.5, and 1.
+    fn longest_memory(&self, batch: &Batch) -> usize {
         let mut longest = 0;
         let (mut rest, mut other) = (Work::default(), Work::default());
-        for weights in &self.members {
-            let pass = self.pass(weights, &batch);
+        for weights in &self.weights {
+            let pass = self.pass(weights, batch);
             pass.forward(&mut rest, None, None);
             let start: Vec<Vec<f32>> = (self.shape.layers.iter())
                 .map(|layer| vec![0.5; layer.units])
@@ -281,51 +366,143 @@ impl Trained {
             let last = apart.iter().rposition(|&apart| apart);
             longest = longest.max(last.map_or(0, |i| i / self.shape.columns + 1));
         }
-        longest as u64 + 1
+        longest
+    }
+
+    /// The bias of the mean of their readouts, in the labels' units.
+    fn bias(&self, scaling: &Scaling) -> Vec<f64> {
+        let mut bias = scaling.label_means.clone();
+        for all in &self.weights {
+            let share = 1.0 / self.weights.len() as f64;
+            for (o, bias) in bias.iter_mut().enumerate() {
+                let own = f64::from(all[self.shape.readout_bias.clone()][o]);
+                *bias += own * share * scaling.label_deviations[o];
+            }
+        }
+        bias
+    }
+
+    /// The weights of the first layer's gates by the scaled inputs, (channel, column), of the network of weights `all`.
+    fn input_weights(&self, all: &[f32]) -> Vec<f64> {
+        let first = &self.shape.layers[0];
+        let rows = &all[first.input_weights.clone()];
+        let Some(projection) = &self.shape.projection else {
+            return rows.iter().map(|&weight| f64::from(weight)).collect();
+        };
+        let mut product = Vec::new();
+        for projected in all[projection.weights.clone()].chunks_exact(projection.width) {
+            let mut sums = vec![0.0; first.columns];
+            for (&factor, row) in projected.iter().zip(rows.chunks_exact(first.columns)) {
+                for (sum, &weight) in sums.iter_mut().zip(row) {
+                    *sum += f64::from(factor) * f64::from(weight);
+                }
+            }
+            product.extend(sums);
+        }
+        product
+    }
+
+    /// The network of weights `all` as a member of a decoder.
+    fn member(&self, all: &[f32], scaling: &Scaling) -> RecurrentMember {
+        let shape = &self.shape;
+        let share = 1.0 / self.weights.len() as f64;
+        let readout = &all[shape.readout.clone()];
+        let readout = (0..shape.outputs).flat_map(|o| {
+            let factor = share * scaling.label_deviations[o];
+            let column = readout.iter().skip(o).step_by(shape.columns);
+            column.map(move |&weight| (f64::from(weight) * factor) as f32)
+        });
+        RecurrentMember {
+            layers: layers(shape, all),
+            readout: readout.collect(),
+        }
+    }
+}
+
+impl Trained {
+    /// Both sorts of networks.
+    fn networks(&self) -> impl Iterator<Item = &Networks> {
+        once(&self.usual).chain(self.mixed.iter().map(|(networks, _)| networks))
+    }
+
+    /// Estimates of the steps of `sequences`, each from rest: calls `each` with the step and its row, in the labels'
+    /// units.
+    fn estimate(
+        &self,
+        samples: &Samples<'_>,
+        sequences: &[Sequence],
+        mut each: impl FnMut(usize, &[f64]),
+    ) {
+        let (mut batch, mut work) = (Batch::default(), Work::default());
+        let outputs = self.usual.shape.outputs;
+        for sequences in sequences.chunks(ESTIMATED_TOGETHER) {
+            batch.pack(sequences);
+            batch.fill(samples, &self.scaling);
+            let scaling = &self.scaling;
+            let mut rows = self.usual.scaled_estimates(&batch, scaling, &mut work);
+            let mixed = (self.mixed.as_ref())
+                .map(|(mixed, blend)| (mixed.scaled_estimates(&batch, scaling, &mut work), blend));
+            let mut distances = vec![0.0; sequences.len()];
+            for (i, row) in rows.chunks_exact_mut(outputs).enumerate() {
+                if let Some((mixed, blend)) = &mixed {
+                    let distance = &mut distances[batch.sequence[i]];
+                    blend.mix(distance, row, &mixed[i * outputs..][..outputs]);
+                }
+                each(batch.steps[i], row);
+            }
+        }
+    }
+
+    /// Steps after which estimates no longer tell how the states began, over the first steps of `runs`.
+    fn memory_steps(&self, samples: &Samples<'_>, runs: &[Range<usize>]) -> u64 {
+        let steps = runs.iter().cloned().flatten().take(MOST_MEMORY);
+        let sequence: Sequence = steps.map(|step| step..step + 1).collect();
+        let mut batch = Batch::default();
+        batch.pack(&[sequence]);
+        batch.fill(samples, &self.scaling);
+        let longest = (self
+            .networks()
+            .map(|networks| networks.longest_memory(&batch)))
+        .max();
+        let of_blend = (self.mixed.as_ref()).map_or(0.0, |(_, blend)| {
+            f64::from(FORGOTTEN).ln() / blend.kept.ln()
+        });
+        longest.unwrap_or(0).max(of_blend.ceil() as usize) as u64 + 1
     }
 
     /// The head of a decoder, its engine's weights, (channel, latent), and its intercept.
     fn head(&self, sizes: &Sizes, memory_steps: u64) -> (Head, Vec<f64>, Vec<f64>) {
-        let (shape, scaling) = (&self.shape, &self.scaling);
-        let count = self.members.len();
-        let columns = shape.layers[0].columns;
-        let mut weights = vec![0.0; shape.inputs * count * columns];
+        let scaling = &self.scaling;
+        let count: usize = self.networks().map(|networks| networks.weights.len()).sum();
+        let Shape { inputs, layers, .. } = &self.usual.shape;
+        let columns = layers[0].columns;
+        let mut weights = vec![0.0; inputs * count * columns];
         let mut intercept = Vec::new();
-        let mut bias = scaling.label_means.clone();
         let mut members = Vec::new();
-        for (m, all) in self.members.iter().enumerate() {
-            let first = &shape.layers[0];
-            let rows = all[first.input_weights.clone()].chunks_exact(columns);
-            let engine = weights.chunks_exact_mut(count * columns);
-            for ((to, row), &factor) in engine.zip(rows).zip(&scaling.factors) {
-                for (to, weight) in to[m * columns..].iter_mut().zip(row) {
-                    *to = f64::from(*weight) * f64::from(factor);
+        for networks in self.networks() {
+            let bias = &networks.shape.layers[0].input_bias;
+            for all in &networks.weights {
+                let rows = networks.input_weights(all);
+                let engine = weights.chunks_exact_mut(count * columns);
+                let rows = rows.chunks_exact(columns);
+                for ((to, row), &factor) in engine.zip(rows).zip(&scaling.factors) {
+                    let to = &mut to[members.len() * columns..];
+                    for (to, weight) in to.iter_mut().zip(row) {
+                        *to = weight * f64::from(factor);
+                    }
                 }
+                intercept.extend(all[bias.clone()].iter().map(|&b| f64::from(b)));
+                members.push(networks.member(all, scaling));
             }
-            intercept.extend(all[first.input_bias.clone()].iter().map(|&b| f64::from(b)));
-            let share = 1.0 / count as f64;
-            for (o, bias) in bias.iter_mut().enumerate() {
-                let own = f64::from(all[shape.readout_bias.clone()][o]);
-                *bias += own * share * scaling.label_deviations[o];
-            }
-            let readout = &all[shape.readout.clone()];
-            let readout = (0..shape.outputs).flat_map(|o| {
-                let factor = share * scaling.label_deviations[o];
-                let column = readout.iter().skip(o).step_by(shape.columns);
-                column.map(move |&weight| (f64::from(weight) * factor) as f32)
-            });
-            members.push(RecurrentMember {
-                layers: layers(shape, all),
-                readout: readout.collect(),
-            });
         }
         let head = Head::Recurrent(Recurrent {
             cell: Cell::Gru,
             units: sizes.layers.clone(),
             members,
-            bias,
+            bias: self.usual.bias(scaling),
             memory_steps,
             seed: sizes.seed,
+            blend: self.mixed.as_ref().map(|(_, blend)| blend.clone()),
         });
         (head, weights, intercept)
     }

@@ -37,6 +37,8 @@ impl Packing {
 /// Values that a forward pass stores for the backward pass. Grows to the largest batch and stays that large.
 #[derive(Debug, Default)]
 pub(super) struct Work<T> {
+    /// Inputs behind the projection, (row, projected).
+    projected: Vec<T>,
     layers: Vec<LayerWork<T>>,
     /// Estimates, (row, padded output).
     pub(super) estimates: Vec<T>,
@@ -104,10 +106,12 @@ impl<T: Real> Pass<'_, T> {
         let (shape, rows) = (self.shape, self.packing.rows);
         work.layers
             .resize_with(shape.layers.len(), LayerWork::default);
+        self.project(&mut work.projected);
+        let inputs = self.first_inputs(&work.projected);
         for (l, layer) in shape.layers.iter().enumerate() {
             let (below, rest) = work.layers.split_at_mut(l);
             let own = &mut rest[0];
-            let input = below.last().map_or(self.inputs, LayerWork::output);
+            let input = below.last().map_or(inputs, LayerWork::output);
             self.forward_layer(layer, input, own, start.map(|start| &start[l][..]));
             own.mask.clear();
             own.left.clear();
@@ -139,6 +143,32 @@ impl<T: Real> Pass<'_, T> {
             add: true,
         }
         .compute(self.arch);
+    }
+
+    /// The inputs behind the projection, if there is one.
+    fn project(&self, projected: &mut Vec<T>) {
+        let Some(projection) = &self.shape.projection else {
+            return;
+        };
+        projected.resize(self.packing.rows * projection.width, T::default());
+        Product {
+            rows: self.packing.rows,
+            depth: self.shape.inputs,
+            columns: projection.width,
+            left: Left::Plain(self.inputs, self.shape.inputs),
+            right: &self.weights[projection.weights.clone()],
+            to: projected,
+            add: false,
+        }
+        .compute(self.arch);
+    }
+
+    /// What the first layer sees.
+    fn first_inputs<'b>(&'b self, projected: &'b [T]) -> &'b [T] {
+        match self.shape.projection {
+            Some(_) => projected,
+            None => self.inputs,
+        }
     }
 
     fn forward_layer(
@@ -214,6 +244,7 @@ impl<T: Real> Pass<'_, T> {
     pub(super) fn backward(&self, work: &mut Work<T>, gradient: &mut [T]) {
         let (shape, rows) = (self.shape, self.packing.rows);
         let Work {
+            projected,
             layers,
             estimate_gradient,
             state_gradient,
@@ -251,9 +282,10 @@ impl<T: Real> Pass<'_, T> {
             let (below, rest) = layers.split_at_mut(l);
             let own = &mut rest[0];
             self.backward_layer(layer, own, state_gradient, transposed);
-            let input = below.last().map_or(self.inputs, LayerWork::output);
+            let inputs = self.first_inputs(projected);
+            let input = below.last().map_or(inputs, LayerWork::output);
             self.weight_gradients(layer, input, own, gradient);
-            if l > 0 {
+            if l > 0 || shape.projection.is_some() {
                 transpose(
                     &self.weights[layer.input_weights.clone()],
                     layer.columns,
@@ -272,6 +304,18 @@ impl<T: Real> Pass<'_, T> {
                 .compute(self.arch);
                 std::mem::swap(state_gradient, below_gradient);
             }
+        }
+        if let Some(projection) = &shape.projection {
+            Product {
+                rows: shape.inputs,
+                depth: rows,
+                columns: projection.width,
+                left: Left::Transposed(self.inputs, shape.inputs),
+                right: &state_gradient[..rows * projection.width],
+                to: &mut gradient[projection.weights.clone()],
+                add: true,
+            }
+            .compute(self.arch);
         }
     }
 
@@ -516,8 +560,8 @@ mod tests {
     #[test]
     fn the_gradient_is_that_of_differences() {
         let mut random = Random::new(3, 1);
-        for units in [&[16][..], &[32, 16]] {
-            let shape = Shape::new(5, 3, units);
+        for (units, width) in [(&[16][..], None), (&[32, 16], None), (&[16, 16], Some(16))] {
+            let shape = Shape::projected(5, width, 3, units);
             let packing = Packing::new(&[7, 4, 4, 1]);
             let mut draw =
                 |n: usize| -> Vec<f64> { (0..n).map(|_| f64::from(random.noise())).collect() };

@@ -90,6 +90,19 @@ impl<'a> Samples<'a> {
         row.iter().all(|label| label.is_finite()).then_some(row)
     }
 
+    /// Appends the standardised labels of `step` to `to`; NaN for a step without.
+    pub(super) fn extend_targets(&self, step: usize, scaling: &Scaling, to: &mut Vec<f32>) {
+        let scales = scaling.label_means.iter().zip(&scaling.label_deviations);
+        match self.labels(step) {
+            None => to.extend(scales.map(|_| f32::NAN)),
+            Some(row) => {
+                to.extend(row.iter().zip(scales).map(|(&label, (mean, deviation))| {
+                    ((f64::from(label) - mean) / deviation) as f32
+                }))
+            }
+        }
+    }
+
     /// How `runs` scale: what training takes off and divides by.
     pub(super) fn scaling(&self, runs: &[Range<usize>]) -> Scaling {
         let mut inputs = vec![Moments::default(); self.data.channels()];

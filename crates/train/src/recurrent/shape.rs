@@ -20,6 +20,14 @@ pub(super) struct Layer {
     pub(super) state_bias: Range<usize>,
 }
 
+/// A linear map of the inputs to fewer numbers, which the first layer sees in their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Projection {
+    pub(super) width: usize,
+    /// (input, projected).
+    pub(super) weights: Range<usize>,
+}
+
 /// The sizes of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
@@ -27,6 +35,7 @@ pub(super) struct Shape {
     pub(super) outputs: usize,
     /// Outputs, padded to whole vectors.
     pub(super) columns: usize,
+    pub(super) projection: Option<Projection>,
     pub(super) layers: Vec<Layer>,
     /// (unit of the last layer, padded output).
     pub(super) readout: Range<usize>,
@@ -38,13 +47,27 @@ pub(super) struct Shape {
 impl Shape {
     /// `units` of each layer, multiples of 16.
     pub(super) fn new(inputs: usize, outputs: usize, units: &[usize]) -> Self {
+        Self::projected(inputs, None, outputs, units)
+    }
+
+    /// The same behind a projection to `width` numbers, a multiple of 16.
+    pub(super) fn projected(
+        inputs: usize,
+        width: Option<usize>,
+        outputs: usize,
+        units: &[usize],
+    ) -> Self {
         let mut end = 0;
         let mut next = |length: usize| {
             let start = end;
             end += length;
             start..end
         };
-        let mut below = inputs;
+        let projection = width.map(|width| Projection {
+            width,
+            weights: next(inputs * width),
+        });
+        let mut below = width.unwrap_or(inputs);
         let mut layers = Vec::new();
         for &units in units {
             let columns = GATES * units;
@@ -64,6 +87,7 @@ impl Shape {
             inputs,
             outputs,
             columns,
+            projection,
             layers,
             readout: next(below * columns),
             readout_bias: next(columns),

@@ -54,6 +54,7 @@ fn sizes(layers: &[usize], members: usize) -> Sizes {
     Sizes {
         layers: layers.to_vec(),
         members,
+        mixed: 0,
         seed: 5,
     }
 }
@@ -135,7 +136,13 @@ fn any_number_of_threads_trains_the_same_networks() {
             .num_threads(threads)
             .build()
             .unwrap();
-        pool.install(|| trained(&samples, &all, &sizes(&[16, 16], 3)).members)
+        let sizes = Sizes {
+            mixed: 1,
+            ..sizes(&[16, 16], 3)
+        };
+        let trained = pool.install(|| trained(&samples, &all, &sizes));
+        let by_mixtures = trained.mixed.unwrap().0.weights;
+        [trained.usual.weights, by_mixtures].concat()
     };
     let one = with(1);
     assert_eq!(one, with(3));
@@ -178,6 +185,8 @@ fn training_that_is_stopped_gives_a_decoder_and_says_how_far_it_came() {
     let training = |questions: usize| {
         let kinds = KindOptions {
             layers: Some(vec![16]),
+            // Each network asks once in an epoch.
+            mixed: Some(0),
             epochs: Some(4),
             ..KindOptions::among(&[crate::kinds::Kind::Recurrent])
         };
@@ -221,7 +230,13 @@ fn the_decoder_steps_as_its_networks_estimate() {
     for delay in [0, 2] {
         let samples = Samples::new(data.view(), delay);
         let all = runs(data.segments.iter().copied());
-        for sizes in [sizes(&[16], 1), sizes(&[32, 16], 2)] {
+        let mixed = |mixed: usize, sizes: Sizes| Sizes { mixed, ..sizes };
+        for sizes in [
+            sizes(&[16], 1),
+            sizes(&[32, 16], 2),
+            mixed(1, sizes(&[16], 1)),
+            mixed(2, sizes(&[16, 32], 2)),
+        ] {
             let trained = trained(&samples, &all, &sizes);
             let record = TrainingRecord::default();
             let decoder = trained

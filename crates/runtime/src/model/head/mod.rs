@@ -8,10 +8,12 @@
 //! batch and stream, and all processors, give the same bits (`arithmetic`).
 
 mod arithmetic;
+mod blend;
 mod readout;
 
 use alloc::string::String;
 pub use arithmetic::{sigmoid, tanh};
+pub use blend::Blend;
 pub use readout::FilteredReadout;
 
 #[cfg(not(feature = "std"))]

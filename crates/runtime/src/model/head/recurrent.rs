@@ -17,7 +17,7 @@
 
 use alloc::vec::Vec;
 use super::arithmetic::{Width, add_dots, add_packed_rows, add_rows, pack, sigmoid, tanh};
-use super::{Kind, Prepared, check_finite, expect, refuse};
+use super::{Blend, Kind, Prepared, check_finite, expect, refuse};
 use crate::width::for_every_width;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
@@ -39,8 +39,9 @@ const MAX_GATE_WEIGHT: f64 = 1e6;
 /// Largest absolute weight or bias of the readout.
 const MAX_READOUT_WEIGHT: f64 = 1e30;
 
-/// Version of the section of the model file.
+/// Versions of the section of the model file: of members that are added up, and of members whose estimates are blended.
 const SECTION_VERSION: u64 = 1;
+const BLENDED_SECTION_VERSION: u64 = 2;
 
 /// The recurrence of a layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -120,6 +121,8 @@ pub struct Recurrent {
     pub memory_steps: u64,
     /// Seed that the weights were trained from: for people; nothing reads it.
     pub seed: u64,
+    /// How the estimates of some members are blended with those of the others; `None` adds all up.
+    pub blend: Option<Blend>,
 }
 
 impl Recurrent {
@@ -173,6 +176,9 @@ impl Kind for Recurrent {
 
     fn check(&self, latents: usize, outputs: usize) -> Result<()> {
         self.check_shape(latents, outputs)?;
+        if let Some(blend) = &self.blend {
+            blend.check(self.members.len(), latents, outputs)?;
+        }
         check_finite("bias", &self.bias, MAX_READOUT_WEIGHT)?;
         let top = self.units[self.units.len() - 1];
         for (m, member) in self.members.iter().enumerate() {
@@ -189,7 +195,10 @@ impl Kind for Recurrent {
     }
 
     fn write(&self, to: &mut Writer) {
-        to.u64(SECTION_VERSION);
+        to.u64(match self.blend {
+            Some(_) => BLENDED_SECTION_VERSION,
+            None => SECTION_VERSION,
+        });
         to.u64(match self.cell {
             Cell::Gru => 0,
             Cell::Lstm => 1,
@@ -209,13 +218,16 @@ impl Kind for Recurrent {
         to.f64s(&self.bias);
         to.u64(self.memory_steps);
         to.u64(self.seed);
+        if let Some(blend) = &self.blend {
+            blend.write(to);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
         let version = from.at("version of the recurrent section").u64()?;
-        if version != SECTION_VERSION {
+        if ![SECTION_VERSION, BLENDED_SECTION_VERSION].contains(&version) {
             return refuse(format!(
-                "recurrent: expected version {SECTION_VERSION} of its section, got {version}; load the model with a newer Betz"
+                "recurrent: expected version {SECTION_VERSION} or {BLENDED_SECTION_VERSION} of its section, got {version}; load the model with a newer Betz"
             ));
         }
         let cell = match from.at("cell").u64()? {
@@ -249,16 +261,27 @@ impl Kind for Recurrent {
             bias: from.at("bias").f64s()?,
             memory_steps: from.at("memory_steps").u64()?,
             seed: from.at("seed").u64()?,
+            blend: match version {
+                BLENDED_SECTION_VERSION => Some(Blend::read(from)?),
+                _ => None,
+            },
         })
     }
 
     fn prepare(&self, _step_seconds: f64) -> Result<PreparedRecurrent> {
         let top = self.units[self.units.len() - 1];
         let tops = (self.members.len() * top).next_multiple_of(16);
-        let mut readout = vec![0.0; self.bias.len() * tops];
-        for (row, output) in readout.chunks_exact_mut(tops).zip(0..) {
-            for (to, member) in row.chunks_mut(top).zip(&self.members) {
-                to.copy_from_slice(&member.readout[output * top..][..top]);
+        // All members, or the usual ones and then the others.
+        let usual = self.blend.as_ref().map_or(self.members.len(), |b| b.usual);
+        let groups = [0..usual, usual..self.members.len()];
+        let groups = &groups[..1 + usize::from(self.blend.is_some())];
+        let outputs = self.bias.len();
+        let mut readout = vec![0.0; groups.len() * outputs * tops];
+        let rows = groups.iter().flat_map(|group| (0..outputs).map(move |o| (group, o)));
+        for (row, (group, output)) in readout.chunks_exact_mut(tops).zip(rows) {
+            for member in group.clone() {
+                let from = &self.members[member].readout[output * top..][..top];
+                row[member * top..][..top].copy_from_slice(from);
             }
         }
         let packed = |(l, layer): (usize, &RecurrentLayer)| LayerWeights {
@@ -331,7 +354,7 @@ pub(crate) struct PreparedRecurrent {
     weights: Vec<Vec<LayerWeights>>,
     /// Last states of all members side by side, padded to whole vectors of 16.
     tops: usize,
-    /// (output, top), weight 0 in the padding.
+    /// (output, top), weight 0 in the padding; of a blend for the usual members, then for the others.
     readout: Vec<f32>,
 }
 
@@ -350,10 +373,11 @@ impl PreparedRecurrent {
 }
 
 impl Prepared for PreparedRecurrent {
-    /// For each member and layer: h, then c in an LSTM.
+    /// For each member and layer: h, then c in an LSTM; last a blend's distance.
     fn states(&self) -> usize {
         let units: usize = self.network.units.iter().sum();
-        self.network.members.len() * units * self.network.cell.states()
+        let of_blend = usize::from(self.network.blend.is_some());
+        self.network.members.len() * units * self.network.cell.states() + of_blend
     }
 
     fn scratch(&self) -> usize {
@@ -387,6 +411,9 @@ impl Prepared for PreparedRecurrent {
             (member.readout.iter()).for_each(|v| hash.number(f64::from(*v)));
         }
         network.bias.iter().for_each(|v| hash.number(*v));
+        if let Some(blend) = &network.blend {
+            blend.hash(hash);
+        }
     }
 
     #[inline]
@@ -446,6 +473,14 @@ impl Prepared for PreparedRecurrent {
         }
         outputs.copy_from_slice(&network.bias);
         add_dots(self.width, outputs, &self.readout, tops);
+        if let (Some(blend), [distance]) = (&network.blend, states) {
+            // The latents have been used: there are at least as many as outputs.
+            let by_mixtures = &mut latents[..outputs.len()];
+            by_mixtures.copy_from_slice(&blend.bias);
+            let readout = &self.readout[outputs.len() * tops.len()..];
+            add_dots(self.width, by_mixtures, readout, tops);
+            blend.mix(distance, outputs, by_mixtures);
+        }
         false
     }
 }

@@ -42,6 +42,7 @@ fn plans_take_the_random_numbers_of_the_cpu() {
             scaling: &scaling,
             runs: &all,
             recipe,
+            mixing: None,
         };
         let mut random = Random::new(3, 1);
         let mut planned = random.clone();
@@ -50,7 +51,7 @@ fn plans_take_the_random_numbers_of_the_cpu() {
         let (mut batch, mut work) = (Batch::default(), Work::default());
         for (sequences, plan) in recipe.sequences.epoch(&all, &mut random).iter().zip(&plans) {
             batch.pack(sequences);
-            batch.fill_disturbed(&samples, &scaling, recipe, &mut random);
+            batch.fill_disturbed(&task, None, &mut random);
             let pass = Pass {
                 arch: Arch::new(),
                 shape: &shape,
@@ -94,6 +95,7 @@ fn cuda_gradients_of_disturbed_batches_are_those_of_the_cpu() {
                 scaling: &scaling,
                 runs: &all,
                 recipe,
+                mixing: None,
             };
             let mut random = Random::new(3, 1);
             let weights = fit::initial(&shape, &mut random);
@@ -106,7 +108,7 @@ fn cuda_gradients_of_disturbed_batches_are_those_of_the_cpu() {
             assert_eq!(epoch.len(), plans.len());
             for (sequences, plan) in epoch.iter().zip(&plans) {
                 batch.pack(sequences);
-                batch.fill_disturbed(&samples, &scaling, recipe, &mut random);
+                batch.fill_disturbed(&task, None, &mut random);
                 let pass = Pass {
                     arch: Arch::new(),
                     shape: &shape,
@@ -151,6 +153,7 @@ fn cuda_training_follows_that_of_the_cpu_and_repeats_itself() {
         scaling: &scaling,
         runs: &all,
         recipe: &recipe,
+        mixing: None,
     };
     let go_on = || Ok(());
     let cuda = || fit(&task, &context, Random::new(3, 1), &go_on).unwrap();
