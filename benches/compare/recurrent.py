@@ -37,7 +37,7 @@ def directions(x, segments):
 
 
 def disturbed(counts, control, draw):
-    """Counts as `control` says; rates as thinning, screams as up to 20 further spikes a bin."""
+    """Counts as `control` says; rates as thinning, screams as up to 20 further spikes per bin."""
     counts, channels = counts.copy(), draw.permutation(counts.shape[1])
     if control == "lost":
         counts[:, channels[:LOST]] = 0

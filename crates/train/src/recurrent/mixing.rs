@@ -22,7 +22,7 @@ const LEAST_SQUARE: f32 = 0.15;
 /// Fewest runs of which the mean at a time is taken, if there are so many.
 const FEWEST_RUNS: usize = 10;
 
-/// What mixtures of `runs` need to know.
+/// Statistics of `runs` that mixtures of them are made from.
 pub(super) struct Mixer {
     runs: Vec<Range<usize>>,
     /// Mean inputs at each time since a run's start, (time, channel).

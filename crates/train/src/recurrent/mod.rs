@@ -97,7 +97,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Those that `kinds` names. By default trials have two layers of 64 units, one network, and another by mixtures
+    /// Sizes from `kinds`. By default trials have two layers of 64 units, one network, and another by mixtures
     /// if a decoder has room for it. Continuous recordings have one layer and one network.
     ///
     /// # Errors

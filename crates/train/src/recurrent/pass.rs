@@ -163,7 +163,7 @@ impl<T: Real> Pass<'_, T> {
         .compute(self.arch);
     }
 
-    /// What the first layer sees.
+    /// Inputs of the first layer.
     fn first_inputs<'b>(&'b self, projected: &'b [T]) -> &'b [T] {
         match self.shape.projection {
             Some(_) => projected,

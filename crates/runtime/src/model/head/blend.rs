@@ -18,7 +18,7 @@ use betz_base::wire::{Reader, Writer};
 /// Largest absolute value of a bias or of a deviation, and the inverse of the least of a deviation.
 const MOST: f64 = 1e30;
 
-/// How the estimates of two groups of networks are blended.
+/// Blend of the estimates of two groups of networks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Blend {
     /// Members before this one make the usual estimate g, the others the estimate m by mixtures.

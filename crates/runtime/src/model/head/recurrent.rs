@@ -121,7 +121,7 @@ pub struct Recurrent {
     pub memory_steps: u64,
     /// Seed that the weights were trained from: for people; nothing reads it.
     pub seed: u64,
-    /// How the estimates of some members are blended with those of the others; `None` adds all up.
+    /// Blend of the estimates of some members with those of the others; `None` adds all up.
     pub blend: Option<Blend>,
 }
 
