@@ -6,18 +6,24 @@
 //   g++ -std=c++23 -O3 -march=native -ffast-math benches/peers/phantomcore.cpp "$p"/src/kalman_decoder.cpp \
 //       "$p"/src/{dimensionality_reduction,regularization,simd_utils,latency_tracker}.cpp -I"$p"/include \
 //       -I/usr/include/eigen3 -I/tmp/betz/include -L/tmp/betz/lib -lbetz -Wl,-rpath,/tmp/betz/lib -o /tmp/phantomcore
-//   chrt -f 50 taskset -c 1 /tmp/phantomcore
+//   chrt -f 50 taskset -c 1 /tmp/phantomcore          back to back
+//   chrt -f 50 taskset -c 1 /tmp/phantomcore 8        once per millisecond, after writing 8 MiB of other memory
 //
 // The flags are those of PhantomCore's own CMakeLists. Each line: microseconds per step, the median of 300 parts of 1,000
-// steps, and the least. PhantomCore's decoders forget nothing between bins (linear), or have 4 states (Kalman); Betz
+// steps, and the least; once per millisecond, quantiles of 1,600 steps. PhantomCore's decoders forget nothing between bins (linear), or have 4 states (Kalman); Betz
 // filters every channel through 8 PSC filters first.
 #include <algorithm>
+#include <cmath>
 #include <betz.h>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <phantomcore/kalman_decoder.hpp>
 #include <random>
+#include <span>
+#include <sys/mman.h>
+#include <time.h>
 #include <vector>
 
 namespace {
@@ -59,9 +65,74 @@ struct Peer {
     const char *name;
     std::function<void(std::size_t)> step;
     std::vector<double> times;
+    std::function<void()> warm = [] {};
 };
 
-void run(double mean) {
+using Clock = std::chrono::steady_clock;
+
+void wait_until(Clock::time_point moment) {
+    const auto ns = moment.time_since_epoch().count();
+    const timespec time{ns / 1'000'000'000, ns % 1'000'000'000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) != 0) {}
+}
+
+// Thousands of steps in a row.
+void back_to_back(std::vector<Peer> &peers, double mean) {
+    for (std::size_t i = 0; i < parts; i++) {
+        for (Peer &peer : peers) {
+            const auto start = Clock::now();
+            for (std::size_t t = 0; t < part; t++) peer.step((i * part + t) % drawn);
+            const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+            peer.times.push_back(took.count() / part);
+        }
+    }
+    for (Peer &peer : peers) {
+        std::ranges::sort(peer.times);
+        std::printf("%-36s %.1f spikes a channel and bin: median %.3f, least %.3f us\n", peer.name, mean,
+                    peer.times[parts / 2], peer.times[0]);
+    }
+}
+
+// One step per millisecond, in turns of 24 of which the first four are left out. Between two steps, other work fills the
+// caches; a warm call comes 20 us before its step.
+void once_per_millisecond(std::vector<Peer> &peers, double mean, std::size_t mebibytes) {
+    constexpr std::size_t rounds = 80, turn = 24, left_out = 4;
+    std::vector<char> other(mebibytes << 20);
+    auto next = Clock::now();
+    for (std::size_t round = 0; round < rounds; round++) {
+        for (Peer &peer : peers) {
+            for (std::size_t i = 0; i < turn; i++) {
+                next = std::max(next + std::chrono::milliseconds(1), Clock::now());
+                for (std::size_t at = 0; at < other.size(); at += 64) other[at]++;
+                wait_until(next);
+                peer.warm();
+                wait_until(next + std::chrono::microseconds(20));
+                const auto start = Clock::now();
+                peer.step((round * turn + i) % drawn);
+                const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+                if (i >= left_out) peer.times.push_back(took.count());
+            }
+        }
+    }
+    for (Peer &peer : peers) {
+        std::ranges::sort(peer.times);
+        const auto quantile = [&](double q) { return peer.times[static_cast<std::size_t>(q * (peer.times.size() - 1))]; };
+        std::printf("%-36s %.1f spikes a channel and bin, %zu MiB between: p50 %.2f, p99 %.2f us\n", peer.name, mean,
+                    mebibytes, quantile(0.5), quantile(0.99));
+    }
+}
+
+// A block for a session, in one huge page if the host has one.
+void *block_of(std::size_t size) {
+    constexpr std::size_t page = 2 << 20;
+    void *block = std::aligned_alloc(page, (size + page - 1) / page * page);
+    if (block == nullptr) std::exit(1);
+    madvise(block, page, MADV_HUGEPAGE);
+    std::fill_n(static_cast<char *>(block), size, 0);
+    return block;
+}
+
+void run(double mean, std::size_t mebibytes) {
     const Counts counts(mean);
     const std::vector<float> truth = movement(counts);
 
@@ -79,6 +150,11 @@ void run(double mean) {
     ok(betz_session_config_default(&session_config, sizeof session_config));
     betz_session *session = nullptr;
     ok(betz_session_open(model, &session_config, &session));
+    std::size_t size = 0;
+    ok(betz_session_size(model, &session_config, &size));
+    betz_session *in_block = nullptr;
+    void *block = block_of(size);
+    ok(betz_session_open_in(model, &session_config, block, size, &in_block));
 
     using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const Eigen::MatrixXf x = Eigen::Map<const Matrix>(counts.real.data(), drawn, channels);
@@ -93,35 +169,38 @@ void run(double mean) {
     float sum = 0;
     const auto row = [&](std::size_t t) { return std::span(counts.real.data() + t * channels, channels); };
     std::vector<Peer> peers;
-    peers.push_back({"Betz, 8 filters", [&](std::size_t t) {
-                         float out[outputs];
-                         ok(betz_session_step_counts(session, counts.whole.data() + t * channels, channels, out, outputs));
-                         sum += out[0];
-                     }, {}});
+    const auto step = [&](betz_session *of, std::size_t t) {
+        float out[outputs];
+        ok(betz_session_step_counts(of, counts.whole.data() + t * channels, channels, out, outputs));
+        sum += out[0];
+    };
+    peers.push_back({"Betz, 8 filters", [&](std::size_t t) { step(session, t); }, {}});
+    peers.push_back({"Betz, 8 filters, in one block", [&](std::size_t t) { step(in_block, t); }, {}});
+    if (mebibytes > 0) {
+        peers.push_back({"Betz, 8 filters, warm", [&](std::size_t t) { step(session, t); }, {},
+                         [&] { ok(betz_session_warm(session)); }});
+        peers.push_back({"Betz, 8 filters, in one block, warm", [&](std::size_t t) { step(in_block, t); }, {},
+                         [&] { ok(betz_session_warm(in_block)); }});
+    }
     peers.push_back({"PhantomCore, linear", [&](std::size_t t) { sum += linear.decode(row(t)).position.x; }, {}});
     peers.push_back({"PhantomCore, Kalman of 15 latents", [&](std::size_t t) { sum += latent.decode(row(t)).position.x; }, {}});
     peers.push_back({"PhantomCore, Kalman of all channels", [&](std::size_t t) { sum += raw.decode(row(t)).position.x; }, {}});
-    for (std::size_t i = 0; i < parts; i++) {
-        for (Peer &peer : peers) {
-            const auto start = std::chrono::steady_clock::now();
-            for (std::size_t t = 0; t < part; t++) peer.step((i * part + t) % drawn);
-            const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-            peer.times.push_back(took.count() / part);
-        }
-    }
-    for (Peer &peer : peers) {
-        std::ranges::sort(peer.times);
-        std::printf("%-36s %.1f spikes a channel and bin: median %.3f, least %.3f us\n", peer.name, mean,
-                    peer.times[parts / 2], peer.times[0]);
+    if (mebibytes == 0) {
+        back_to_back(peers, mean);
+    } else {
+        once_per_millisecond(peers, mean, mebibytes);
     }
     if (!std::isfinite(sum)) std::exit(1);
     betz_session_close(session);
+    betz_session_close(in_block);
+    std::free(block);
     betz_model_free(model);
 }
 
 } // namespace
 
-int main() {
-    run(0.4);
-    run(3.0);
+int main(int argc, char **argv) {
+    const std::size_t mebibytes = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 0;
+    run(0.4, mebibytes);
+    run(3.0, mebibytes);
 }

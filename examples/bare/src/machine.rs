@@ -12,5 +12,5 @@ extern "C" fn rust_eh_personality() {}
 
 #[unsafe(no_mangle)]
 extern "C" fn _Unwind_Resume() -> ! {
-    exit(crate::Ending::Panicked as i32)
+    exit(crate::ExitCode::Panicked as i32)
 }

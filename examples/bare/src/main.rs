@@ -1,6 +1,6 @@
 //! Steps decoders without an operating system: no standard library, no C library, memory from one static block.
 //!
-//! Exit codes: 0 if all estimates are as expected and no step allocated; see [`Ending`].
+//! Exit codes: 0 if all estimates are as expected and no step allocated; see [`ExitCode`].
 
 #![no_std]
 #![no_main]
@@ -27,7 +27,7 @@ const BLOCK: usize = if cfg!(feature = "count") {
 
 /// Reasons for the end of the program.
 #[derive(Clone, Copy)]
-enum Ending {
+enum ExitCode {
     Success = 0,
     /// A model was refused, or there was no memory for it.
     NotOpened = 1,
@@ -91,34 +91,34 @@ unsafe impl GlobalAlloc for StaticBlock {
 }
 
 /// Opens every model, steps it, and compares the estimates.
-fn run() -> Ending {
+fn run() -> ExitCode {
     #[cfg(feature = "count")]
     if count::run().is_none() {
-        return Ending::NotStepped;
+        return ExitCode::NotStepped;
     }
     for (model, expected) in steps::MODELS.into_iter().zip(steps::EXPECTED) {
         let Ok(mut session) = steps::open(model) else {
-            return Ending::NotOpened;
+            return ExitCode::NotOpened;
         };
         MEMORY.closed.store(true, Ordering::Relaxed);
         let sum = steps::step(&mut session);
         MEMORY.closed.store(false, Ordering::Relaxed);
         let Some(sum) = sum else {
-            return Ending::NotStepped;
+            return ExitCode::NotStepped;
         };
         // A library of mathematics may differ from another in the last bit of a decay.
         let error = (sum - expected).abs();
         if error.is_nan() || error > 1e-6 * expected.abs() {
-            return Ending::Different;
+            return ExitCode::Different;
         }
     }
     if MEMORY.touched.load(Ordering::Relaxed) {
-        return Ending::Allocated;
+        return ExitCode::Allocated;
     }
-    Ending::Success
+    ExitCode::Success
 }
 
 #[panic_handler]
 fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
-    machine::exit(Ending::Panicked as i32)
+    machine::exit(ExitCode::Panicked as i32)
 }

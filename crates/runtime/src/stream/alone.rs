@@ -22,13 +22,15 @@ impl Mailbox {
 
 /// Health for other threads.
 #[derive(Debug)]
-pub(super) enum Published {}
+pub(super) enum Board {}
+pub(super) use Board as Published;
 
 /// Counts of the channels' spikes.
 #[derive(Debug)]
-pub(super) enum Counted {}
+pub(super) enum Counters {}
+pub(super) use Counters as Counted;
 
-impl Counted {
+impl Counters {
     pub(super) fn take(&self, _input: &Input<'_>) -> StepStatus {
         match *self {}
     }

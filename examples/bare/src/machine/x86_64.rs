@@ -25,7 +25,7 @@ pub fn exit(code: i32) -> ! {
 }
 
 /// # Safety
-/// As C's.
+/// The caller keeps the rules of the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
     // SAFETY: the caller's promise; the direction flag is clear by the ABI.
@@ -37,7 +37,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut
 }
 
 /// # Safety
-/// As C's.
+/// The caller keeps the rules of the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
     if (to as usize).wrapping_sub(from as usize) >= length {
@@ -55,7 +55,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, length: usize) -> *mu
 }
 
 /// # Safety
-/// As C's.
+/// The caller keeps the rules of the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, value: i32, length: usize) -> *mut u8 {
     // SAFETY: the caller's promise; the direction flag is clear by the ABI.
@@ -67,7 +67,7 @@ unsafe extern "C" fn memset(to: *mut u8, value: i32, length: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// As C's.
+/// The caller keeps the rules of the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, length: usize) -> i32 {
     for i in 0..length {
@@ -81,7 +81,7 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, length: usize) -> i32 {
 }
 
 /// # Safety
-/// As C's.
+/// The caller keeps the rules of the C function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, length: usize) -> i32 {
     // SAFETY: the caller's promise.

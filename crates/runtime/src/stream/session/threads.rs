@@ -1,4 +1,4 @@
-//! What other threads ask of a session and read of it: models, settings, health, channels.
+//! Requests of other threads to a session, and reports to them: models, settings, health, channels.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -27,7 +27,7 @@ const MOST: usize = 8;
 /// Opens a session. Allocates.
 ///
 /// # Errors
-/// Those of the model file and of the session.
+/// The errors of [`Decoder::from_bytes`] and [`Session::open`].
 pub(crate) fn open(model: &[u8]) -> Result<Session> {
     let decoder = Decoder::from_bytes(model)?;
     let config = SessionConfig {
