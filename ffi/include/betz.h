@@ -2103,7 +2103,9 @@ betz_status betz_model_load(const char *path,
 
 /**
  * Reads a model from the `len` bytes of a model file in memory into a new model, which the caller frees with
- * `betz_model_free`. The bytes are copied; they may be freed after the call.
+ * `betz_model_free`. The bytes are copied; they may be freed after the call. They are only read: constant data in flash
+ * or a mapped file will do. Each session then has its own table of the weights, scaled by its filters, masked, and
+ * padded to whole vectors: no session steps on the file's bytes.
  *
  * Any bytes are safe to pass. Damaged bytes are refused with `BETZ_ERROR_INVALID_MODEL` or
  * `BETZ_ERROR_UNSUPPORTED_VERSION`; the memory used stays in proportion to `len`.
@@ -2619,7 +2621,8 @@ betz_status betz_session_size(const struct betz_model *model,
  *
  * `block` is aligned to 4,096 bytes, and `size` is at least that of `betz_session_size` (`BETZ_ERROR_MISMATCH`). The
  * block belongs to the session until `betz_session_close` returns. At most 64 sessions have blocks at once
- * (`BETZ_ERROR_INVALID_ARGUMENT`). Models that are swapped in later, checkpoints that are requested, and listeners
+ * (`BETZ_ERROR_INVALID_ARGUMENT`). A step reads and writes the block, its arguments and its stack.
+ * `benches/record/step_cost.md` lists bytes, stack, instructions and cache lines. Models that are swapped in later, checkpoints that are requested, and listeners
  * take memory from the heap.
  *
  * Thread-safe: yes. Realtime-safe: no. Allocates: yes (what it needs to measure the session; frees it).

@@ -44,6 +44,8 @@ pub mod allocator;
 
 pub mod log;
 
+pub mod set_log;
+
 pub mod version;
 
 pub mod status;
@@ -71,6 +73,8 @@ pub mod trainer;
 pub mod unlike;
 
 pub mod session;
+
+pub mod session_config;
 
 pub mod session_open;
 
@@ -139,7 +143,9 @@ pub use network_config::*;
 pub use queue::*;
 pub use samples::*;
 pub use session::*;
+pub use session_config::*;
 pub use session_open::*;
+pub use set_log::*;
 #[cfg(feature = "sort")]
 pub use sorter::*;
 pub use stats::*;

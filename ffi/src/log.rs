@@ -5,7 +5,6 @@ use std::ffi::{c_char, c_void};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::barrier;
 use crate::failure::{Failure, Result};
 use crate::grow::{self, Config, grows};
 use crate::last_error;
@@ -60,23 +59,8 @@ const SETTING: u8 = 1;
 const SET: u8 = 2;
 static STATE: AtomicU8 = AtomicU8::new(UNSET);
 
-/// Makes Betz report to `log->write`, for the rest of the process. Without a log, a panic in a thread of Betz goes to
-/// stderr, and one in a call is only that call's status and message. Fails with `BETZ_ERROR_INVALID_ARGUMENT` for an
-/// unknown level and on a second call.
-///
-/// Thread-safe: yes. Realtime-safe: yes. Allocates: no.
-///
-/// # Safety
-/// `log` is NULL or a live struct whose function does what it says for the rest of the process.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn betz_set_log(log: *const betz_log) -> betz_status {
-    barrier::run(|| {
-        // SAFETY: the caller's promise.
-        set(unsafe { grow::read(log, "log")? })
-    })
-}
-
-fn set(log: betz_log) -> Result<()> {
+/// Makes `log` the host's log.
+pub(crate) fn set(log: betz_log) -> Result<()> {
     if log.write.is_none() {
         return Err(Failure::Null("log->write"));
     }

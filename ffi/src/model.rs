@@ -82,7 +82,9 @@ pub unsafe extern "C" fn betz_model_load(
 }
 
 /// Reads a model from the `len` bytes of a model file in memory into a new model, which the caller frees with
-/// `betz_model_free`. The bytes are copied; they may be freed after the call.
+/// `betz_model_free`. The bytes are copied; they may be freed after the call. They are only read: constant data in flash
+/// or a mapped file will do. Each session then has its own table of the weights, scaled by its filters, masked, and
+/// padded to whole vectors: no session steps on the file's bytes.
 ///
 /// Any bytes are safe to pass. Damaged bytes are refused with `BETZ_ERROR_INVALID_MODEL` or
 /// `BETZ_ERROR_UNSUPPORTED_VERSION`; the memory used stays in proportion to `len`.

@@ -12,7 +12,8 @@ use crate::cast;
 use crate::failure::{Failure, Result};
 use crate::known::for_steps;
 use crate::model::betz_model;
-use crate::session::{Options, betz_session, betz_session_config};
+use crate::session::betz_session;
+use crate::session_config::{Options, betz_session_config};
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 
@@ -75,7 +76,8 @@ pub unsafe extern "C" fn betz_session_size(
 ///
 /// `block` is aligned to 4,096 bytes, and `size` is at least that of `betz_session_size` (`BETZ_ERROR_MISMATCH`). The
 /// block belongs to the session until `betz_session_close` returns. At most 64 sessions have blocks at once
-/// (`BETZ_ERROR_INVALID_ARGUMENT`). Models that are swapped in later, checkpoints that are requested, and listeners
+/// (`BETZ_ERROR_INVALID_ARGUMENT`). A step reads and writes the block, its arguments and its stack.
+/// `benches/record/step_cost.md` lists bytes, stack, instructions and cache lines. Models that are swapped in later, checkpoints that are requested, and listeners
 /// take memory from the heap.
 ///
 /// Thread-safe: yes. Realtime-safe: no. Allocates: yes (what it needs to measure the session; frees it).

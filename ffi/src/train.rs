@@ -21,7 +21,7 @@ use crate::grow::{self, Config, grows};
 use crate::model::betz_model;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
-use crate::train_kinds::read_kinds;
+use crate::train_kinds::{KindSettings, read_kinds};
 use crate::workers::{Process, Workers};
 
 /// Largest number of folds of a cross-validation: each fold is solved separately.
@@ -362,7 +362,12 @@ unsafe fn fit(
         progress.ask("begun", 0)?;
         // SAFETY: the caller's promise.
         let kinds = unsafe { read_kinds(config.decoder)? };
-        let trained = kinds.run(training, config, &data, &device, &progress)?;
+        let settings = KindSettings {
+            variance: grow::flag(config.variance, "config->variance")?,
+            seed: config.seed,
+        };
+        grow::zero(config.reserved, "config->reserved")?;
+        let trained = kinds.run(training, settings, &data, &device, &progress)?;
         progress.ask("done", 1)?;
         Ok(trained.decoder)
     })?;

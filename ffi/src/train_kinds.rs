@@ -9,8 +9,6 @@ use betz::train::{Kind, Training, TrainingOutcome};
 
 use crate::cast;
 use crate::failure::{Failure, Result};
-use crate::grow;
-use crate::train::betz_train_config;
 
 /// Every kind that a caller may name.
 const KINDS: [Kind; 7] = [
@@ -29,6 +27,14 @@ pub(crate) enum Kinds {
     Linear,
     Auto,
     Among(Vec<Kind>),
+}
+
+/// Settings of kinds other than the linear one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KindSettings {
+    pub(crate) variance: bool,
+    /// Seed of random projections, clusters and networks.
+    pub(crate) seed: u64,
 }
 
 /// Reads the names of kinds.
@@ -65,22 +71,20 @@ impl Kinds {
     pub(crate) fn run(
         self,
         training: Training,
-        config: &betz_train_config,
+        settings: KindSettings,
         data: &Dataset,
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<TrainingOutcome> {
-        let variance = grow::flag(config.variance, "config->variance")?;
-        grow::zero(config.reserved, "config->reserved")?;
         if self == Self::Linear {
             return Ok(training.run_linear(data, device, progress)?);
         }
         self.choose(
             Training {
-                variance,
+                variance: settings.variance,
                 ..training
             },
-            config.seed,
+            settings.seed,
             data,
             device,
             progress,

@@ -10,15 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 28] = [
+const SOURCES: [&str; 30] = [
     "version",
     "status",
     "last_error",
     "allocator",
     "log",
+    "set_log",
     "model",
     "train",
     "train_values",
+    "session_config",
     "session",
     "session_open",
     "stats",
