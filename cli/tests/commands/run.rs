@@ -176,7 +176,7 @@ fn sigterm_ends_a_session_with_a_complete_recording() {
     json(folder, &format!("record bins {path} --out bins.npz"));
     json(
         folder,
-        "train bins.npz --step 0.02 --folds 0 --out bins.betz",
+        "train bins.npz --step 0.02 --filter 0.1:1 --folds 0 --ridge 1 --out bins.betz",
     );
     std::fs::write(folder.join("voltage.raw"), vec![0u8; 2 * 8 * 30_000]).unwrap();
     let plan = "[session]\nmodel = \"bins.betz\"\n[[source]]\nname = \"file\"\nmicrovolts = 0.25\n\
@@ -201,7 +201,10 @@ fn a_source_that_never_came_is_a_failure_that_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     json(folder, "simulate --neurons 8 --seconds 20 --out any.npz");
-    json(folder, "train any.npz --step 0.02 --folds 0 --out any.betz");
+    json(
+        folder,
+        "train any.npz --step 0.02 --filter 0.1:1 --folds 0 --ridge 1 --out any.betz",
+    );
     let plan = "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"nsp\"\nmicrovolts = 0.25\nchannels = 8\n\
                 rate = 30000\nfrom = \"udp://127.0.0.1:0\"\n";
     std::fs::write(folder.join("silent.toml"), plan).unwrap();
