@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 
 use betz_base::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use betz_runtime::model::Decoder;
 use serde::Serialize;
 
 use crate::board::{Board, OutputReader, StepOutput};
-use crate::live::{Live, SessionReport, Trial, Until};
+use crate::live::{Live, SessionReport, Trial, Until, unheard};
 use crate::pipeline::Step;
 use crate::plan::Plan;
 use crate::push::{PUSH, Pusher, push_source};
@@ -61,7 +61,7 @@ enum Request {
     Label(Option<u64>, Vec<f32>),
     Mark(String),
     Trial(Trial),
-    Swap(Box<PreparedSwap>, SyncSender<Result<()>>),
+    Swap(Arc<PreparedSwap>, SyncSender<Result<()>>),
     Health(SyncSender<BackgroundHealth>),
 }
 
@@ -70,6 +70,8 @@ struct ThreadState {
     stop: AtomicBool,
     /// True while a request may wait.
     asked: AtomicBool,
+    /// Folder of the recording, once it has begun.
+    folder: OnceLock<PathBuf>,
     board: Arc<Board>,
     state: Mutex<State>,
 }
@@ -95,6 +97,7 @@ pub struct BackgroundSession {
     outputs: Vec<String>,
     name: String,
     step_seconds: f64,
+    records: bool,
 }
 
 impl BackgroundSession {
@@ -139,14 +142,14 @@ impl BackgroundSession {
             .map(|o| o.name.clone())
             .collect();
         let (requests, taken) = sync_channel(ROOM);
-        let (name, step_seconds) = (
-            live.plan().session.name.clone(),
-            live.model().step_seconds(),
-        );
         Ok(Self {
+            name: live.plan().session.name.clone(),
+            step_seconds: live.model().step_seconds(),
+            records: live.plan().record.is_some(),
             shared: Arc::new(ThreadState {
                 stop: AtomicBool::new(false),
                 asked: AtomicBool::new(false),
+                folder: OnceLock::new(),
                 board: Arc::new(Board::new(outputs.len())),
                 state: Mutex::new(State::Open(Box::new(live), taken)),
             }),
@@ -155,8 +158,6 @@ impl BackgroundSession {
             pusher,
             on_step: Mutex::new(None),
             outputs,
-            name,
-            step_seconds,
         })
     }
 
@@ -270,18 +271,24 @@ impl BackgroundSession {
         self.ask(Request::Trial(trial))
     }
 
-    /// Gives the session another model, of the same channels, outputs and step. Waits for the loop to take it, no
-    /// longer than a block takes.
+    /// Gives the session another model, of the same channels, outputs and step. Prepares and stores it on this thread,
+    /// and waits for the loop to take it, no longer than a block takes.
     ///
     /// # Errors
-    /// As [`Live::swap`], [`BackgroundSession::health`] and [`BackgroundSession::mark`].
+    /// As [`Live::swap`] and [`BackgroundSession::mark`].
     pub fn swap(&self, model: &Decoder) -> Result<()> {
         self.refuse_own_thread("swap")?;
-        // Prepared here, so that the loop does not wait for it.
-        let health = self.health()?;
-        let swap = Box::new(PreparedSwap::new(model, health.folder.as_deref())?);
+        let folder = self.shared.folder.get();
+        if self.is_over() {
+            return Err(ended());
+        }
+        if self.records && folder.is_none() {
+            return Err(unheard("swap"));
+        }
+        // Kept until the answer, so that the loop frees no model that it refuses.
+        let swap = Arc::new(PreparedSwap::new(model, folder.map(PathBuf::as_path))?);
         let (answer, told) = sync_channel(1);
-        self.ask(Request::Swap(swap, answer))?;
+        self.ask(Request::Swap(Arc::clone(&swap), answer))?;
         told.recv().unwrap_or_else(|_| Err(ended()))
     }
 
@@ -433,8 +440,11 @@ fn carry_out(live: &mut Live, phase: Phase, request: Request) {
         Request::Mark(text) => live.mark(&text),
         Request::Trial(trial) => live.trial(trial),
         Request::Swap(swap, answer) => {
+            let done = live.swap_prepared(&swap);
+            // Before the answer, so that a refused model is freed by whoever asked.
+            drop(swap);
             // Whoever asked may have gone.
-            let _ = answer.try_send(live.swap_prepared(&swap));
+            let _ = answer.try_send(done);
         }
         Request::Health(answer) => {
             // Whoever asked may have gone.
@@ -483,6 +493,12 @@ fn decode(
         stop: &|| stop.load(Ordering::Relaxed) || asked.load(Ordering::Relaxed),
     };
     loop {
+        if live.wait(&until)?
+            && let Some(folder) = live.folder()
+        {
+            // Before the first step is shown: whoever has seen one may swap.
+            shared.folder.get_or_init(|| folder.into());
+        }
         live.run(&until, &mut |step| {
             shared.board.put(step);
             if let Some(hear) = hear {

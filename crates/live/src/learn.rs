@@ -4,7 +4,7 @@
 //! takes them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -16,8 +16,8 @@ use betz_interop::rig::notes::NoteContent;
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::Session;
 use betz_train::online::{Labels, Trainer, TrainerConfig, Worker};
-use ringbuf::HeapCons;
 use ringbuf::traits::{Consumer, Producer};
+use ringbuf::{HeapCons, HeapProd};
 use serde::Serialize;
 
 use crate::plan::{LearnMode, Plan};
@@ -25,6 +25,8 @@ use crate::swap::PreparedSwap;
 
 /// Time between two looks at the trainer.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks from one attempt to store a model to the next: the disk may have room again.
+const RETRY: u64 = 50;
 /// Labels of steps to come that may wait.
 const AHEAD: usize = 1024;
 
@@ -45,6 +47,8 @@ pub struct LearnReport {
     pub refused: u64,
     /// Models that it took back.
     pub rolled_back: u64,
+    /// Accepted models that could not be stored at once. The newest of them is tried again every second.
+    pub unstored: u64,
     /// R² of the model in use, and of the best candidate, at the last comparison; 0 before.
     pub scores: [f64; 2],
     /// True if a model waits for [`Live::accept`](crate::Live::accept).
@@ -58,6 +62,7 @@ pub struct LearnReport {
 struct OfferState {
     stop: AtomicBool,
     report: Mutex<LearnReport>,
+    /// The error that keeps the newest model from being stored.
     failed: Mutex<Option<Error>>,
 }
 
@@ -95,29 +100,13 @@ impl Learner {
         let (tap, labels, worker) = open_worker(plan, model)?;
         session.attach(Box::new(tap), 0)?;
         let trainer = Trainer::start(worker, None)?;
-        let (mut send, offers) = ring("offers", 4)?;
+        let (send, offers) = ring("offers", 4)?;
         let state = Arc::new(OfferState::default());
         let shared = Arc::clone(&state);
         let watches = plan.learn.mode == LearnMode::Watch;
         let thread = std::thread::Builder::new()
             .name("betz-offers".into())
-            .spawn(move || {
-                while !shared.stop.load(Ordering::Relaxed) {
-                    tell(&trainer, &shared);
-                    if let Some(model) = trainer.take()
-                        && !watches
-                    {
-                        let sent = PreparedSwap::new(&model, recording.as_deref()).map(|swap| {
-                            // A loop that has taken none of the last four takes the next one.
-                            let _ = send.try_push(swap);
-                        });
-                        if let Err(error) = sent {
-                            *lock(&shared.failed) = Some(error);
-                        }
-                    }
-                    std::thread::sleep(LOOK);
-                }
-            })
+            .spawn(move || offer(&trainer, watches, recording.as_deref(), send, &shared))
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
         Ok(Some(Self {
             mode: plan.learn.mode,
@@ -211,9 +200,9 @@ impl Learner {
         }
     }
 
-    /// The error that kept a model from being offered, once.
-    pub(crate) fn failure(&self) -> Option<Error> {
-        lock(&self.state.failed).take()
+    /// The error that keeps the newest model from being stored.
+    pub(crate) fn not_stored(&self) -> Option<Error> {
+        lock(&self.state.failed).clone()
     }
 }
 
@@ -253,8 +242,47 @@ pub(crate) fn open_worker(
     })
 }
 
+/// The thread that prepares and stores the models that the trainer accepts, until it is stopped.
+fn offer(
+    trainer: &Trainer,
+    watches: bool,
+    recording: Option<&Path>,
+    mut send: HeapProd<PreparedSwap>,
+    shared: &OfferState,
+) {
+    let (mut waiting, mut unstored) = (None, 0);
+    for look in 0_u64.. {
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let accepted = trainer.take().filter(|_| !watches);
+        let is_new = accepted.is_some();
+        // A newer model takes the place of one that could not be stored.
+        waiting = accepted.or(waiting);
+        if let Some(model) = &waiting
+            && (is_new || look.is_multiple_of(RETRY))
+        {
+            let failed = match PreparedSwap::new(model, recording) {
+                Ok(swap) => {
+                    // A loop that has taken none of the last four takes the next one.
+                    let _ = send.try_push(swap);
+                    waiting = None;
+                    None
+                }
+                Err(error) => {
+                    unstored += u64::from(is_new);
+                    Some(error)
+                }
+            };
+            *lock(&shared.failed) = failed;
+        }
+        tell(trainer, unstored, shared);
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// Shows the trainer's state to the loop.
-fn tell(trainer: &Trainer, shared: &OfferState) {
+fn tell(trainer: &Trainer, unstored: u64, shared: &OfferState) {
     let state = trainer.state();
     let scores = state.scores.map_or([0.0; 2], |(now, best)| [now, best]);
     *lock(&shared.report) = LearnReport {
@@ -265,6 +293,7 @@ fn tell(trainer: &Trainer, shared: &OfferState) {
         accepted: state.accepted,
         refused: state.refused,
         rolled_back: state.rolled_back,
+        unstored,
         scores,
         proposed: false,
         dead: !trainer.is_running(),

@@ -274,10 +274,8 @@ impl Live {
             let step = note.step.unwrap_or_else(|| self.open_step());
             self.note(step, &note.content, note.host_ns);
         }
-        match self.notes.as_ref().and_then(Notes::failure) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        let failure = self.notes.as_ref().and_then(Notes::failure);
+        failure.map_or(Ok(()), Err)
     }
 
     /// Number of the step that is being filled; 0 before the first block.
@@ -434,6 +432,11 @@ impl Live {
         }
     }
 
+    /// The error that keeps the trainer's newest model from being stored, and so from decoding; it is tried again every second.
+    pub fn not_stored(&self) -> Option<Error> {
+        self.learner.as_ref().and_then(Learner::not_stored)
+    }
+
     /// Lets the trainer know the steps that were made, and takes a model that it has made.
     fn follow_trainer(&mut self) -> Result<()> {
         let open = self.open_step();
@@ -441,9 +444,6 @@ impl Live {
             return Ok(());
         };
         learner.follow(pipeline.session_mut().tick(), open);
-        if let Some(error) = learner.failure() {
-            return Err(error);
-        }
         match learner.take() {
             Some(swap) => self.swap_prepared(&swap),
             None => Ok(()),
@@ -592,9 +592,11 @@ impl Live {
 
 /// The pipeline of a session that has heard its source.
 fn decoding<'p>(pipeline: &'p mut Option<Pipeline>, what: &str) -> Result<&'p mut Pipeline> {
-    pipeline.as_mut().ok_or_else(|| {
-        Error::argument(format!(
-            "{what}: expected a session that decodes, got one that has heard nothing from its source yet"
-        ))
-    })
+    pipeline.as_mut().ok_or_else(|| unheard(what))
+}
+
+pub(crate) fn unheard(what: &str) -> Error {
+    Error::argument(format!(
+        "{what}: expected a session that decodes, got one that has heard nothing from its source yet"
+    ))
 }

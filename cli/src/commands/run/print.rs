@@ -128,6 +128,10 @@ impl Status {
         if unrecorded > 0 {
             line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
         }
+        let unstored = now.learn.map_or(0, |l| l.unstored);
+        if unstored > 0 {
+            line += &format!("  NOT STORED: {}", report::count(unstored, "model"));
+        }
         let r2: Vec<String> = self.r2().iter().map(|r| format!("{r:.3}")).collect();
         if !r2.is_empty() {
             line += &format!("  R² {}", r2.join(" "));
@@ -156,6 +160,9 @@ pub(super) struct RunReport {
     /// R² of each output against the truth of a simulated rig.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     r2: Vec<f64>,
+    /// Why the newest model of the trainer could not be stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_stored: Option<String>,
     /// True if the plan has an address for labels.
     #[serde(skip)]
     hears_labels: bool,
@@ -171,6 +178,7 @@ impl RunReport {
             finished: live.report(),
             folder: live.folder().map(Path::to_owned),
             r2: status.r2(),
+            not_stored: live.not_stored().map(|e| e.message().to_owned()),
             hears_labels: live.plan().labels.is_some(),
             crossed: live.crossed(),
         }
@@ -263,6 +271,9 @@ impl Outcome for RunReport {
         if let Some(learn) = &f.learn {
             report::line(&trainer_line(learn, f.swapped))?;
         }
+        if let Some(why) = &self.not_stored {
+            report::line(&format!("the trainer's newest model was not stored: {why}"))?;
+        }
         if !self.r2.is_empty() {
             let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();
             report::line(&format!("R² against the truth: {}", r2.join(", ")))?;
@@ -291,7 +302,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
     };
     let [now, best] = learn.scores;
     format!(
-        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late{dead}",
+        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late; {} not stored{dead}",
         report::count(learn.trials, "trial"),
         learn.dropped,
         report::count(learn.accepted, "model"),
@@ -299,6 +310,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
         learn.rolled_back,
         report::count(swapped, "swap"),
         report::count(learn.late_labels, "label"),
+        report::count(learn.unstored, "model"),
     )
 }
 

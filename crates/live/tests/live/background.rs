@@ -1,6 +1,7 @@
 //! Sessions on a thread of their own, of rows that the program pushes.
 
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -62,8 +63,7 @@ fn read_all(session: &BackgroundSession) -> Vec<(u64, u32, Vec<u32>)> {
 fn pushed_rows_are_decoded_recorded_and_replayed() {
     let small = rigs::small(0.0);
     let folder = tempfile::tempdir().unwrap();
-    let set = format!("record.to={:?}", folder.path().to_str().unwrap());
-    let session = open(&small, plan(&[&set]));
+    let session = open(&small, recording(folder.path()));
     assert_eq!(session.health().unwrap().phase, Phase::Open);
     assert_eq!(session.outputs(), ["x", "y"]);
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -190,6 +190,58 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         refused.message().contains("source.channels"),
         "{}",
         refused.message()
+    );
+}
+
+/// A plan that records in `to`.
+fn recording(to: &Path) -> Plan {
+    plan(&[&format!("record.to={:?}", to.to_str().unwrap())])
+}
+
+#[test]
+fn a_model_is_prepared_and_stored_by_whoever_swaps_it_and_not_by_the_loop() {
+    let small = rigs::small(0.0);
+    let other = rigs::small_of(0.0, None, -1.0).model;
+    let to = tempfile::tempdir().unwrap();
+    let session = open(&small, recording(to.path()));
+    let refused = session.swap(&other).unwrap_err();
+    assert!(refused.message().contains("heard nothing"), "{refused}");
+    // The loop stands still in its first step until it is released.
+    let (heard, hear) = channel();
+    let (release, released) = channel::<()>();
+    session.on_step(Box::new(move |step| {
+        // Once released it goes on: nobody listens any more.
+        let _ = heard.send(step.number);
+        let _ = released.recv();
+    }));
+    session.start().unwrap();
+    let blocks = rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), 200);
+    push(&session, &blocks[..100]);
+    hear.recv().unwrap();
+    let run = std::fs::read_dir(to.path()).unwrap().next().unwrap();
+    let models = run.unwrap().path().join("models");
+    std::fs::write(&models, "no folder").unwrap();
+    let refused = session.swap(&other).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Io);
+    assert!(refused.message().contains("models"), "{refused}");
+    // There is room again, and the session has gone on.
+    std::fs::remove_file(&models).unwrap();
+    drop(release);
+    session.swap(&other).unwrap();
+    push(&session, &blocks[100..]);
+    session.pusher().unwrap().end();
+    assert_eq!(read_all(&session).len(), 10);
+    let ended = session.stop().unwrap();
+    assert_eq!(ended.report.swapped, 1);
+    assert_eq!(std::fs::read_dir(&models).unwrap().count(), 1);
+    let replay = Replay::open(&ended.folder.unwrap()).unwrap();
+    assert!(replay.run(&mut |_| Ok(())).unwrap().is_equal());
+    assert!(
+        session
+            .swap(&other)
+            .unwrap_err()
+            .message()
+            .contains("ended")
     );
 }
 

@@ -103,6 +103,32 @@ fn swaps_and_rollbacks_are_recorded_and_replayed_bit_for_bit() {
     assert!(refused.unwrap_err().message().contains("models"));
 }
 
+/// A trial of a second with the true movement, once the trainer has taken it; false if the source has ended.
+fn learn_from_a_trial(
+    small: &Small,
+    live: &mut Live,
+    made: &mut Vec<Vec<u32>>,
+    labelled: &mut u64,
+) -> bool {
+    if !run(live, 50, made) {
+        return false;
+    }
+    let delay = small.model.delay_steps().max(0) as u64;
+    while *labelled + delay + 1 < made.len() as u64 {
+        let truth = small.simulation.truth(Part::Run, (*labelled + 1) * 600 - 1);
+        live.label(*labelled, &truth);
+        *labelled += 1;
+    }
+    live.trial(Trial::End);
+    // The trainer's thread needs time, and no step depends on when it is done.
+    while live.report().learn.unwrap().trials + live.report().learn.unwrap().dropped
+        < made.len() as u64 / 50
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
 #[test]
 fn a_session_learns_from_labels_and_its_replay_is_equal() {
     // Trained on the movement in the mirror: every candidate is better.
@@ -111,22 +137,9 @@ fn a_session_learns_from_labels_and_its_replay_is_equal() {
         let folder = tempfile::tempdir().unwrap();
         let set = format!("learn.mode={mode}");
         let mut live = open(&small, 60_000, folder.path(), &[&set, "learn.batch=2"]);
-        let (delay, mut made) = (small.model.delay_steps().max(0) as u64, Vec::new());
-        let (mut labelled, mut after) = (0, 0);
-        // A trial per second, and two after the first model that took over.
-        while after < 2 && run(&mut live, 50, &mut made) {
-            while labelled + delay + 1 < made.len() as u64 {
-                let truth = small.simulation.truth(Part::Run, (labelled + 1) * 600 - 1);
-                live.label(labelled, &truth);
-                labelled += 1;
-            }
-            live.trial(Trial::End);
-            // The trainer's thread needs time, and no step depends on when it is done.
-            while live.report().learn.unwrap().trials + live.report().learn.unwrap().dropped
-                < made.len() as u64 / 50
-            {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+        let (mut made, mut labelled, mut after) = (Vec::new(), 0, 0);
+        // Two trials after the first model that took over.
+        while after < 2 && learn_from_a_trial(&small, &mut live, &mut made, &mut labelled) {
             let accepted = live.report().learn.unwrap().accepted > 0;
             if mode == "propose" && accepted && live.report().swapped == 0 {
                 live.accept().unwrap();
@@ -144,6 +157,40 @@ fn a_session_learns_from_labels_and_its_replay_is_equal() {
         assert!(report.swapped.min(1) == swaps, "{mode}: {report:?}");
         replayed(&live, &made);
     }
+}
+
+#[test]
+fn a_model_that_cannot_be_stored_is_counted_and_decodes_once_there_is_room() {
+    let small = rigs::small_of(0.0, Some(64 << 20), -1.0);
+    let folder = tempfile::tempdir().unwrap();
+    let changes = ["learn.mode=apply", "learn.batch=2"];
+    let mut live = open(&small, 60_000, folder.path(), &changes);
+    let (mut made, mut labelled) = (Vec::new(), 0);
+    assert!(run(&mut live, 20, &mut made));
+    // No file can be made in what is no folder.
+    let models = live.folder().unwrap().join("models");
+    std::fs::write(&models, "no folder").unwrap();
+    while live.report().learn.unwrap().unstored == 0 {
+        assert!(learn_from_a_trial(
+            &small,
+            &mut live,
+            &mut made,
+            &mut labelled
+        ));
+    }
+    let why = live.not_stored().unwrap();
+    assert!(why.message().contains("models"), "{why}");
+    // The old model decodes on.
+    assert!(run(&mut live, 20, &mut made));
+    assert_eq!(live.report().swapped, 0);
+    std::fs::remove_file(&models).unwrap();
+    while live.not_stored().is_some() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(run(&mut live, 20, &mut made));
+    assert!(live.report().swapped > 0);
+    live.stop().unwrap();
+    replayed(&live, &made);
 }
 
 #[test]
