@@ -94,6 +94,8 @@ fn plans(folder: &Path, model: &str) {
         "{checked}"
     );
 
+    recorded_without_a_model(folder);
+
     for (more, words) in [
         (
             "[voltage]\nthreshold = 4.5\n",
@@ -133,6 +135,29 @@ fn plans(folder: &Path, model: &str) {
         1,
         "expected a folder that `betz run` recorded",
     );
+}
+
+/// A first recording needs no model.
+fn recorded_without_a_model(folder: &Path) {
+    let mut state = 1_u32;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ((state >> 24) as i16 - 128).to_le_bytes()
+    });
+    let voltage: Vec<u8> = noise.take(2 * 8 * 30_000).flatten().collect();
+    std::fs::write(folder.join("noise.raw"), voltage).unwrap();
+    let plan = "[session]\n[[source]]\nname = \"file\"\nmicrovolts = 0.25\nchannels = 8\n\
+                from = \"pipe:noise.raw?channels=8&rate=30000\"\n\
+                [voltage]\nnoise = { calibrate = \"1s\", track = \"30s\" }\n\
+                [record]\nto = \"bare\"\n";
+    std::fs::write(folder.join("bare.toml"), plan).unwrap();
+    json(folder, "run bare.toml --check");
+    refused(folder, "run bare.toml --simulate", 2, "session.model");
+    let told = json(folder, "run bare.toml --set missing.stale_after=1h");
+    assert_eq!(told["input"]["steps"], 100);
+    let path = told["folder"].as_str().unwrap();
+    let bins = json(folder, &format!("record bins {path} --out bare.npz"));
+    assert_eq!(bins["channels"], 8);
 }
 
 #[test]

@@ -100,10 +100,14 @@ pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) 
             .map_err(|e| plan.refuse("record", "to", e.message()).of_kind(e.kind()))?;
     }
     let mut report = Report::default();
+    let what = match plan.records_only() {
+        true => "no model, it only records:",
+        false => "a model of",
+    };
     report.say(
         "session",
         format!(
-            "{}: a model of {} channels, {} outputs and steps of {:.0} ms",
+            "{}: {what} {} channels, {} outputs and steps of {:.0} ms",
             plan.session.name,
             model.channels(),
             model.outputs().len(),
@@ -130,6 +134,7 @@ pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) 
         report.say("labels", labels.from.clone());
     }
     match plan.outputs.to.as_slice() {
+        [] if plan.records_only() => {}
         [] => report.warn("outputs", "not sent: outputs.to is absent".into()),
         to => report.say("outputs", to.join(", ")),
     }
@@ -229,6 +234,7 @@ fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) 
             "features",
             format!("{front_end}; the model was trained on these"),
         ),
+        None if plan.records_only() => report.say("features", front_end.to_string()),
         None => report.warn(
             "features",
             format!(

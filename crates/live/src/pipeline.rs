@@ -153,6 +153,13 @@ fn check_fit(plan: &Plan, model: &Decoder, channels: usize, voltage: bool) -> Re
     if model.channels() == channels {
         return Ok(());
     }
+    if plan.records_only() {
+        let message = format!(
+            "expected the {channels} channels that the source sends, got {}",
+            model.channels()
+        );
+        return Err(plan.refuse("source", "channels", message));
+    }
     let what = match voltage && plan.voltage.feature == Feature::Units {
         true => "units of the sorter".to_owned(),
         false => format!("channels of the source `{}`", plan.source().name),

@@ -160,7 +160,7 @@ pub(super) struct RunReport {
     /// R² of each output against the truth of a simulated rig.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     r2: Vec<f64>,
-    /// Why the newest model of the trainer could not be stored.
+    /// Error that keeps the newest model of the trainer from being stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_stored: Option<String>,
     /// True if the plan has an address for labels.

@@ -47,6 +47,11 @@ pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<Simulat
         Some(file) => Plan::read(file, changes)?,
         None => Plan::parse(PLAN, Path::new("simulated.toml"), changes)?,
     };
+    if plan.records_only() {
+        return Err(Error::argument(
+            "--simulate: expected a plan with session.model, because a decoder is trained and run; got one that only records",
+        ));
+    }
     let mut options = SimulationOptions::default();
     if let Some(channels) = plan.source().channels {
         options.channels = channels;

@@ -1,9 +1,10 @@
 //! The plan of a session: a TOML file that a person can read.
 //!
-//! Every key has a default, except `session.model`, `source.name` and `source.from`. Unknown keys, wrong units and values that
+//! Every key has a default, except `source.name` and `source.from`. Unknown keys, wrong units and values that
 //! contradict each other are refused with the file, the line and the key.
 
 mod place;
+mod record_only;
 mod sections;
 mod units;
 
@@ -138,7 +139,12 @@ impl Plan {
     /// The plan with another model and another sorter, relative to its folder.
     pub(crate) fn with_files(&self, model: &str, sorter: &str) -> Self {
         let mut plan = self.clone();
-        plan.session.model = model.into();
+        plan.session = SessionPlan {
+            name: plan.session.name,
+            model: Some(model.into()),
+            step: None,
+            outputs: None,
+        };
         if let Some(path) = &mut plan.voltage.sorter {
             *path = sorter.into();
         }
@@ -155,9 +161,9 @@ impl Plan {
         Error::argument(self.lines.message(&self.file, section, key, message))
     }
 
-    /// The path of the model.
-    pub fn model_path(&self) -> PathBuf {
-        self.beside(&self.session.model)
+    /// The path of the model, if there is one.
+    pub fn model_path(&self) -> Option<PathBuf> {
+        self.session.model.as_ref().map(|path| self.beside(path))
     }
 
     /// The folder in which sessions are recorded.
@@ -169,12 +175,14 @@ impl Plan {
         self.file.parent().unwrap_or(Path::new("")).join(path)
     }
 
-    /// Loads the model.
+    /// Loads the model; without one, a decoder whose outputs are 0.
     ///
     /// # Errors
-    /// The errors of [`Decoder::load`], with file, line and key.
+    /// The errors of [`Decoder::load`], with file, line and key; without a model, those of the outputs' names and of the sorter.
     pub fn load_model(&self) -> Result<Decoder> {
-        let path = self.model_path();
+        let Some(path) = self.model_path() else {
+            return self.stand_in();
+        };
         Decoder::load(&path).map_err(|e| {
             let message = self
                 .lines
@@ -230,6 +238,7 @@ impl Plan {
                 format_args!("expected \"steps\" for {}, got \"samples\"", source.from),
             ));
         }
+        self.check_model()?;
         let VoltagePlan {
             band: [low, high],
             threshold,

@@ -13,8 +13,15 @@ pub struct SessionPlan {
     /// Name of the session, in messages and on the page.
     #[serde(default = "session_name")]
     pub name: String,
-    /// Model file; relative to the plan's folder.
-    pub model: PathBuf,
+    /// Model file; relative to the plan's folder. A session without one records, and decodes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<PathBuf>,
+    /// Length of a step without a model; 20 ms if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Span>,
+    /// Names of the labels' values without a model; x and y if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Vec<String>>,
 }
 
 /// `sends` of a source.

@@ -329,7 +329,7 @@ fn a_table_is_a_plan_whose_errors_name_the_key_and_no_line() {
     )
     .unwrap();
     let plan = Plan::from_table(&table, &[], Path::new("lab")).unwrap();
-    assert_eq!(plan.model_path(), Path::new("lab/m.betz"));
+    assert_eq!(plan.model_path().unwrap(), Path::new("lab/m.betz"));
     let voltage: toml::Table = toml::from_str("threshold = 4.5").unwrap();
     table.insert("voltage".into(), voltage.into());
     let refused = Plan::from_table(&table, &[], Path::new("")).unwrap_err();

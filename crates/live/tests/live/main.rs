@@ -10,5 +10,6 @@ mod killed;
 mod learn;
 mod plan;
 mod record;
+mod record_only;
 mod rigs;
 mod session;

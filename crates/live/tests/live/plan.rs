@@ -22,7 +22,7 @@ fn parse(text: &str, changes: &[&str]) -> Result<Plan, String> {
 fn a_short_plan_has_every_default_and_reads_back_as_it_was() {
     let plan = parse(SHORT, &[]).unwrap();
     assert_eq!(plan.voltage.reference, ReferencePlan::Median);
-    assert_eq!(plan.model_path(), Path::new("lab/reach.betz"));
+    assert_eq!(plan.model_path().unwrap(), Path::new("lab/reach.betz"));
     let again = parse(&plan.resolved().unwrap(), &[]).unwrap();
     assert_eq!(again.voltage, plan.voltage);
     assert_eq!(again.source, plan.source);
@@ -78,7 +78,7 @@ fn a_change_that_does_not_fit_is_named() {
     // A key that the file lacks may come from the command line.
     let short = SHORT.replace("model = \"reach.betz\"", "");
     let plan = parse(&short, &["session.model=other.betz"]).unwrap();
-    assert_eq!(plan.model_path(), Path::new("lab/other.betz"));
+    assert_eq!(plan.model_path().unwrap(), Path::new("lab/other.betz"));
 }
 
 #[test]
