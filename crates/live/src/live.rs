@@ -432,7 +432,7 @@ impl Live {
         }
     }
 
-    /// The error that keeps the trainer's newest model from being stored, and so from decoding; it is tried again every second.
+    /// The error that keeps the trainer's newest model from being stored; it is tried again every second.
     pub fn not_stored(&self) -> Option<Error> {
         self.learner.as_ref().and_then(Learner::not_stored)
     }

@@ -178,7 +178,7 @@ impl Plan {
     /// Loads the model; without one, a decoder whose outputs are 0.
     ///
     /// # Errors
-    /// The errors of [`Decoder::load`], with file, line and key; without a model, those of the outputs' names and of the sorter.
+    /// The errors of [`Decoder::load`], with file, line and key; those of the outputs' names and of the sorter.
     pub fn load_model(&self) -> Result<Decoder> {
         let Some(path) = self.model_path() else {
             return self.stand_in();

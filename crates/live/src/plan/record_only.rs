@@ -57,7 +57,7 @@ impl Plan {
     /// names.
     ///
     /// # Errors
-    /// `InvalidArgument` with file, line and key for names that outputs cannot have; the errors of [`Plan::load_sorter`].
+    /// `InvalidArgument` with file, line and key for names that outputs cannot have; those of [`Plan::load_sorter`].
     pub(super) fn stand_in(&self) -> Result<Decoder> {
         let channels = match self.voltage.feature {
             Feature::Units => self.load_sorter()?.units().len(),
