@@ -486,6 +486,13 @@ class simulate:
         progress: Progress | None = None,
     ) -> dict[str, Any]: ...
 
+class PageServer:
+    url: str
+    embedded_url: str
+    running: bool
+    def __init__(self, recording: Recording, model: Model | None = None, *, name: str = "recording") -> None: ...
+    def stop(self) -> None: ...
+
 class look:
     @staticmethod
     def psth(

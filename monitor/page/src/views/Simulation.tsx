@@ -14,7 +14,7 @@ const PAPER = 0.25, RATE_SECONDS = 1, INTERVAL_SECONDS = 10;
 /** Asks without asking back: a stimulus is moved by hand, and the last word counts. */
 async function ask(what: string, asked: object): Promise<void> {
   try {
-    const answer = await fetch(`/api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+    const answer = await fetch(`api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
     state.said.value = answer.ok ? null : { what, good: false, words: await answer.text() };
   } catch { state.said.value = { what, good: false, words: "the server does not answer" }; }
 }
