@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use betz::Result;
+use betz::device::Device;
 use betz::input_form;
 use betz::model::{Decoder, decode_on};
 use betz::recording::{self as rust, AlignOptions};
-use betz::{Device, Result};
 use betz_monitor::{DecodedRecording, Monitor, Options, Source, SpikeTimes};
 use pyo3::prelude::*;
 

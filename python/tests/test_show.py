@@ -39,7 +39,7 @@ def test_a_frame_needs_no_cookie(made):
         source = json.loads(get(at + "api/state")[1])["source"]
         assert source["name"] == "a <b>recording"
         assert source["channels"] == test.channels and source["step_seconds"] == 0.005
-        assert [o["name"] if isinstance(o, dict) else o for o in source["outputs"]] == list(decoder.model_.outputs)
+        assert [o["name"] if isinstance(o, dict) else o for o in source["outputs"]] == decoder.model_.output_names
 
 
 def test_every_spike_is_shown_with_and_without_a_model(made):

@@ -37,7 +37,7 @@ export function offer(): void {
   const table = (): string => csv(net.loaded.value.flatMap(l => { const edges = net.edgesOf(l); return edges ? [{ name: l.info.name, info: l.info, edges, n: prefix(edges.key, net.threshold.value) }] : []; }),
     [`# networks: ${net.loaded.value.map(l => l.info.name).join(", ")}`, `# threshold: ${net.shown(net.first.value, net.threshold.value)}`, `# address: ${here()}`, `# betz ${state.server.value?.version ?? ""}`].join("\n") + "\n");
   state.offers.value = {
-    words: "The networks that are shown: edges that reach the threshold, in the window that is looked at.",
+    words: "The networks shown: edges that reach the threshold in the chosen window.",
     take: [
       ["PNG", async () => save(await png(svg(), 1), "betz-network.png")], ["PNG × 2", async () => save(await png(svg(), 2), "betz-network.png")],
       ["SVG", () => save(new Blob([svg()], { type: "image/svg+xml" }), "betz-network.svg")], ["GraphML", () => { for (const l of net.loaded.value) { const e = net.edgesOf(l); if (e) save(new Blob([graphml(l.info, e, prefix(e.key, net.threshold.value))], { type: "application/graphml+xml" }), `betz-network-${l.info.id}.graphml`); } }], ["edges, CSV", () => save(new Blob([table()], { type: "text/csv" }), "betz-network.csv")],

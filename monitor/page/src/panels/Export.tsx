@@ -57,7 +57,7 @@ export function Export() {
   }, [open]);
   const take = async (what: string): Promise<void> => {
     const s = state.shown.value, server = state.server.value;
-    if (what === "link") { await navigator.clipboard.writeText(here()); setWords("The link works while this program runs, for who has its token."); return; }
+    if (what === "link") { await navigator.clipboard.writeText(here()); setWords("The link works while this program runs, for everyone who has its token."); return; }
     if (what === "state") {
       const kept = { betz_state: 1, address: write(state.address.value), files: server?.sources, ...Object.fromEntries([...state.keeps].map(([name, of]) => [name, of()])) };
       save(new Blob([`${JSON.stringify(kept)}\n`], { type: "application/json" }), "betz-state.json");

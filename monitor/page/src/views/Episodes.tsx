@@ -25,7 +25,7 @@ function List() {
       <tbody>{all.slice(0, MOST_LISTED).map(e => <tr key={e.index} class={picked?.index === e.index ? "on" : ""} onClick={() => mined.pick(e.index)}>
         <th scope="row"><button class="link" onClick={ev => { ev.stopPropagation(); mined.pick(e.index); }}>{e.name}</button></th>
         <td>{whole(e.count)}</td><td>{digits(e.rate, 2)}</td><td>{digits(e.expected, 1)}</td><td>{digits(e.z, 1)}</td><td>{digits(e.q, 4)}</td></tr>)}</tbody></table>
-      {all.length > MOST_LISTED && <p class="dim">the first {whole(MOST_LISTED)} of {whole(all.length)}: narrow them, or sort otherwise</p>}
+      {all.length > MOST_LISTED && <p class="dim">the first {whole(MOST_LISTED)} of {whole(all.length)}: filter the list, or sort it by another column</p>}
       {all.length === 0 && <p class="dim">None of {whole(mined.current.value?.episodes.length ?? 0)} episodes is so{mined.current.value && mined.current.value.episodes.length > 0 ? `: the most frequent has ${whole(Math.max(...mined.current.value.episodes.map(e => e.count)))}` : ""}.</p>}</div>
   </>;
 }
@@ -44,14 +44,14 @@ const takes: [string, () => void][] = [
 export function Episodes() {
   useEffect(() => {
     mined.begin();
-    state.offers.value = { words: "The list as it is sorted and narrowed, the occurrences of what is picked; spikes and outputs of the window.", beside: true, take: takes };
+    state.offers.value = { words: "The list in its order and with its filters; the occurrences of the picked episode; spikes and outputs of the window.", beside: true, take: takes };
     return () => { mined.leave(); state.offers.value = null; };
   }, []);
   const file = mined.current.value, picked = mined.picked.value, found = mined.occurrences.value, s = state.store.value;
   if (!file || !s) return <main><div class="waiting" role="status">
     <p class="large">There are no mined episodes here.</p>
     {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
-    <p>They are mined with <code>betz mine RECORDING --csv EPISODES.csv</code> and shown with <code>betz serve RECORDING EPISODES.csv</code>, or counted in a session by <code>betz monitor --episodes EPISODES.csv</code>.</p></div></main>;
+    <p>Mine them with <code>betz mine RECORDING --csv EPISODES.csv</code> and show them with <code>betz serve RECORDING EPISODES.csv</code>. Or count them during a session with <code>betz monitor --episodes EPISODES.csv</code>.</p></div></main>;
   const chain = new Map<number, number>();
   picked?.channels.forEach((c, k) => { if (!chain.has(c)) chain.set(c, k); });
   const size = Math.max(1, (picked?.channels.length ?? 1) - 1);
@@ -61,7 +61,7 @@ export function Episodes() {
     <Panel area="ep-aligned" title="Occurrences" note={picked ? found ? `${whole(found.times.length)} of ${whole(found.total)}${file.live ? " of the last minute" : ""}, from their first spikes on` : "…" : "pick an episode"}
       tools={<span class="tools"><button class="link" disabled={!found} onClick={() => mined.zoom()}>zoom to it</button><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>
       {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
-      {picked && found ? <Aligned /> : <p class="dim">Every occurrence of the episode that is picked is drawn here in a row, and over the raster as a line.</p>}</Panel>
+      {picked && found ? <Aligned /> : <p class="dim">Pick an episode to see each of its occurrences in a row here, and as a line over the raster.</p>}</Panel>
     <Panel area="ep-delays" title="Delays" note={picked ? "of each spike behind the one before" : ""}>{picked && picked.low.length === 0 ? <p class="dim">One spike alone has no delay.</p> : picked && found ? <Delays /> : null}</Panel>
     <Panel area="ep-chain" title="Chain" note={picked?.name ?? ""}>
       {picked && <Electrodes label="Order of the chain's channels" value={c => chain.has(c) ? chain.get(c)! / size : 0} states={c => chain.has(c) ? "active" : "silent"} low="first" high="last" path={picked.channels} />}</Panel>
