@@ -8,8 +8,8 @@
 //! nodes with ten edges each, for measurements. The maps are of the channels' counts and of colours; with `--slowly`
 //! the map of colours is trained while you watch, with this many milliseconds per epoch. All data are random with a
 //! fixed seed. `--reaches` shows a second recording: 80 reaches in 200 s with spikes in ticks of 10 µs, two groups of
-//! electrodes, and estimates of the hand's velocity; 10 s in the middle are left out. `--embed` prints the address for a
-//! frame.
+//! electrodes, and estimates of the hand's velocity; 10 s in the middle are left out. `--embed` prints the address for
+//! a frame.
 
 use betz_base::error::{Error, Result};
 use betz_device::Device;

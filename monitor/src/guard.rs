@@ -6,8 +6,8 @@
 //! `Origin` must be one of them too; only requests that read may lack it. `Host` and `Origin` are never compared with
 //! each other, because an attacker may control both.
 //!
-//! A page that is embedded in another page, such as a notebook's, gets no cookies: browsers withhold them from frames of
-//! other sites. If [`Options::embed`](crate::Options::embed) is set, the token may be a part of the path instead.
+//! A page that is embedded in another page, such as a notebook's, gets no cookies: browsers withhold them from frames
+//! of other sites. If [`Options::embed`](crate::Options::embed) is set, the token may be a part of the path instead.
 
 use axum::extract::Request;
 use axum::http::uri::PathAndQuery;

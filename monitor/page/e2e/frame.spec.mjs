@@ -31,7 +31,8 @@ test("the page draws in a frame of another site, with all that it loads later", 
     await expect(framed.locator("main canvas").first()).toBeVisible();
   }
   expect(await page.context().cookies()).toEqual([]);
-  expect(notebook.faults).toEqual([]);
+  // A frame of another site may not take the focus before somebody clicks into it; the browser says so.
+  expect(notebook.faults.filter(f => !f.startsWith("Blocked autofocusing"))).toEqual([]);
 });
 
 test("a frame of the ordinary address stays empty, and so does one whose token is wrong", async ({ page, notebook }) => {
