@@ -1,14 +1,15 @@
 //! A synthetic recording to look at, with networks of its channels, mined episodes, and maps.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--reaches] [--port N]
+//! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--reaches] [--port N] [--embed]
 //! ```
 //! Prints the address to open. Sixty-four channels form four groups that burst together; a chain of five channels fires
 //! a few times per second. The second network covers the recording's second half. `--nodes` adds a network of that many
 //! nodes with ten edges each, for measurements. The maps are of the channels' counts and of colours; with `--slowly`
 //! the map of colours is trained while you watch, with this many milliseconds per epoch. All data are random with a
 //! fixed seed. `--reaches` shows a second recording: 80 reaches in 200 s with spikes in ticks of 10 µs, two groups of
-//! electrodes, and estimates of the hand's velocity; 10 s in the middle are left out.
+//! electrodes, and estimates of the hand's velocity; 10 s in the middle are left out. `--embed` prints the address for
+//! a frame.
 
 use betz_base::error::{Error, Result};
 use betz_device::Device;
@@ -374,11 +375,15 @@ fn main() -> Result<()> {
     let options = Options {
         port: u16::try_from(port)
             .map_err(|_| Error::argument("--port: expected one below 65,536"))?,
+        embed: std::env::args().any(|a| a == "--embed"),
         page_folder: std::env::var_os("BETZ_PAGE").map(Into::into),
         ..Options::default()
     };
     let monitor = Monitor::open(shown, options)?;
-    println!("{}", monitor.url());
+    println!(
+        "{}",
+        monitor.embedded_url().as_deref().unwrap_or(monitor.url())
+    );
     loop {
         std::thread::park();
     }

@@ -1,13 +1,14 @@
 //! A synthetic session to watch: tuned channels, a moving hand, and a decoder that follows it.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--stay]
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--stay] [--embed]
 //! ```
 //! Prints the address to open. The spikes are random with a fixed seed, at 1,000 steps per second; one channel is
 //! silent and one is noisy. Options:
 //! - `--simulation`: show the session as a simulated network, which pages can pause
 //! - `--episodes`: count pairs of channels during the session
 //! - `--slow-every`: make a step far too slow at this interval, as happens on a busy machine
+//! - `--embed`: print the address for a frame
 //! - `--stay`: keep the page open after the session has ended
 
 use std::f64::consts::TAU;
@@ -126,6 +127,7 @@ fn main() -> Result<()> {
             Some(Token::new()?)
         },
         control,
+        embed: std::env::args().any(|a| a == "--embed"),
         page_folder: std::env::var_os("BETZ_PAGE").map(Into::into),
         ..Options::default()
     };
@@ -184,7 +186,10 @@ fn main() -> Result<()> {
             0,
         )?;
     }
-    println!("{}", monitor.url());
+    println!(
+        "{}",
+        monitor.embedded_url().as_deref().unwrap_or(monitor.url())
+    );
 
     let mut random = ChaCha8Rng::seed_from_u64(number("--seed", 1.0) as u64);
     let mut spikes = Vec::with_capacity(channels);

@@ -13,7 +13,7 @@ skip() { echo "page: $1; skipped" >&2; exit 0; }
 command -v node >/dev/null 2>&1 || skip "no Node"
 if [ ! -x node_modules/.bin/esbuild ] || ! cmp -s package-lock.json node_modules/.from-lock 2>/dev/null; then
     command -v npm >/dev/null 2>&1 || skip "no npm"
-    timeout 180 npm ci --ignore-scripts --silent || skip "its packages cannot be had"
+    timeout 180 npm ci --ignore-scripts --silent || skip "its packages could not be installed"
     cp package-lock.json node_modules/.from-lock
 fi
 

@@ -5,13 +5,46 @@
 //! `Host` must be one of the server's names; otherwise an attacker could point a name of their own at this machine. Its
 //! `Origin` must be one of them too; only requests that read may lack it. `Host` and `Origin` are never compared with
 //! each other, because an attacker may control both.
+//!
+//! A page that is embedded in another page, such as a notebook's, gets no cookies: browsers withhold them from frames
+//! of other sites. If [`Options::embed`](crate::Options::embed) is set, the token may be a part of the path instead.
 
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::extract::Request;
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use betz_base::error::{Error, Result};
 
-/// Header that keeps a page from loading anything that this server did not send.
-pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-     img-src 'self' data: blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Header that keeps a page from loading anything that this server did not send; `$ancestors` may frame it.
+macro_rules! policy {
+    ($ancestors:literal) => {
+        concat!(
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; ",
+            "img-src 'self' data: blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; ",
+            "frame-ancestors ",
+            $ancestors
+        )
+    };
+}
+
+/// `Content-Security-Policy` of all answers but those to an embedded page.
+const POLICY: &str = policy!("'none'");
+/// `Content-Security-Policy` of a page that was reached by its embedded path: pages of this machine may frame it.
+const EMBEDDED_POLICY: &str = policy!("http://127.0.0.1:* http://localhost:*");
+
+/// Start of the path of an embedded page; the token and the rest of the path follow.
+pub(crate) const EMBEDDED: &str = "/embed/";
+
+/// Marks a request that came by the path of an embedded page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FrameRequest;
+
+/// `Content-Security-Policy` of the answer to a request.
+pub(crate) fn policy_of(request: &Request) -> &'static str {
+    match request.extensions().get::<FrameRequest>() {
+        Some(FrameRequest) => EMBEDDED_POLICY,
+        None => POLICY,
+    }
+}
 
 /// Start of the name of the cookie with the token; the server's port follows. Browsers keep cookies by host, not by
 /// port. With one name for all ports, a second server would lock out the pages of the first.
@@ -109,6 +142,8 @@ pub(crate) struct Guard {
     /// `None`: no token is needed.
     token: Option<Token>,
     control: bool,
+    /// Accept the token as a part of the path.
+    embed: bool,
 }
 
 impl Guard {
@@ -123,7 +158,37 @@ impl Guard {
             cookie: format!("{COOKIE}{port}"),
             token,
             control,
+            embed: false,
         }
+    }
+
+    /// Also accepts the path of an embedded page, which contains the token.
+    pub(crate) fn embedded(self, embed: bool) -> Self {
+        Self { embed, ..self }
+    }
+
+    /// Turns a request for `/embed/TOKEN/PATH` into one for `/PATH` with the token in a header. Every other request
+    /// stays as it is.
+    pub(crate) fn unwrap_path<B>(&self, request: &mut axum::http::Request<B>) {
+        let Some(token) = self.token.as_ref().filter(|_| self.embed) else {
+            return;
+        };
+        let whole = request.uri().path_and_query().map_or("", |p| p.as_str());
+        let Some((said, rest)) = (whole.strip_prefix(EMBEDDED))
+            .and_then(|w| w.split_at_checked(w.find('/')?))
+            .filter(|(said, _)| token.is(said))
+        else {
+            return;
+        };
+        let (Ok(path), Ok(bearer)) = (
+            rest.parse::<PathAndQuery>(),
+            HeaderValue::from_str(&format!("Bearer {said}")),
+        ) else {
+            return;
+        };
+        *request.uri_mut() = Uri::from(path);
+        request.headers_mut().insert(header::AUTHORIZATION, bearer);
+        request.extensions_mut().insert(FrameRequest);
     }
 
     fn answers_to(&self, host: &str) -> bool {

@@ -258,3 +258,51 @@ fn tokens_are_new_each_time_and_not_printed() {
     assert_eq!(a.as_str().len(), 64);
     assert!(!format!("{a:?}").contains(a.as_str()));
 }
+
+#[test]
+fn a_path_with_the_token_is_one_for_the_rest_of_it() {
+    let request = |path: &str| axum::http::Request::get(path).body(()).unwrap();
+    let guards = [false, true].map(|embed| guard(false).embedded(embed));
+    let (wrong, short) = (SECRET.replace('0', "1"), &SECRET[..63]);
+    for (path, rest) in [
+        (format!("/embed/{SECRET}/"), Some("/")),
+        (format!("/embed/{SECRET}/live"), Some("/live")),
+        (
+            format!("/embed/{SECRET}/api/spikes?source=0&from=1"),
+            Some("/api/spikes?source=0&from=1"),
+        ),
+        (
+            format!("/embed/{SECRET}//evil.example/"),
+            Some("//evil.example/"),
+        ),
+        (format!("/embed/{SECRET}"), None),
+        (format!("/embed/{SECRET}0/"), None),
+        (format!("/embed/{wrong}/"), None),
+        (format!("/embed/{short}/"), None),
+        (format!("/embed//{SECRET}/"), None),
+        (format!("/x/embed/{SECRET}/"), None),
+        ("/embed/".into(), None),
+        ("/".into(), None),
+    ] {
+        for guard in &guards {
+            let mut got = request(&path);
+            guard.unwrap_path(&mut got);
+            let expected = rest.filter(|_| guard.embed);
+            assert_eq!(got.uri(), expected.unwrap_or(&path), "{path}");
+            assert_eq!(
+                got.extensions().get::<FrameRequest>().is_some(),
+                expected.is_some()
+            );
+            assert_eq!(
+                got.headers().contains_key(header::AUTHORIZATION),
+                expected.is_some()
+            );
+        }
+    }
+    // A server without a token embeds nothing.
+    let mut got = request(&format!("/embed/{SECRET}/"));
+    Guard::new(8765, &[], None, false)
+        .embedded(true)
+        .unwrap_path(&mut got);
+    assert_eq!(got.uri().path(), format!("/embed/{SECRET}/"));
+}

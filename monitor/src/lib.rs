@@ -112,6 +112,9 @@ pub struct Options {
     pub allow_hosts: Vec<String>,
     /// Allow pages to swap, roll back, mask and mark: see [`Monitor::control`].
     pub control: bool,
+    /// Allow other pages of this machine, such as a notebook, to show this page in a frame: see
+    /// [`Monitor::embedded_url`]. Only without `control`, and on loopback.
+    pub embed: bool,
     /// Size of the ring between session and hub, in words of 4 bytes: 7 per step, and one per output and per spike.
     pub ring_words: usize,
     /// State of a page that is opened without one in its address: a JSON object, saved by another page with `state` of
@@ -130,6 +133,7 @@ impl Default for Options {
             no_token: false,
             allow_hosts: Vec::new(),
             control: false,
+            embed: false,
             ring_words: 1 << 20,
             state: None,
             page_folder: None,
@@ -144,6 +148,7 @@ type EventQueue = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
 pub struct Monitor {
     url: String,
     token: Option<Token>,
+    embed: bool,
     address: SocketAddr,
     shared: Arc<AppState>,
     health: Arc<Mutex<Option<HealthReader>>>,
@@ -254,7 +259,8 @@ impl Monitor {
             IpAddr::V4(a) => a.to_string(),
             IpAddr::V6(a) => format!("[{a}]"),
         });
-        let guard = Guard::new(address.port(), &names, token.clone(), options.control);
+        let guard = Guard::new(address.port(), &names, token.clone(), options.control)
+            .embedded(options.embed);
         let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
         let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
         let seen = HubState::new(source.channel_names.len(), kept, around);
@@ -301,6 +307,7 @@ impl Monitor {
         let monitor = Self {
             url: format!("http://{address}/{query}"),
             token,
+            embed: options.embed,
             address,
             shared,
             health: Arc::default(),
@@ -315,6 +322,14 @@ impl Monitor {
     /// Address to open in a browser. It contains the token, so give it only to people who may watch.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Address for a frame in another page, if [`Options::embed`] is set. It contains the token in its path, because
+    /// browsers withhold cookies from frames, and stays valid until the page ends: a notebook may load the frame anew.
+    pub fn embedded_url(&self) -> Option<String> {
+        let token = self.token.as_ref().filter(|_| self.embed)?;
+        let (address, token) = (self.address, token.as_str());
+        Some(format!("http://{address}{}{token}/", guard::EMBEDDED))
     }
 
     /// Address and port of the server.
@@ -425,6 +440,23 @@ fn check_token(options: &Options) -> Result<()> {
         return Err(Error::argument(format!(
             "a page without a token: expected a loopback address, got {}",
             options.address
+        )));
+    }
+    // Another page could lead a user's clicks on a frame.
+    if options.embed && options.control {
+        return Err(Error::argument(
+            "a page in a frame: expected one that only shows, got one with control",
+        ));
+    }
+    if options.embed && (options.no_token || !options.address.is_loopback()) {
+        return Err(Error::argument(format!(
+            "a page in a frame: expected a token and a loopback address, got {}{}",
+            options.address,
+            if options.no_token {
+                " without a token"
+            } else {
+                ""
+            }
         )));
     }
     Ok(())

@@ -13,6 +13,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use betz_base::error::ErrorKind;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde::Deserialize;
@@ -23,7 +24,7 @@ use tokio::sync::watch;
 use crate::app::{App, json_of, no_source};
 use crate::control::{Control, ControlRequest};
 use crate::frame;
-use crate::guard::{Entry, POLICY};
+use crate::guard::{Entry, policy_of};
 use crate::hub::lock;
 use crate::metrics::{self, ServerCounts};
 use crate::simulation::{SimulationHandle, Steering};
@@ -45,11 +46,11 @@ const PROTOCOL: &str = "betz.v1";
 
 /// Serves until `stop` becomes true or its sender is dropped.
 pub(crate) async fn serve(listeners: Vec<TcpListener>, app: App, stop: watch::Receiver<bool>) {
-    let router = router(app);
+    let router = router(app.clone());
     let open = Arc::new(AtomicUsize::new(0));
     let accepting = listeners.into_iter().map(|listener| {
-        let (router, open, stop) = (router.clone(), open.clone(), stop.clone());
-        tokio::spawn(accept(listener, router, open, stop))
+        let (app, router) = (app.clone(), router.clone());
+        tokio::spawn(accept(listener, app, router, open.clone(), stop.clone()))
     });
     for task in accepting.collect::<Vec<_>>() {
         let _ = task.await;
@@ -58,6 +59,7 @@ pub(crate) async fn serve(listeners: Vec<TcpListener>, app: App, stop: watch::Re
 
 async fn accept(
     listener: TcpListener,
+    app: App,
     router: Router,
     open: Arc<AtomicUsize>,
     mut stop: watch::Receiver<bool>,
@@ -77,7 +79,16 @@ async fn accept(
             continue;
         }
         let _ = stream.set_nodelay(true);
-        let (service, open) = (TowerToHyperService::new(router.clone()), open.clone());
+        let (inner, app, open) = (
+            TowerToHyperService::new(router.clone()),
+            app.clone(),
+            open.clone(),
+        );
+        // Before the router, which goes by the path.
+        let service = service_fn(move |mut request| {
+            app.guard.unwrap_path(&mut request);
+            inner.call(request)
+        });
         let mut stop = stop.clone();
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
@@ -137,6 +148,7 @@ fn router(app: App) -> Router {
 }
 
 async fn guarded(State(app): State<App>, request: Request, next: Next) -> Response {
+    let policy = policy_of(&request);
     let uri = request.uri();
     let checked = (app.guard).check(request.method(), uri.path(), uri.query(), request.headers());
     let mut response = match checked {
@@ -154,7 +166,7 @@ async fn guarded(State(app): State<App>, request: Request, next: Next) -> Respon
     };
     let headers = response.headers_mut();
     for (name, value) in [
-        ("content-security-policy", POLICY),
+        ("content-security-policy", policy),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-opener-policy", "same-origin"),

@@ -11,7 +11,7 @@ True
 
 `Recording` holds what was recorded, `Decoder` and `ClassDecoder` are scikit-learn's estimators, `Model` what they have trained, `Session` a
 model at work tick by tick, `Live` a whole session with its source; `look` shows what a recording holds, `plot`
-draws; `mine`, `network`, `simulate` and `sort` are the library's other parts.
+draws, `show` opens the page; `mine`, `network`, `simulate` and `sort` are the library's other parts.
 """
 
 from typing import TYPE_CHECKING
@@ -43,6 +43,7 @@ from ._core import (
     simulate,
     sort,
 )
+from ._show import Page, show
 
 if TYPE_CHECKING:
     from . import plot
@@ -67,6 +68,7 @@ __all__ = [
     "Model",
     "Network",
     "NetworkPart",
+    "Page",
     "Recording",
     "Session",
     "Sums",
@@ -77,6 +79,7 @@ __all__ = [
     "network",
     "plot",
     "presets",
+    "show",
     "simulate",
     "sort",
     "__version__",

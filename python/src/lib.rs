@@ -22,6 +22,7 @@ mod parts;
 mod recording;
 mod session;
 mod shards;
+mod show;
 mod simulate;
 mod sort;
 mod sums;
@@ -44,6 +45,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<live::LiveStep>()?;
     module.add_class::<live::LiveSteps>()?;
     module.add_class::<sums::Sums>()?;
+    module.add_class::<show::PageServer>()?;
     module.add_function(wrap_pyfunction!(train::train, module)?)?;
     module.add_function(wrap_pyfunction!(train::presets, module)?)?;
     module.add_function(wrap_pyfunction!(classes::labels, module)?)?;

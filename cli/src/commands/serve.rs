@@ -10,7 +10,7 @@ use betz::episode::{Events, is_table, read_table};
 use betz::model::Decoder;
 use betz::network::file::NetworkFile;
 use betz::recording::labels::LabelledInterval;
-use betz::recording::{Dataset, Recording, Segment, SpikeForm, Spikes};
+use betz::recording::{Dataset, Segment};
 use betz::stream::{Session, SessionConfig};
 use betz::train::LabelSource;
 use betz::{Error, Progress, Result};
@@ -269,14 +269,14 @@ fn is_npz(path: &Path) -> bool {
 
 /// A recording without a model, on its own clock or in steps of a size for the eye.
 fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
-    let mut recording = data::read_recording(path, &args.part.behavior)?;
+    let recording = data::read_recording(path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
     let step = data::default_step(&recording);
-    lengthen_to_whole_steps(&mut recording, step);
-    let original = original_times(&recording);
-    let dataset = data::dataset(recording, step, &args.part).map_err(|e| e.at(path.display()))?;
+    let align = |recording| data::dataset(recording, step, &args.part);
+    let (dataset, times) =
+        SpikeTimes::align(recording, step, align).map_err(|e| e.at(path.display()))?;
     Ok(DecodedRecording {
-        times: times(&dataset, original)?,
+        times,
         left_out: left_out(&dataset, &args.part),
         source: Source {
             name: name_of(path),
@@ -291,48 +291,6 @@ fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
         dataset,
         estimates: Vec::new(),
         delay_steps: 0,
-    })
-}
-
-/// Extends a recording of spike times to the end of its last step; otherwise the spikes of a partial last step would
-/// not be shown.
-fn lengthen_to_whole_steps(recording: &mut Recording, step_seconds: f64) {
-    if recording.form != SpikeForm::Events {
-        return;
-    }
-    let ticks_per_step = step_seconds / recording.tick_seconds;
-    let steps = recording.ticks as f64 / ticks_per_step;
-    // The tolerance keeps a rounding error from adding an empty step.
-    let end = (steps - 1e-9 * steps.max(1.0)).ceil() * ticks_per_step;
-    let near = end.round();
-    let end = if (end - near).abs() <= 1e-6 {
-        near
-    } else {
-        end.ceil()
-    };
-    recording.ticks = recording.ticks.max(end as i64);
-}
-
-/// Spikes and segments in the recording's own ticks.
-struct OriginalTimes {
-    spikes: Spikes,
-    segments: Vec<Segment>,
-    tick_seconds: f64,
-}
-
-/// The times of a recording before it is aligned; `None` for binned counts and signals.
-fn original_times(recording: &Recording) -> Option<OriginalTimes> {
-    (recording.form == SpikeForm::Events).then(|| OriginalTimes {
-        spikes: recording.spikes.clone(),
-        segments: recording.segments.clone(),
-        tick_seconds: recording.tick_seconds,
-    })
-}
-
-/// Where the dataset's spikes and segments lie in the recording's own ticks.
-fn times(dataset: &Dataset, original: Option<OriginalTimes>) -> Result<Option<SpikeTimes>> {
-    original.map_or(Ok(None), |of| {
-        SpikeTimes::new(dataset, &of.spikes, &of.segments, of.tick_seconds)
     })
 }
 
@@ -366,12 +324,12 @@ fn decoded(
     model: &Decoder,
     progress: &dyn Progress,
 ) -> Result<DecodedRecording> {
-    let mut recording = data::recording_for(model, path, &args.part.behavior)?;
+    let recording = data::recording_for(model, path, &args.part.behavior)?;
     let electrode_um = recording.electrode_um.clone();
-    lengthen_to_whole_steps(&mut recording, model.step_seconds());
-    let original = original_times(&recording);
-    let dataset = data::dataset(recording, model.step_seconds(), &args.part);
-    let mut dataset = dataset.map_err(|e| e.at(path.display()))?;
+    let step = model.step_seconds();
+    let align = |recording| data::dataset(recording, step, &args.part);
+    let (mut dataset, times) =
+        SpikeTimes::align(recording, step, align).map_err(|e| e.at(path.display()))?;
     if !dataset.outputs.is_empty() {
         dataset = dataset.with_outputs(model.outputs())?;
     }
@@ -385,59 +343,11 @@ fn decoded(
     source.name = format!("{} through {name}", name_of(path));
     source.electrode_um = electrode_um;
     Ok(DecodedRecording {
-        times: times(&dataset, original)?,
+        times,
         left_out: left_out(&dataset, &args.part),
         source,
         dataset,
         estimates,
         delay_steps: model.delay_steps(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A recording with one spike in each of its ticks.
-    fn full(ticks: i64, tick_seconds: f64) -> Recording {
-        Recording {
-            tick_seconds,
-            ticks,
-            spikes: Spikes::new((0..ticks).collect(), vec![0; ticks as usize]),
-            channel_names: vec!["a".into()],
-            behavior: None,
-            segments: vec![Segment {
-                start: 0,
-                stop: ticks,
-            }],
-            electrode_um: None,
-            form: SpikeForm::Events,
-            meta: None,
-        }
-    }
-
-    #[test]
-    fn every_spike_of_the_file_is_shown() {
-        for (tick, step) in [
-            (1e-5, 0.005),
-            (1.0 / 30_000.0, 0.001),
-            (1.0 / 24_414.062_5, 0.005),
-            (0.001, 0.001),
-        ] {
-            for ticks in [600_i64, 1_000, 1_001, 1_023, 1_234, 2_499, 2_500] {
-                let mut recording = full(ticks, tick);
-                lengthen_to_whole_steps(&mut recording, step);
-                let dataset = recording.align(step).unwrap();
-                let shown: f64 = (0..dataset.spikes.len())
-                    .map(|i| f64::from(dataset.spikes.weight(i)))
-                    .sum();
-                assert_eq!(
-                    shown, ticks as f64,
-                    "{ticks} ticks of {tick} s in steps of {step} s"
-                );
-                let steps = (ticks as f64 * tick / step - 1e-6).ceil();
-                assert_eq!(dataset.steps as f64, steps, "no empty step follows");
-            }
-        }
-    }
 }

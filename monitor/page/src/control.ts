@@ -28,7 +28,7 @@ export async function control(what: string, asked: object, question: string): Pr
 /** The server's answer; null if the server refuses or does not answer, and `said` then has the reason. */
 async function post(what: string, asked: object): Promise<unknown> {
   try {
-    const answer = await fetch(`/api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+    const answer = await fetch(`api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
     state.said.value = { what, good: answer.ok, words: answer.ok ? "done" : await answer.text() };
     state.spoken.value = `${what}: ${state.said.value.words}`;
     const done: unknown = answer.ok ? await answer.json() : null;
@@ -42,7 +42,7 @@ interface Expected { against: string; seconds: number; outputs: { name: string; 
 /** Expected loss from a mask over the last minute, in words: the server decodes it with and without the channels. */
 export async function cost(channels: number[]): Promise<string> {
   try {
-    const answer = await fetch("/api/expected", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ channels }) });
+    const answer = await fetch("api/expected", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ channels }) });
     if (!answer.ok) return `R² with the mask is not known: ${await answer.text()}`;
     const { against, seconds, outputs } = await answer.json() as Expected, r2 = (v: number | null) => v?.toFixed(3) ?? "–", truth = against === "truth";
     return `Of the last ${seconds.toFixed(0)} s, R² against ${truth ? "the truth" : "what all channels say"}: ${outputs.map(o => `${o.name} ${truth ? `${r2(o.now)} → ` : ""}${r2(o.masked)}`).join(", ")}.`;

@@ -225,7 +225,7 @@ export function showAround(tick: number): void {
 }
 
 export async function refresh(): Promise<void> {
-  const answer = await fetch(`/api/state?source=${address.value.source}`);
+  const answer = await fetch(`api/state?source=${address.value.source}`);
   if (!answer.ok) throw new Error(await answer.text());
   const next = await answer.json() as ServerState, before = server.value;
   batch(() => {
@@ -241,14 +241,14 @@ async function fill(s: Store, hole: { from: number; to: number }): Promise<void>
   if (wanted.has(key)) return;
   wanted.add(key);
   try {
-    const answer = await fetch(`/api/spikes?from=${hole.from + s.base}&to=${hole.to + s.base}`);
+    const answer = await fetch(`api/spikes?from=${hole.from + s.base}&to=${hole.to + s.base}`);
     if (answer.ok && s === store.value) s.fill(parseAll(await answer.arrayBuffer()), hole.from, hole.to);
   } catch { /* The connection is lost: the pill says so, and the hole stays hatched. */ }
 }
 
 async function eventsSoFar(s: Store): Promise<void> {
   try {
-    const answer = await fetch("/api/events");
+    const answer = await fetch("api/events");
     if (!answer.ok || s !== store.value) return;
     s.events = [];
     for (const event of await answer.json() as Happened[]) s.happened(event);
@@ -282,7 +282,7 @@ async function past(): Promise<void> {
   const state = server.value;
   if (!state?.ended || !state.history || store.value) return;
   const { channels, outputs, step_seconds } = state.source, [from, to] = state.history;
-  const answer = await fetch(`/api/spikes?from=${from}&to=${to}`);
+  const answer = await fetch(`api/spikes?from=${from}&to=${to}`);
   if (!answer.ok || store.value) return;
   const s = new Store({ channels, outputs: outputs.length, stepSeconds: step_seconds, keepSeconds: KEEP_SECONDS }, 0);
   for (const frame of parseAll(await answer.arrayBuffer())) s.add(frame, false);
@@ -318,7 +318,7 @@ async function openFile(): Promise<void> {
     batch(() => { connection.value = "open"; if (address.value.view === "live") go({ view: server.value!.networks > 0 ? "networks" : "map" }); });
     return;
   }
-  const answer = await fetch(`/api/outline?source=${address.value.source}`);
+  const answer = await fetch(`api/outline?source=${address.value.source}`);
   if (!answer.ok) throw new Error(await answer.text());
   const outline = await answer.json() as Outline;
   batch(() => {
@@ -350,7 +350,7 @@ async function load(): Promise<void> {
   loading = true;
   try {
     const { from, to, cell } = plan, shape = { channels: source.channels, outputs: source.outputs.length, stepSeconds: step, ...(outline.tick_seconds !== null && { tickSeconds: outline.tick_seconds }) };
-    const answer = await fetch(cell > 0 ? `/api/overview?source=${which}&from=${from}&to=${to}&cell=${cell}&first=${first}&last=${last}&rows=${Math.min(last - first, MOST_ROWS)}` : `/api/spikes?source=${which}&from=${from}&to=${to}`);
+    const answer = await fetch(cell > 0 ? `api/overview?source=${which}&from=${from}&to=${to}&cell=${cell}&first=${first}&last=${last}&rows=${Math.min(last - first, MOST_ROWS)}` : `api/spikes?source=${which}&from=${from}&to=${to}`);
     if (!answer.ok) throw new Error(await answer.text());
     const frames = parseAll(await answer.arrayBuffer());
     if (which !== address.value.source) return;
@@ -374,7 +374,7 @@ async function measure(s: Store): Promise<void> {
   if (key === measured) return;
   measured = key;
   slowly.value = { ...slowly.value, r2: [], rms: [] };
-  const answer = await fetch(`/api/range?source=${address.value.source}&from=${Math.max(0, from)}&to=${to}`);
+  const answer = await fetch(`api/range?source=${address.value.source}&from=${Math.max(0, from)}&to=${to}`);
   if (!answer.ok || measured !== key) return;
   const { outputs } = await answer.json() as { outputs: { r2: number | null; rmse: number | null }[] };
   slowly.value = { ...slowly.value, r2: outputs.map(o => o.r2 ?? NaN), rms: outputs.map(o => o.rmse ?? NaN) };
@@ -499,7 +499,7 @@ export async function begin(): Promise<void> {
       if (!server.value) { opened = state === "open"; if (opened) return; }
       else if (state === "lost") {
         // A server that was started anew has another token: then trying again does not help, and the page says what does.
-        void fetch("/api/state").then(answer => { if (answer.status === 401 && connection.value === "lost") connection.value = "refused"; }, () => undefined);
+        void fetch("api/state").then(answer => { if (answer.status === 401 && connection.value === "lost") connection.value = "refused"; }, () => undefined);
         if (connection.value === "refused") return;
       }
       else if (state === "open" && before) { best = Infinity; void refresh().then(past).catch(() => undefined); }

@@ -6,8 +6,10 @@ export const THEMES = ["system", "light", "dark", "low"] as const;
 export type Theme = typeof THEMES[number];
 const KEY = "betz-theme";
 
+/** The browser's storage; null in a frame that may not store anything. */
+const storage = (): Storage | null => { try { return localStorage; } catch { return null; } };
 const stored = (): Theme => {
-  const found = localStorage.getItem(KEY);
+  const found = storage()?.getItem(KEY) ?? null;
   return (THEMES as readonly string[]).includes(found ?? "") ? found as Theme : "system";
 };
 export const theme = signal<Theme>(stored());
@@ -35,7 +37,7 @@ function readColours(): void {
 export function begin(): void {
   effect(() => {
     document.documentElement.dataset["theme"] = theme.value;
-    if (theme.value === "system") localStorage.removeItem(KEY); else localStorage.setItem(KEY, theme.value);
+    if (theme.value === "system") storage()?.removeItem(KEY); else storage()?.setItem(KEY, theme.value);
     readColours();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);

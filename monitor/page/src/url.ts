@@ -21,7 +21,7 @@ export interface Address {
 }
 /** Networks shown, threshold, the second one, rule, node, comparison, places, axes, tab, overlay; episode and sorting of the list; map,
  * what of it, stage, node; region of a network, colours of its sessions; output and filter of weights; selected range; trials. */
-const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ep", "by", "m", "mv", "st", "cell", "rg", "ink", "wt", "sel", "tr"];
+const MORE = ["n", "th", "th2", "rule", "node", "cmp", "pl", "ax", "tab", "ov", "ea", "ep", "by", "m", "mv", "st", "cell", "rg", "ink", "wt", "sel", "tr"];
 const WORD = /^[\w.,+-]{1,60}$/, REGION = /^[\d,-]{1,240}$/;
 const fits = (key: string, value: string): boolean => (key === "rg" ? REGION : WORD).test(value);
 
@@ -35,6 +35,9 @@ const number = (text: string | null): number | null => {
   const value = Number(text);
   return Number.isFinite(value) ? value : null;
 };
+
+/** The page's address for files and pictures; without the path, in which an embedded page has its token. */
+export const here = (): string => `${location.origin}/${location.hash}`;
 
 /** Reads an address; invalid parts are ignored. */
 export function read(hash: string): Address {

@@ -1,5 +1,6 @@
 //! Results to look at without a running session: recordings, networks, mined episodes, maps.
 
+mod alignment;
 pub(crate) mod counted;
 pub(crate) mod episodes;
 pub(crate) mod job;

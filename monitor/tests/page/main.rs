@@ -4,6 +4,7 @@
 
 mod common;
 mod control;
+mod embedded;
 mod limits;
 mod looking;
 mod parts;

@@ -3,7 +3,7 @@ import { parseAll } from "./frame.ts";
 import { Store } from "./store.ts";
 
 interface Moment { id: number; from: number; to: number; misses: { tick: number; nanoseconds: number }[] }
-const kept = async (): Promise<Moment[]> => (await (await fetch("/api/misses")).json() as { moments: Moment[] }).moments;
+const kept = async (): Promise<Moment[]> => (await (await fetch("api/misses")).json() as { moments: Moment[] }).moments;
 
 /** Misses from before this page came. */
 export async function missesSoFar(s: Store): Promise<void> {
@@ -15,7 +15,7 @@ export async function missesSoFar(s: Store): Promise<void> {
 export async function around(tick: number, s: Store): Promise<Store | null> {
   const found = (await kept()).find(m => m.from <= tick + s.base && tick + s.base < m.to);
   if (!found) return null;
-  const answer = await fetch(`/api/misses/${found.id}`);
+  const answer = await fetch(`api/misses/${found.id}`);
   if (!answer.ok) return null;
   const aside = new Store({ ...s.shape, keepSeconds: (found.to - found.from) * s.shape.stepSeconds }, s.base);
   for (const frame of parseAll(await answer.arrayBuffer())) aside.add(frame, false);

@@ -18,7 +18,7 @@ export class Link {
 
   private connect(): void {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = this.socket = new WebSocket(`${scheme}://${location.host}/live`, "betz.v1");
+    const socket = this.socket = new WebSocket(`${scheme}://${location.host}${location.pathname}live`, "betz.v1");
     socket.binaryType = "arraybuffer";
     socket.onopen = () => { this.messages = 0; this.sequence = -1; this.delay = 250; this.listener.connection("open"); };
     socket.onmessage = message => this.message(message.data as ArrayBuffer);

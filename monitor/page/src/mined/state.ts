@@ -1,10 +1,10 @@
 // Which mined episodes are looked at, and the occurrences of the one that is picked.
 import { computed, effect, signal } from "@preact/signals";
 import * as state from "../state.ts";
-import { lowerBound, type Store } from "../link/store.ts";
+import { type Store } from "../link/store.ts";
 import type { Picture } from "../draw/raster.ts";
 import { colours } from "../theme.ts";
-import { HEADS, beside, labelOf, narrowed, sorted, taken, type Column, type Mined, type Occurrences, type Told } from "./model.ts";
+import { HEADS, beside, narrowed, nearest, sorted, taken, type Column, type Mined, type Occurrences, type Told } from "./model.ts";
 
 export const files = signal<string[]>([]);
 export const current = signal<Mined | null>(null);
@@ -17,8 +17,8 @@ export const occurrences = signal<Occurrences | null>(null);
 const said = computed(() => { const [file, episode] = (state.address.value.more["ep"] ?? "0").split(".").map(Number); return { file: Number.isInteger(file) ? file! : 0, episode: Number.isInteger(episode) ? episode! : null }; });
 export const which = computed(() => said.value.file);
 export const sort = computed((): [Column, boolean] => {
-  const by = state.address.value.more["by"] ?? "-count", column = by.replace(/^-/, "");
-  return [HEADS.some(h => h[0] === column) ? column as Column : "count", by.startsWith("-")];
+  const by = state.address.value.more["by"] ?? "-episode", column = by.replace(/^-/, "");
+  return [HEADS.some(h => h[0] === column) ? column as Column : "episode", by.startsWith("-")];
 });
 export const picked = computed(() => current.value?.episodes[said.value.episode ?? -1] ?? null);
 export const listed = computed(() => current.value ? sorted(narrowed(current.value.episodes, only.value, leastCount.value, leastZ.value), ...sort.value) : []);
@@ -30,7 +30,7 @@ export function pick(episode: number): void {
   if (said.value.episode === episode) { say({ ep: String(which.value) }); return; }
   say({ ep: `${which.value}.${episode}` });
   const e = current.value?.episodes[episode];
-  if (e) state.spoken.value = `${labelOf(e)}, ${e.count} occurrences`;
+  if (e) state.spoken.value = `${e.name}, ${e.count} occurrences`;
 }
 export const choose = (file: number): void => say({ ep: String(file) });
 
@@ -46,6 +46,19 @@ export function show(at: number): void {
   const t = occurrences.value?.times[at]?.[0], s = state.store.value;
   if (t === undefined || !s) return;
   state.go({ at: Math.min(t + state.address.value.window / 2, s.seconds_(state.reach(s).end)) });
+}
+
+/** Share of the window that an occurrence fills after a zoom to it, and the shortest window, in steps. */
+const FILLS = 0.4, LEAST_STEPS = 10;
+/** Zooms to the occurrence that is nearest to the middle of the view. */
+export function zoom(): void {
+  const found = occurrences.value, s = state.store.value;
+  if (!found || !s) return;
+  const at = nearest(found.times, s.seconds_(state.viewEnd(s)) - state.address.value.window / 2);
+  if (at === null) { state.spoken.value = "no occurrence"; return; }
+  const times = found.times[at]!, first = times[0]!, last = times[times.length - 1]!, [least, most] = state.zoomBounds(s);
+  const window = Math.min(most, Math.max(least, LEAST_STEPS * s.shape.stepSeconds, (last - first) / FILLS));
+  state.go({ window, at: Math.min((first + last + window) / 2, s.seconds_(state.reach(s).end)) });
 }
 
 /** Each occurrence that is in sight as a line from spike to spike. */
@@ -65,7 +78,6 @@ function lines(g: CanvasRenderingContext2D, w: number, h: number, s: Store, p: P
     });
     g.stroke();
   }
-  void lowerBound;
 }
 
 type Asked = Omit<Mined, "episodes"> & { episodes: Told[] };
@@ -82,7 +94,7 @@ export function watch(): void {
   if (begun) return;
   begun = true;
   void (async () => {
-    const answer = await fetch("/api/mined");
+    const answer = await fetch("api/mined");
     if (!answer.ok) throw new Error(await answer.text());
     files.value = (await answer.json() as { name: string }[]).map(f => f.name);
   })().catch(e => { failure.value = String((e as Error).message); });
@@ -90,7 +102,7 @@ export function watch(): void {
     const file = which.value;
     if (file >= files.value.length) return;
     void (async () => {
-      const answer = await fetch(`/api/mined/${file}`);
+      const answer = await fetch(`api/mined/${file}`);
       if (!answer.ok) throw new Error(await answer.text());
       const told = await answer.json() as Asked;
       if (file !== which.peek()) return;
@@ -103,10 +115,10 @@ export function watch(): void {
   effect(() => {
     if (state.beat.value % 2 > 0 || !current.peek()?.live || !["episodes", "live"].includes(state.address.peek().view)) return;
     void (async () => {
-      const told = await (await fetch("/api/mined/0")).json() as Asked, e = picked.peek();
+      const told = await (await fetch("api/mined/0")).json() as Asked, e = picked.peek();
       current.value = { ...told, episodes: taken(told.episodes, told.seconds) };
       if (!e) return;
-      const found = await (await fetch(`/api/mined/0/${e.index}`)).json() as { total: number; times: number[][] };
+      const found = await (await fetch(`api/mined/0/${e.index}`)).json() as { total: number; times: number[][] };
       if (e.index === picked.peek()?.index) occurrences.value = { total: found.total, times: found.times.map(t => Float64Array.from(t)) };
     })().catch(() => { /* The connection is lost: the pill says so. */ });
   });
@@ -115,7 +127,7 @@ export function watch(): void {
     occurrences.value = null;
     if (!e || now === null) return;
     void (async () => {
-      const answer = await fetch(`/api/mined/${file}/${e.index}`);
+      const answer = await fetch(`api/mined/${file}/${e.index}`);
       if (!answer.ok) throw new Error(await answer.text());
       const found = await answer.json() as { total: number; times: number[][] };
       if (now !== key.peek()) return;

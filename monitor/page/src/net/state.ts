@@ -44,6 +44,8 @@ export const placing = computed(() => {
   return wanted === "force" || wanted === "circle" ? wanted : first.value?.info.positions ? "place" : wanted === "place" ? "circle" : "circle";
 });
 export const overlay = computed(() => more("ov") === "communities" ? "communities" : more("ov") === "degree" ? "degree" : "session");
+/** Draw all edges, however many. */
+export const allEdges = computed(() => more("ea") === "all");
 export const axes = computed((): [number, number] => ({ xz: [0, 2], yz: [1, 2] } as Record<string, [number, number]>)[more("ax") ?? ""] ?? [0, 1]);
 export const node = computed(() => { const n = Number(more("node") ?? "-1"); return Number.isInteger(n) && n >= 0 && n < (first.value?.info.nodes ?? 0) ? n : null; });
 export const first = computed((): Loaded | undefined => loaded.value[0]);
@@ -141,9 +143,9 @@ const known = new Map<number, Loaded>();
 async function load(id: number): Promise<Loaded> {
   const found = known.get(id);
   if (found) return found;
-  const info = await json<Info>(`/api/network/${id}`);
+  const info = await json<Info>(`api/network/${id}`);
   const l: Loaded = { info, counts: { every: null, peak: null }, forced: null, communities: new Map(), slots: new Map(), events: [] };
-  l.counts.every = numbers(await frames(`/api/network/${id}/timeline`), More.Count);
+  l.counts.every = numbers(await frames(`api/network/${id}/timeline`), More.Count);
   known.set(id, l);
   return l;
 }
@@ -153,7 +155,7 @@ async function fetchEdges(l: Loaded, which: Rule, window: number): Promise<void>
   if (asked.has(key) || edges.value.has(key)) return;
   asked.add(key);
   try {
-    const f = await frames(`/api/network/${l.info.id}/edges?window=${window}&rule=${which}`);
+    const f = await frames(`api/network/${l.info.id}/edges?window=${window}&rule=${which}`);
     const r = floats(f, More.Value), e: Edges = { window, total: f.ticks, i: numbers(f, More.I), j: numbers(f, More.J), r, key: r.map(v => keyOf(l.info.distance, v)), undefined: numbers(f, More.Undefined) };
     const next = new Map(edges.value);
     next.set(key, e);
@@ -170,7 +172,7 @@ export async function arrange(): Promise<void> {
   const l = first.value;
   if (!l) return;
   say({ pl: "force" });
-  await job("layout", stop => follow(`/api/network/${l.info.id}/layout?window=${windowOf(l)}&rule=${rule.value}&threshold=${threshold.value}&warm=${l.forced ? 1 : 0}&steps=300`, stop, f => {
+  await job("layout", stop => follow(`api/network/${l.info.id}/layout?window=${windowOf(l)}&rule=${rule.value}&threshold=${threshold.value}&warm=${l.forced ? 1 : 0}&steps=300`, stop, f => {
     if (f.kind !== Kind.Layout) { const words = wrong(f); if (words) throw new Error(words); return; }
     l.forced = floats(f, More.Place);
     progress(f.first, f.ticks);
@@ -185,7 +187,7 @@ export async function findCommunities(): Promise<void> {
     l.communities.clear();
     l.slots.clear();
     l.events = [];
-    await job(`communities of ${l.info.name}`, stop => follow(`/api/network/${l.info.id}/communities?threshold=${threshold.value}`, stop, f => {
+    await job(`communities of ${l.info.name}`, stop => follow(`api/network/${l.info.id}/communities?threshold=${threshold.value}`, stop, f => {
       const words = wrong(f);
       if (words) throw new Error(words);
       const of = numbers(f, More.Community);
@@ -202,7 +204,7 @@ export async function findCommunities(): Promise<void> {
 /** A network of a recording, in windows of one's own. */
 export async function compute(source: number, window: number, step: number, bin: number, measure: string, min: number): Promise<void> {
   let id: number | null = null;
-  await job("correlations", stop => follow(`/api/compute?source=${source}&window=${window}&step=${step}&bin=${bin}&measure=${measure}&min=${min}`, stop, f => {
+  await job("correlations", stop => follow(`api/compute?source=${source}&window=${window}&step=${step}&bin=${bin}&measure=${measure}&min=${min}`, stop, f => {
     const said = f.event as { error?: string; network?: number; done?: number; of?: number } | null;
     if (said?.error) throw new Error(said.error);
     if (said?.network !== undefined) id = said.network;
@@ -237,12 +239,12 @@ export function unload(): void {
 }
 
 async function list(): Promise<void> {
-  const found = await json<{ networks: { id: number; name: string }[]; image: { extent: number[] | null } | null }>("/api/networks");
+  const found = await json<{ networks: { id: number; name: string }[]; image: { extent: number[] | null } | null }>("api/networks");
   offered.value = found.networks;
   if (found.image && !image.value) {
     const picture = new Image();
     picture.onload = () => { image.value = { extent: found.image!.extent, picture }; };
-    picture.src = "/api/image";
+    picture.src = "api/image";
   }
 }
 
@@ -297,7 +299,7 @@ export function begin(): void {
     for (const l of loaded.value) {
       const which = rule.value, k = windowOf(l);
       if (l.info.windows > 0) void fetchEdges(l, which, k);
-      if (which === "peak" && !l.counts.peak) void frames(`/api/network/${l.info.id}/timeline?rule=peak`).then(f => { l.counts.peak = numbers(f, More.Count); moved.value++; }).catch(e => { failure.value = String((e as Error).message); });
+      if (which === "peak" && !l.counts.peak) void frames(`api/network/${l.info.id}/timeline?rule=peak`).then(f => { l.counts.peak = numbers(f, More.Count); moved.value++; }).catch(e => { failure.value = String((e as Error).message); });
     }
   });
   // Plays ten windows per second, once those before have arrived.

@@ -3,6 +3,7 @@ import { csv, graphml, prefix, safe } from "./model.ts";
 import { sessionCss } from "./ink.ts";
 import * as net from "./state.ts";
 import * as state from "../state.ts";
+import { here } from "../url.ts";
 import { save } from "../panels/Export.tsx";
 import { part } from "../panels/net/Graph.tsx";
 import { colours } from "../theme.ts";
@@ -29,14 +30,14 @@ export function svg(): string {
   });
   const words = `${net.loaded.value.map(l => l.info.name).join(", ")} · from ${net.shown(net.first.value, net.threshold.value).toFixed(3)} on${cut}`;
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="12"><rect width="${WIDTH}" height="${HEIGHT}" fill="${colours.panel.css}"/>`
-    + `<text x="20" y="28" fill="${colours.ink.css}" font-size="15">${safe(words)}</text>${parts.join("")}<text x="20" y="${HEIGHT - 10}" fill="${colours.dim.css}" font-size="9">${safe(location.href)} · betz ${safe(state.server.value?.version ?? "")}</text></svg>\n`;
+    + `<text x="20" y="28" fill="${colours.ink.css}" font-size="15">${safe(words)}</text>${parts.join("")}<text x="20" y="${HEIGHT - 10}" fill="${colours.dim.css}" font-size="9">${safe(here())} · betz ${safe(state.server.value?.version ?? "")}</text></svg>\n`;
 }
 
 export function offer(): void {
   const table = (): string => csv(net.loaded.value.flatMap(l => { const edges = net.edgesOf(l); return edges ? [{ name: l.info.name, info: l.info, edges, n: prefix(edges.key, net.threshold.value) }] : []; }),
-    [`# networks: ${net.loaded.value.map(l => l.info.name).join(", ")}`, `# threshold: ${net.shown(net.first.value, net.threshold.value)}`, `# address: ${location.href}`, `# betz ${state.server.value?.version ?? ""}`].join("\n") + "\n");
+    [`# networks: ${net.loaded.value.map(l => l.info.name).join(", ")}`, `# threshold: ${net.shown(net.first.value, net.threshold.value)}`, `# address: ${here()}`, `# betz ${state.server.value?.version ?? ""}`].join("\n") + "\n");
   state.offers.value = {
-    words: "The networks that are shown: edges that reach the threshold, in the window that is looked at.",
+    words: "The networks shown: edges that reach the threshold in the chosen window.",
     take: [
       ["PNG", async () => save(await png(svg(), 1), "betz-network.png")], ["PNG × 2", async () => save(await png(svg(), 2), "betz-network.png")],
       ["SVG", () => save(new Blob([svg()], { type: "image/svg+xml" }), "betz-network.svg")], ["GraphML", () => { for (const l of net.loaded.value) { const e = net.edgesOf(l); if (e) save(new Blob([graphml(l.info, e, prefix(e.key, net.threshold.value))], { type: "application/graphml+xml" }), `betz-network-${l.info.id}.graphml`); } }], ["edges, CSV", () => save(new Blob([table()], { type: "text/csv" }), "betz-network.csv")],

@@ -9,7 +9,7 @@ import { clock, duration, whole } from "../draw/format.ts";
 import { alarms } from "../link/alarms.ts";
 import { incidents } from "../link/incidents.ts";
 import { percentile, type Store } from "../link/store.ts";
-import { write } from "../url.ts";
+import { here, write } from "../url.ts";
 import { colours, outputInk } from "../theme.ts";
 import { runningModel } from "./Frame.tsx";
 import { rasterOrder, rasterPicture } from "./Raster.tsx";
@@ -25,7 +25,7 @@ export function save(blob: Blob, name: string): void {
 /** What a file says at its head: where it is from. */
 export const origin = (): Record<string, string> => {
   const { source, model, running, version } = state.server.value!;
-  return { source: source.name, model: running === "0000000000000000" ? model?.fingerprint ?? "none" : running, address: location.href, betz: version };
+  return { source: source.name, model: running === "0000000000000000" ? model?.fingerprint ?? "none" : running, address: here(), betz: version };
 };
 
 /** Date, time and offset of this machine's clock. */
@@ -57,7 +57,7 @@ export function Export() {
   }, [open]);
   const take = async (what: string): Promise<void> => {
     const s = state.shown.value, server = state.server.value;
-    if (what === "link") { await navigator.clipboard.writeText(location.href); setWords("The link works while this program runs, for who has its token."); return; }
+    if (what === "link") { await navigator.clipboard.writeText(here()); setWords("The link works while this program runs, for everyone who has its token."); return; }
     if (what === "state") {
       const kept = { betz_state: 1, address: write(state.address.value), files: server?.sources, ...Object.fromEntries([...state.keeps].map(([name, of]) => [name, of()])) };
       save(new Blob([`${JSON.stringify(kept)}\n`], { type: "application/json" }), "betz-state.json");
@@ -66,7 +66,7 @@ export function Export() {
     }
     if (!s || !server) return;
     const p = rasterPicture(s, rasterOrder(s)), name = `betz-${Math.round(s.seconds_(p.end) * 1000)}ms`;
-    const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, model: runningModel(), saved: when(), address: location.href, version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
+    const facts: out.Facts = { source: server.source.name, checksum: server.running === "0000000000000000" ? server.model?.fingerprint ?? "none" : server.running, model: runningModel(), saved: when(), address: here(), version: server.version, channels: server.source.channel_names, outputs: server.source.outputs };
     const inks: out.Inks = { ink: colours.ink.css, dim: colours.dim.css, line: colours.line.css, paper: colours.panel.css, intended: colours.true.css, decoded: [0, 1, 2].map(k => outputInk(k).css) };
     const picture = (scale: number) => out.svg(s, p, facts, inks, () => out.rasterPng(s, p, scale));
     if (what === "npz") out.single(s);

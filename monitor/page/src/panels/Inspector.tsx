@@ -18,7 +18,7 @@ export function useWeights(id: string, wanted: boolean): [weights: ArrayLike<num
   const [, came] = useState(0), [wrong, setWrong] = useState("");
   useEffect(() => {
     setWrong("");
-    if (wanted && id !== "" && !held.has(id)) void frames(`/api/weights/${id}`).then(f => { held.set(id, floats(f, More.Value)); came(n => n + 1); }, e => setWrong(String((e as Error).message)));
+    if (wanted && id !== "" && !held.has(id)) void frames(`api/weights/${id}`).then(f => { held.set(id, floats(f, More.Value)); came(n => n + 1); }, e => setWrong(String((e as Error).message)));
   }, [id, wanted]);
   return [held.get(id), wrong];
 }

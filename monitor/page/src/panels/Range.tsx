@@ -20,7 +20,7 @@ export function Range() {
     setFound(null); setWrong("");
     if (!part) return;
     const gone = new AbortController();
-    void fetch(`/api/range?source=${source}&from=${part[0]}&to=${part[1]}`, { signal: gone.signal }).then(async answer => {
+    void fetch(`api/range?source=${source}&from=${part[0]}&to=${part[1]}`, { signal: gone.signal }).then(async answer => {
       if (!answer.ok) throw new Error(await answer.text());
       const numbers = await answer.json() as Numbers;
       setFound(numbers);

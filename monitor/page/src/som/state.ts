@@ -58,7 +58,7 @@ async function follow(id: number): Promise<void> {
   info.value = null; surface.value = null; planes.value = null;
   for (let after = 0; mine === turn;) {
     try {
-      const answer = await fetch(`/api/map/${id}?after=${after}`);
+      const answer = await fetch(`api/map/${id}?after=${after}`);
       if (mine !== turn) return;
       if (!answer.ok) { failure.value = await answer.text(); return; }
       const next = await answer.json() as Info;
@@ -82,7 +82,7 @@ export function begin(): void {
   if (begun) { if (maps.value.length > 0) void follow(which.value); return; }
   begun = true;
   void (async () => {
-    const answer = await fetch("/api/maps");
+    const answer = await fetch("api/maps");
     if (!answer.ok) throw new Error(await answer.text());
     maps.value = (await answer.json() as { name: string }[]).map(m => m.name);
   })().catch(problem);
@@ -91,18 +91,18 @@ export function begin(): void {
   effect(() => {
     const at = number.value;
     if (at === null) return;
-    void frames(`/api/map/${at}`).then(f => { if (number.peek() === at) surface.value = { stage: f.first, heights: floats(f, More.Value), hits: numbers(f, More.Count), units: numbers(f, More.Community) }; }).catch(problem);
+    void frames(`api/map/${at}`).then(f => { if (number.peek() === at) surface.value = { stage: f.first, heights: floats(f, More.Value), hits: numbers(f, More.Count), units: numbers(f, More.Community) }; }).catch(problem);
   });
   effect(() => {
     const at = number.value, what = shown.value;
     if (at === null || what.what !== "plane" && what.what !== "rgb") return;
     const dims = what.what === "plane" ? [what.dim] : what.dims, of = `${at} ${dims.join()}`;
-    void frames(`/api/map/${at}/planes?dims=${dims.join()}`).then(f => { if (number.peek() === at && writeShown(shown.peek()) === writeShown(what)) planes.value = { of, values: floats(f, More.Value) }; }).catch(problem);
+    void frames(`api/map/${at}/planes?dims=${dims.join()}`).then(f => { if (number.peek() === at && writeShown(shown.peek()) === writeShown(what)) planes.value = { of, values: floats(f, More.Value) }; }).catch(problem);
   });
   effect(() => {
     const at = number.value, node = cell.value;
     if (at === null || node === null) { weights.value = null; return; }
     const of = `${at} ${node}`;
-    void frames(`/api/map/${at}/node/${node}`).then(f => { if (number.peek() === at && cell.peek() === node) weights.value = { of, values: floats(f, More.Value) }; }).catch(problem);
+    void frames(`api/map/${at}/node/${node}`).then(f => { if (number.peek() === at && cell.peek() === node) weights.value = { of, values: floats(f, More.Value) }; }).catch(problem);
   });
 }

@@ -59,7 +59,7 @@ export function Channels() {
   const latest = useRef<() => string>(() => "");
   latest.current = () => health ? table(origin(), [...HEADS.map(h => h[0]), "x_um", "y_um"], order.map(c => [names[c] ?? c, health.rate[c], health.fano[c], health.short[c], health.neighbour[c], share[c], health.state[c], ...(source?.electrode_um?.[c] ?? [null, null])])) : "";
   useEffect(() => {
-    state.offers.value = { words: "The table of channels, as it is sorted and narrowed; spikes and outputs of the window.", beside: true, take: [["channels, CSV", () => save(new Blob([latest.current()], { type: "text/csv" }), "betz-channels.csv")]] };
+    state.offers.value = { words: "The table of channels in its order and with its filters; spikes and outputs of the window.", beside: true, take: [["channels, CSV", () => save(new Blob([latest.current()], { type: "text/csv" }), "betz-channels.csv")]] };
     return () => { state.offers.value = null; };
   }, []);
   // What is ticked as it is masked asks nothing, and is forgotten.

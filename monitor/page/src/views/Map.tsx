@@ -65,7 +65,7 @@ function Errors({ info }: { info: Info }) {
     if (at !== undefined) { g.strokeStyle = colours.bad.css; g.beginPath(); g.moveTo(x(at), 16); g.lineTo(x(at), low); g.stroke(); }
   };
   const end = info.errors.at(-1), topographic = info.errors.findLast(e => e[2] !== null);
-  if (!end) return <p class="dim">Not known: this file has none.</p>;
+  if (!end) return <p class="dim">This file does not contain them.</p>;
   return <><Plane class="curve" draw={draw} label="Quantisation and topographic error by epoch" />
     <p class="legend">quantisation {digits(info.errors.findLast(e => e[1] !== null)?.[1])}, topographic {digits(topographic?.[2])}{topographic ? ` after ${digits(topographic[0])} epochs` : ""}{info.error_samples > 0 ? `; ${info.hit_samples < info.samples ? "both" : "the latter"} on ${whole(info.error_samples)} of ${whole(info.samples)} samples` : ""}</p></>;
 }
@@ -77,7 +77,7 @@ function Node({ info }: { info: Info }) {
     const values = som.weights.value?.values;
     if (values) line(g, w, h, values, colours.x.css);
   };
-  if (at === null) return <p class="dim">Pick a node: what it holds is said here. Arrow keys go from one to the next.</p>;
+  if (at === null) return <p class="dim">Pick a node to see its weights and hits here. Arrow keys go to the next node.</p>;
   const unit = now && now.units.length > 0 ? now.units[at]! : NO_UNIT, u = info.units[unit], channel = u ? state.server.value?.source.channel_names.indexOf(u.name) ?? -1 : -1;
   const facts: [string, string][] = [["row, column", `${Math.floor(at / info.columns) + 1}, ${at % info.columns + 1}`], ["height", digits(now?.heights[at])], ...(now && now.hits.length > 0 ? [["hits", whole(now.hits[at]!)] as [string, string]] : []), ...(info.units.length > 0 ? [["unit", u ? `${u.name}: ${whole(u.spikes)} spikes, ${digits(u.rate_hz, 3)} Hz` : "none"] as [string, string]] : [])];
   return <><dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
@@ -126,7 +126,7 @@ const takes: [string, () => void | Promise<void>][] = [
 export function SelfMap() {
   useEffect(() => {
     som.begin();
-    state.offers.value = { words: "The map as it is shown: its nodes, each with what is known of it.", take: takes };
+    state.offers.value = { words: "The map as shown: every node with its numbers.", take: takes };
     return () => { som.leave(); state.offers.value = null; };
   }, []);
   const info = som.info.value;
@@ -139,7 +139,7 @@ export function SelfMap() {
     <Panel area="som-field" title="Map" note={`${whole(info.rows)} × ${whole(info.columns)} ${info.hexagonal ? "hexagons" : "squares"}${info.torus ? ", a torus" : ""}, ${whole(info.dims)} weights each${info.samples > 0 ? `, for ${whole(info.samples)} samples` : ""}${info.hit_samples > 0 && info.hit_samples < info.samples && som.shown.value.what === "hits" ? `; hits of ${whole(info.hit_samples)} of them` : ""}`} tools={<Tools info={info} />}>
       <Field />
       {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
-      {som.shown.value.what === "hits" && som.surface.value?.hits.length === 0 && <p class="dim">Hits of this stage are not known.</p>}
+      {som.shown.value.what === "hits" && som.surface.value?.hits.length === 0 && <p class="dim">This stage has no hits.</p>}
       <Stages info={info} /></Panel>
     <Panel area="som-errors" title="Errors by epoch" note=""><Errors info={info} /></Panel>
     <Panel area="som-node" title="Node" note=""><Node info={info} /></Panel>

@@ -14,7 +14,7 @@ const PAPER = 0.25, RATE_SECONDS = 1, INTERVAL_SECONDS = 10;
 /** Asks without asking back: a stimulus is moved by hand, and the last word counts. */
 async function ask(what: string, asked: object): Promise<void> {
   try {
-    const answer = await fetch(`/api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+    const answer = await fetch(`api/control/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
     state.said.value = answer.ok ? null : { what, good: false, words: await answer.text() };
   } catch { state.said.value = { what, good: false, words: "the server does not answer" }; }
 }
@@ -46,7 +46,7 @@ export function Simulation() {
     <Panel area="network" title="Network" note={`${whole(neurons)} neurons${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${whole(told.synapses)} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
       tools={<span class="tools"><button onClick={() => state.go({ window: PAPER, at: null })} aria-pressed={state.address.value.window === PAPER}>250 ms</button>{state.server.value?.steered && <Pause />}</span>}>
       <div class="rows" tabIndex={0} role="region" aria-label="Populations"><table>
-        <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes a second of a neuron, of the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th><th scope="col" title="Mean synapses onto a neuron, and from one">in, out</th><th scope="col">what they are</th></tr></thead>
+        <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes per second and neuron, over the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th><th scope="col" title="Mean number of synapses onto and from a neuron">in, out</th><th scope="col">what they are</th></tr></thead>
         <tbody>{told.populations.map((p, i) => <tr key={p.name}><th scope="row">{p.name}</th><td>{whole(p.neurons)}</td><td>{Number.isNaN(hz[i]) ? "–" : hz[i]!.toFixed(1)}</td>
           <td><Intervals from={firsts[i]!} to={firsts[i + 1]!} name={p.name} /></td><td>{few(p.degrees[0])}, {few(p.degrees[1])}</td><td class="what">{p.parameters.map(([name, value]) => `${name} ${value}`).join(" · ")}</td></tr>)}</tbody>
       </table></div>

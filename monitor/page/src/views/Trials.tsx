@@ -117,7 +117,7 @@ export function Trials() {
   const w = wanted(), server = state.server.value!, s = state.store.value!, channel = Math.min(s.shape.channels - 1, state.address.value.channel ?? 0), live = server.mode === "live", names = server.source.channel_names, outputs = server.source.outputs;
   const [t, setFound] = useState<Found | null>(null), [wrong, setWrong] = useState(""), [turn, setTurn] = useState(0), source = state.address.value.source;
   const labels = server.labels ?? [], one = /^label(\d+)$/.exec(w.align);
-  const path = `/api/trials?source=${source}&align=${one ? `labels&label=${one[1]}` : w.align}&from=${w.from}&to=${w.to}&bin=${w.bin}&channel=${channel}&output=${Math.min(w.output, Math.max(0, outputs.length - 1))}`;
+  const path = `api/trials?source=${source}&align=${one ? `labels&label=${one[1]}` : w.align}&from=${w.from}&to=${w.to}&bin=${w.bin}&channel=${channel}&output=${Math.min(w.output, Math.max(0, outputs.length - 1))}`;
   useEffect(() => {
     let gone = false;
     void frames(path).then(f => { if (!gone) { setFound(trialsOf(f)); setWrong(""); } }, e => { if (!gone) { setFound(null); setWrong((e as Error).message); } });

@@ -2,8 +2,9 @@
 import { signal, untracked, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { GraphView, MOST_PLAIN, drawPlain, type Layer, type Nodes, type View } from "../../draw/graph.ts";
-import { bounds, fitted, linksOf, prefix, within } from "../../net/model.ts";
+import { bounds, fitted, linksOf, prefix, within, type Link } from "../../net/model.ts";
 import * as net from "../../net/state.ts";
+import { css } from "../../net/ink.ts";
 import { colours } from "../../theme.ts";
 import { useDrawn } from "../Canvas.tsx";
 import { surface } from "../Panel.tsx";
@@ -16,6 +17,8 @@ export const part = signal<[number, number, number, number] | null>(null);
 export const spent = { ms: 0, filled: 0, edges: 0, drawn: 0 };
 /** A picture that changes has the strongest edges that can be drawn in so many milliseconds; all of them, once it has stood still for so many. */
 const MOVING_MS = 30, STILL_MS = 200;
+/** Of more edges than this, the strongest are drawn: further ones cover the picture. All on demand. */
+export const MOST_EDGES = 30_000;
 
 export interface Shape { places: Float32Array; nodes: Nodes; layers: Layer[]; counts: (node: number) => boolean; label: string; head: boolean }
 
@@ -45,11 +48,21 @@ function Tip({ places, view, wide }: { places: () => Float32Array | undefined; v
       return <div key={s}>{net.loaded.value.length > 1 && `${one.info.name}: `}{links.length} edges{links.slice(0, 4).map(k => <span key={k.node}> · {k.r.toFixed(2)} {named(k.node)}</span>)}{links.length > 4 && " …"}</div>; })}</div>;
 }
 
+/** Edges of a node in a layer, without looking for them again for every picture. */
+const linked = new WeakMap<Layer, { node: number; inside: Uint8Array | null; links: Link[] }>();
+function pickedLinks(l: Layer, node: number): Link[] {
+  const known = linked.get(l), inside = net.region.value;
+  if (known?.node === node && known.inside === inside) return known.links;
+  const links = inside && !inside[node] ? [] : linksOf(l.edges, l.n, node, inside);
+  linked.set(l, { node, inside, links });
+  return links;
+}
+
 /** `all`: the shapes of the pictures side by side, of which this one is number `k`. */
 export function Graph({ all, k, title }: { all: () => Shape[]; k: number; title?: string }) {
   const shape = (): Shape | null => all()[k] ?? null;
   const canvas = useRef<HTMLCanvasElement>(null), below = useRef<HTMLCanvasElement>(null), top = useRef<HTMLCanvasElement>(null), picture = useRef<GraphView | "plain" | null>(null), view = useRef<View>({ x: 0, y: 0, scale: 1 });
-  const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), lasso = useSignal<[number, number][] | null>(null), partial = useSignal(0), whole = useRef(true), later = useRef(0), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
+  const drag = useRef<{ x: number; y: number; view: View; lasso: [number, number][] | null; moved: boolean } | null>(null), lasso = useSignal<[number, number][] | null>(null), partial = useSignal(0), thinned = useSignal<{ drawn: number; edges: number } | null>(null), whole = useRef(true), later = useRef(0), [cut, setCut] = useState(0), [plain, setPlain] = useState(false);
   const again = useRef(() => {}), draw = (): void => {
     const now = shape(), on = canvas.current;
     if (!now || !on || on.clientWidth < 2) return;
@@ -62,11 +75,14 @@ export function Graph({ all, k, title }: { all: () => Shape[]; k: number; title?
       const plane = surface(on), drawn = plane ? drawPlain(plane.g, plane.w, plane.h, now.nodes, now.layers, v) : 0;
       setCut(edges > MOST_PLAIN ? drawn : 0);
     } else {
-      const drawn = picture.current.draw(now.nodes, now.layers, v, whole.current ? Infinity : picture.current.within(MOVING_MS));
+      const most = net.allEdges.value ? Infinity : MOST_EDGES, drawn = picture.current.draw(now.nodes, now.layers, v, Math.min(most, whole.current ? Infinity : picture.current.within(MOVING_MS)));
       whole.current = false;
       clearTimeout(later.current);
-      if (drawn < edges) later.current = window.setTimeout(() => { whole.current = true; again.current(); }, STILL_MS);
-      partial.value = drawn < edges ? drawn : 0;
+      // Each layer's share is rounded down.
+      const wanted = edges > most ? most - now.layers.length : edges;
+      if (drawn < wanted) later.current = window.setTimeout(() => { whole.current = true; again.current(); }, STILL_MS);
+      partial.value = drawn < wanted ? drawn : 0;
+      thinned.value = edges > most && drawn >= wanted ? { drawn, edges } : null;
       Object.assign(spent, { ms: picture.current.spent, filled: picture.current.filled, edges, drawn });
     }
     paintBelow(v);
@@ -78,11 +94,20 @@ export function Graph({ all, k, title }: { all: () => Shape[]; k: number; title?
     const on = surface(below.current), image = net.placing.value === "place" ? net.image.value : null;
     if (on && image) drawImage(on.g, image, p => (p - v.x) * v.scale, p => (p - v.y) * v.scale);
   };
-  /** Rings round the node that is picked and the one under the pointer; the lasso. */
+  /** Edges of the node that is picked; rings round it and the node under the pointer; the lasso. */
   const marks = (): void => {
     const on = surface(top.current), now = shape(), v = view.current, around = lasso.value;
     if (!on || !now) return;
     const { g } = on, x = (n: number) => (now.places[2 * n]! - v.x) * v.scale, y = (n: number) => (now.places[2 * n + 1]! - v.y) * v.scale;
+    const picked = net.node.value;
+    if (picked !== null && 2 * picked < now.places.length) for (const l of now.layers) {
+      g.strokeStyle = now.layers.length > 1 ? css(l.ink) : colours.bad.css;
+      for (const { node, r } of pickedLinks(l, picked)) {
+        // As wide by strength as the other edges, and one pixel wider.
+        g.lineWidth = 1.7 + 2.6 * Math.min(1, Math.max(0, ((net.first.value?.info.distance ? -r : r) - l.lowest) / Math.max(1e-9, l.highest - l.lowest)));
+        g.beginPath(); g.moveTo(x(picked), y(picked)); g.lineTo(x(node), y(node)); g.stroke();
+      }
+    }
     for (const [n, ink, wide] of [[net.hovered.value, colours.ink.css, 1.4], [net.node.value, colours.bad.css, 2.2]] as const) {
       if (n === null || 2 * n >= now.places.length) continue;
       g.strokeStyle = ink; g.lineWidth = wide;
@@ -138,10 +163,16 @@ export function Graph({ all, k, title }: { all: () => Shape[]; k: number; title?
         onMouseUp={up} onDblClick={() => { shownView.value = null; }} />
       <canvas ref={top} class="over" aria-hidden="true" />
       <Tip places={() => shape()?.places} view={() => view.current} wide={() => canvas.current?.clientWidth ?? 0} />
-      <Partial drawn={partial} />
+      <Partial drawn={partial} /><Thinned drawn={thinned} />
       {plain && <p class="note plain">no WebGL2: drawn in the plane{cut > 0 ? `, the ${cut.toLocaleString("en")} strongest edges` : ""}</p>}
     </div>
   </div>;
+}
+
+/** The number of edges of a still picture, if it does not have all. */
+function Thinned({ drawn }: { drawn: { value: { drawn: number; edges: number } | null } }) {
+  const now = drawn.value;
+  return now && <p class="note plain">the {now.drawn.toLocaleString("en")} strongest of {now.edges.toLocaleString("en")} edges <button class="link" onClick={() => net.say({ ea: "all" })}>draw all</button></p>;
 }
 
 /** What a picture that moves leaves out. */

@@ -23,7 +23,7 @@ export function Node() {
     net.say({ node: String(number) });
   };
   const form = <form class="row" onSubmit={look}><label>node <input type="search" value={find} onInput={i => setFind(i.currentTarget.value)} placeholder={named(0)} /></label><button class="act">find</button>{wrong && <span role="alert" class="bad">{wrong}</span>}</form>;
-  if (n === null || !e) return <div class="node">{form}<p class="dim">Pick a node to see its edges: with the mouse, or by its name.</p></div>;
+  if (n === null || !e) return <div class="node">{form}<p class="dim">Pick a node with the mouse or by its name to see its edges.</p></div>;
   const reach = prefix(e.key, net.threshold.value), links = linksOf(e, reach, n, net.region.value), own = place(n), community = net.communitiesOf(l)?.[n];
   // Of the other sessions with the same nodes: what they say of the same pairs.
   const others = net.loaded.value.flatMap((one, s) => { const e = s > 0 && one.info.nodes === l.info.nodes ? net.edgesOf(one) : null; return e ? [{ s, name: one.info.name, r: new globalThis.Map(linksOf(e, prefix(e.key, net.threshold.value), n, net.region.value).map(k => [k.node, k.r])) }] : []; });

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import * as net from "../../net/state.ts";
 import { sessionCss } from "../../net/ink.ts";
 import { colours, painted } from "../../theme.ts";
-import { whole } from "../../draw/format.ts";
+import { ticks, whole } from "../../draw/format.ts";
 import { Plane } from "../Canvas.tsx";
 import { font } from "../Panel.tsx";
 
@@ -13,24 +13,30 @@ export function Threshold() {
   const levels = l.info.levels, at = net.level(l), value = net.shown(l, net.threshold.value);
   const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
     void painted.value; void net.moved.value;
-    const b = net.level(l), width = levels.length, tall = h - 4;
-    net.loaded.value.forEach((one, s) => {
+    const b = net.level(l), width = levels.length, top = 14, base = h - 14, low = levels[0]!, wide = levels[width - 1]! - low, side = 8, across = w - 2 * side;
+    const x = (v: number, i: number) => (wide > 0 ? (v - low) / wide : i / width) * across + side;
+    const bars = net.loaded.value.map(one => {
       const counts = one.counts[net.rule.value], k = net.windowOf(one);
-      if (!counts) return;
-      const bars = Float64Array.from({ length: width }, (_, i) => Math.log1p(counts[k * width + i]! - (i + 1 < width ? counts[k * width + i + 1]! : 0))), top = Math.max(1, ...bars);
-      const low = levels[0]!, wide = levels[width - 1]! - low, x = (i: number) => (wide > 0 ? (one.info.levels[i]! - low) / wide : i / width) * (w - 16) + 8;
+      return counts ? Float64Array.from({ length: width }, (_, i) => counts[k * width + i]! - (i + 1 < width ? counts[k * width + i + 1]! : 0)) : null;
+    });
+    // One scale for all sessions: each a decade of edges.
+    const most = Math.log10(1 + bars.reduce((m, all) => Math.max(m, ...all ?? []), 1)), y = (n: number) => base - Math.log10(1 + n) / most * (base - top);
+    bars.forEach((all, s) => {
       g.fillStyle = sessionCss(s);
-      for (let i = 0; i < width; i++) {
-        g.globalAlpha = i >= b ? 0.75 : 0.25;
-        const high = bars[i]! / top * (tall - 14);
-        g.fillRect(x(i) - (w - 16) / width / 2, tall - high, Math.max(1, (w - 16) / width - 0.4), high);
-      }
+      all?.forEach((n, i) => { g.globalAlpha = i >= b ? 0.75 : 0.25; g.fillRect(x(net.loaded.value[s]!.info.levels[i]!, i) - across / width / 2, y(n), Math.max(1, across / width - 0.4), base - y(n)); });
       g.globalAlpha = 1;
     });
-    const x = at / Math.max(1, width - 1) * (w - 16) + 8;
-    g.strokeStyle = colours.bad.css; g.lineWidth = 2; g.beginPath(); g.moveTo(x, 12); g.lineTo(x, h); g.stroke();
-    g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top";
-    g.fillText(`${l.info.measure}, edges of this window (logarithmic)`, 4, 0);
+    g.strokeStyle = g.fillStyle = colours.dim.css; g.lineWidth = 1; g.font = font(10); g.textAlign = "left"; g.textBaseline = "bottom";
+    for (let n = 1; Math.log10(1 + n) <= most; n *= 10) {
+      if (n > 1 && y(n / 10) - y(n) < 12) continue;
+      g.globalAlpha = 0.35; g.beginPath(); g.moveTo(side, y(n)); g.lineTo(w - side, y(n)); g.stroke(); g.globalAlpha = 1;
+      g.fillText(whole(n), side, y(n));
+    }
+    g.textBaseline = "top"; g.textAlign = "center";
+    for (const v of wide > 0 ? ticks(low, low + wide, w / 70) : []) { g.fillRect(x(v, 0), base, 1, 3); g.fillText(String(Number(net.shown(l, v).toFixed(4))), Math.min(w - 14, Math.max(14, x(v, 0))), base + 3); }
+    g.textAlign = "left"; g.fillText(`edges of this window by ${l.info.measure}`, side, 0);
+    const mark = x(levels[at]!, at);
+    g.strokeStyle = colours.bad.css; g.lineWidth = 2; g.beginPath(); g.moveTo(mark, top); g.lineTo(mark, base); g.stroke();
   };
   const set = (text: string, key: "th" | "th2" = "th"): void => {
     const number = Number(text);
