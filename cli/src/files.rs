@@ -11,7 +11,7 @@ use betz::recording::Recording;
 use betz::{Error, Result};
 
 use crate::common_args::Common;
-use crate::{picture, report};
+use crate::report;
 
 /// The first line of every SVG; it tells one from somebody else's.
 pub(crate) const DRAWN: &str = "<!-- drawn by betz -->";
@@ -96,7 +96,7 @@ impl Kind {
     fn endings(self) -> &'static [&'static str] {
         match self {
             Self::Graph => &["dot", "gv", "graphml"],
-            Self::Picture => picture::ENDINGS,
+            Self::Picture => &["svg", "png", "pdf"],
             Self::Onnx => &["onnx"],
             Self::Safetensors => &["safetensors"],
             Self::Nwb => &["nwb"],

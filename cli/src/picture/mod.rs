@@ -12,9 +12,6 @@ use betz::{Error, ErrorKind, Result};
 
 use crate::files::{DRAWN, INCOMPLETE, is_partial};
 
-/// Endings of pictures.
-pub(crate) const ENDINGS: &[&str] = &["svg", "png", "pdf"];
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Format {
     Svg,

@@ -11,7 +11,7 @@ use betz_ffi::beside::{self, Config, Grows, Home, Refusal};
 use betz_ffi::model::betz_model;
 use betz_ffi::status::betz_status;
 
-use crate::outputs::{betz_live_on_step, receiver};
+use crate::step::{betz_live_on_step, receiver};
 
 /// A whole session: source, front end, decoder, outputs and recording, on threads of its own.
 pub struct betz_live {

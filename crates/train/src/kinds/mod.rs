@@ -9,6 +9,7 @@ mod gain;
 mod lifts;
 mod model;
 pub(crate) mod nonlinear;
+pub(crate) mod options;
 mod others;
 mod race;
 mod regions;
@@ -21,160 +22,23 @@ use crate::device::Trained;
 
 use crate::limits::without_blanking;
 use crate::options::TrainOptions;
-use crate::recurrent::UNITS_MULTIPLE;
 use crate::search::Search;
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 use betz_base::progress::{Phases, Progress};
 use betz_base::text::count;
 use betz_device::Device;
 use betz_gram::movement::outputs_with_velocities;
 use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
-use betz_runtime::model::{MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, OutputScore};
+use betz_runtime::model::OutputScore;
 use lifts::Lifts;
-use nonlinear::{MOST_LATENTS, Nonlinear};
+use nonlinear::Nonlinear;
+pub use options::{Kind, KindOptions};
 use others::{TrainedKind, kalman_score, place_score, recurrent_score};
 use teams::Teams;
 
 /// A kind must gain at least this many standard errors over folds to be chosen.
 const ERRORS: f64 = 2.0;
-
-/// Kinds of decoders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Kind {
-    /// The optimal linear decoder.
-    Linear,
-    /// Cosines of random projections of latents, read out linearly.
-    Lift,
-    /// Linear readouts of latents under a soft gate.
-    Experts,
-    /// A steady-state Kalman filter of the outputs.
-    Kalman,
-    /// A Kalman filter trained on intended instead of actual movements: velocities are turned towards the end
-    /// point of each trial (ReFIT: Gilja et al. 2012). The model is of kind `kalman`.
-    Refit,
-    /// Bayesian decoding on a grid of places.
-    Place,
-    /// Layers of gated recurrent units on the counts of a bin, read out linearly.
-    Recurrent,
-}
-
-impl Kind {
-    /// `linear`, `lift`, `experts`, `kalman`, `refit`, `place` or `recurrent`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Lift => "lift",
-            Self::Experts => "experts",
-            Self::Kalman => "kalman",
-            Self::Refit => "refit",
-            Self::Place => "place",
-            Self::Recurrent => "recurrent",
-        }
-    }
-}
-
-/// The kinds to compare, and their options that are given rather than chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KindOptions {
-    /// The kinds to choose from. The linear one is always scored. It is chosen if it is listed and no other kind
-    /// gains more than two standard errors over folds on it.
-    pub kinds: Vec<Kind>,
-    /// Latents of the nonlinear kinds, 1 to 64; `None`: by cross-validation.
-    pub latents: Option<usize>,
-    /// Cosines of a lift, 1 to 16,384; `None`: by cross-validation, up to 256.
-    pub units: Option<usize>,
-    /// Experts, 2 to 256; `None`: by cross-validation.
-    pub experts: Option<usize>,
-    /// Cells of a decoder of place along the longest axis, 4 to 1,000; `None`: 28.
-    pub cells: Option<usize>,
-    /// Units of each layer of a recurrent decoder, multiples of 16 up to 1,024, at most 8 layers; `None`: 64, 64
-    /// for trials, 64 for continuous recordings.
-    pub layers: Option<Vec<usize>>,
-    /// Networks that a recurrent decoder averages, 1 to 16; `None`: one.
-    pub members: Option<usize>,
-    /// Networks trained on mixtures of trials, 0 to 15, which a recurrent decoder follows where they part from the
-    /// others, as in directions that training left out; `None`: one for trials, none for continuous recordings.
-    pub mixed: Option<usize>,
-    /// Passes over the recording that train a network; `None`: 140 over trials, 150 over continuous recordings.
-    pub epochs: Option<usize>,
-    /// Seed of random projections, clusters and networks.
-    pub seed: u64,
-}
-
-impl KindOptions {
-    /// A choice among `kinds`; cross-validation sets all other options.
-    pub fn among(kinds: &[Kind]) -> Self {
-        Self {
-            kinds: kinds.to_vec(),
-            latents: None,
-            units: None,
-            experts: None,
-            cells: None,
-            layers: None,
-            members: None,
-            mixed: None,
-            epochs: None,
-            seed: 0,
-        }
-    }
-
-    /// Only the linear decoder.
-    pub fn linear() -> Self {
-        Self::among(&[Kind::Linear])
-    }
-
-    /// All kinds except the Kalman filters, which have not been seen to beat the linear decoder, and the place
-    /// decoder, which needs outputs that are places.
-    pub fn auto() -> Self {
-        Self::among(&[Kind::Linear, Kind::Lift, Kind::Experts])
-    }
-
-    /// The kinds of [`auto`](Self::auto) and the recurrent one, whose networks take minutes of processor time.
-    pub fn best() -> Self {
-        let mut options = Self::auto();
-        options.kinds.push(Kind::Recurrent);
-        options
-    }
-
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.kinds.is_empty() {
-            return Err(Error::argument(
-                "decoder kinds: expected at least one, got none",
-            ));
-        }
-        let sizes = [
-            ("latents", self.latents, 1, MOST_LATENTS),
-            ("units of a lift", self.units, 1, 16_384),
-            ("experts", self.experts, 2, 256),
-            ("cells", self.cells, 4, 1000),
-            ("members", self.members, 1, MAX_MEMBERS),
-            ("networks by mixtures", self.mixed, 0, MAX_MEMBERS - 1),
-            ("epochs", self.epochs, 1, 100_000),
-            ("layers", self.layers.as_ref().map(Vec::len), 1, MAX_LAYERS),
-        ];
-        for (what, got, least, most) in sizes {
-            if let Some(got) = got
-                && !(least..=most).contains(&got)
-            {
-                return Err(Error::argument(format!(
-                    "{what}: expected {least} to {most}, got {got}"
-                )));
-            }
-        }
-        for &units in self.layers.iter().flatten() {
-            if !(UNITS_MULTIPLE..=MAX_LAYER_UNITS).contains(&units)
-                || !units.is_multiple_of(UNITS_MULTIPLE)
-            {
-                return Err(Error::argument(format!(
-                    "units of a layer: expected a multiple of {UNITS_MULTIPLE} up to {MAX_LAYER_UNITS}, got {units}"
-                )));
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Cross-validated scores of one kind.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,6 +2,7 @@
 //! recording, scores, and the decoder's linear engine.
 
 use super::family::{self, Family, FamilyFit, held_out};
+use super::options::MOST_LATENTS;
 use super::race::race;
 use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, gain, regions::regions};
@@ -21,9 +22,6 @@ use betz_gram::{MaskPolicy, NormalEquations};
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, DecoderParts, Head, OutputScore, TrainingRecord};
 use betz_runtime::psc::FilterBank;
-
-/// Most latents that a decoder may have.
-pub(super) const MOST_LATENTS: usize = 64;
 
 /// Shares of the time that the race of configurations takes, and decoding the folds by the best.
 const RACE: u64 = 3;

@@ -4,11 +4,11 @@
 use std::iter::once;
 use std::ops::Range;
 
-use super::fit::Task;
-use super::mixing::Mixes;
+use super::mixing::{Mixer, Mixes};
 use super::pass::Packing;
 use super::random::Random;
 use super::samples::{Samples, Scaling};
+use super::shape::Shape;
 
 /// Runs of steps that are gone through without a reset between them.
 pub(super) type Sequence = Vec<Range<usize>>;
@@ -34,6 +34,17 @@ pub(super) struct Recipe {
     pub(super) mixing: f32,
     /// Decay of the exponential mean of the weights.
     pub(super) mean_decay: f64,
+}
+
+/// Training task: the network's sizes and its runs of steps.
+pub(super) struct Task<'a> {
+    pub(super) shape: &'a Shape,
+    pub(super) samples: &'a Samples<'a>,
+    pub(super) scaling: &'a Scaling,
+    pub(super) runs: &'a [Range<usize>],
+    pub(super) recipe: &'a Recipe,
+    /// Partners for mixtures, if the recipe has any.
+    pub(super) mixing: Option<&'a Mixer>,
 }
 
 /// Source of one training sequence.

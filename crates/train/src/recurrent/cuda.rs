@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use super::batch::Task;
 use super::batch::{Batch, Losses};
-use super::fit::{self, FIRST_DECAY, FitOutcome, SECOND_DECAY, StepFactors, Task};
+use super::fit::{self, FIRST_DECAY, FitOutcome, SECOND_DECAY, StepFactors};
 use super::random::Random;
 use super::shape::{GATES, Layer};
 use betz_base::error::{Error, ErrorKind, Result};

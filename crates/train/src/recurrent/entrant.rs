@@ -8,7 +8,7 @@ use super::batch::{Recipe, Sequence};
 use super::samples::{Samples, runs};
 use super::{Epochs, Sizes, Trained, has_trials, place, train};
 use crate::folds::Part;
-use crate::kinds::KindOptions;
+use crate::kinds::options::KindOptions;
 use crate::options::TrainOptions;
 use crate::validate::BankChoice;
 use betz_base::error::{Error, ErrorKind, Result};

@@ -1,13 +1,9 @@
 //! Training one network: AdamW on the squared error of standardised labels, and the exponential mean of the
 //! weights that it goes through.
 
-use std::ops::Range;
-
-use super::batch::{Batch, Recipe};
-use super::mixing::Mixer;
+use super::batch::{Batch, Recipe, Task};
 use super::pass::{Dropout, Pass, Work};
 use super::random::Random;
-use super::samples::{Samples, Scaling};
 use super::shape::Shape;
 use betz_base::error::{Error, ErrorKind, Result};
 use pulp::{Arch, Simd, WithSimd};
@@ -25,17 +21,6 @@ pub(super) const OVERFLOW: f64 = 1e30;
 
 /// Number of consecutive skipped batches that ends training.
 const MOST_OVERFLOWS: usize = 10;
-
-/// Training task: the network's sizes and its runs of steps.
-pub(super) struct Task<'a> {
-    pub(super) shape: &'a Shape,
-    pub(super) samples: &'a Samples<'a>,
-    pub(super) scaling: &'a Scaling,
-    pub(super) runs: &'a [Range<usize>],
-    pub(super) recipe: &'a Recipe,
-    /// Partners for mixtures, if the recipe has any.
-    pub(super) mixing: Option<&'a Mixer>,
-}
 
 /// A trained network.
 pub(super) struct FitOutcome {

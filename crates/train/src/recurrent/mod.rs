@@ -11,7 +11,7 @@ mod entrant;
 mod fit;
 mod mixing;
 mod pass;
-mod product;
+pub(crate) mod product;
 mod random;
 mod real;
 mod samples;
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fit::checked;
-use crate::kinds::KindOptions;
+use crate::kinds::options::KindOptions;
 use crate::limits::limits;
 use batch::{Batch, Recipe, Sequence};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -42,9 +42,6 @@ use random::Random;
 use rayon::prelude::*;
 use samples::{Samples, Scaling};
 use shape::{GATES, Layer, Shape};
-
-/// Units of a layer are multiples of this: whole vectors.
-pub(crate) const UNITS_MULTIPLE: usize = product::COLUMNS;
 
 /// Fewest runs that are taken for trials.
 const FEWEST_TRIALS: usize = 20;
@@ -252,7 +249,7 @@ fn train(
         .into_par_iter()
         .map(|network| {
             let is_mixed = network >= sizes.members;
-            let task = fit::Task {
+            let task = batch::Task {
                 shape: &shapes[usize::from(is_mixed)],
                 samples,
                 scaling: &scaling,

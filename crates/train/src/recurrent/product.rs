@@ -9,8 +9,8 @@ use pulp::{Arch, Simd, WithSimd};
 /// Rows of B that are gone through at a time: what a strip of them takes stays in the second cache.
 const DEPTH: usize = 256;
 
-/// Columns that a product must have a multiple of.
-pub(super) const COLUMNS: usize = 16;
+/// Columns that a product must have a multiple of, and so units of a layer.
+pub(crate) const COLUMNS: usize = 16;
 
 /// The left factor of a product, row-major in memory with rows of `stride` numbers.
 #[derive(Clone, Copy)]
