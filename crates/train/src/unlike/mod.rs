@@ -10,6 +10,9 @@
 //! quality is lost. What a user does moves it as well as drift does, and often more: compare like tasks, and rest only
 //! with rest.
 //!
+//! Each whole window is also looked at by [`recalibrate`]. The result is a [`Suggestion`], which changes nothing until
+//! [`UnlikeWorker::apply`] or [`UnlikeWatch::apply`] is called.
+//!
 //! ```
 //! use betz_runtime::psc::{Filter, FilterBank};
 //! use betz_runtime::stream::{Session, SessionConfig};
@@ -40,21 +43,26 @@
 //! ```
 
 mod recalibrate;
+mod recent;
 mod reference;
+mod slopes;
+mod suggestion;
 mod thread;
 mod window;
 
 pub use recalibrate::{Recalibration, recalibrate};
+pub use suggestion::{ModelChange, Suggestion};
 pub use thread::UnlikeWatch;
 
 use crate::retained::StoredStatistics;
 use betz_base::error::{Error, Result};
 use betz_runtime::model::{Decoder, DecoderParts, Head};
 use betz_runtime::stream::{
-    Session, SessionConfig, Step, StepReader, StepRecord, StepWriter, Tap, step_ring,
+    Session, SessionConfig, Step, StepReader, StepRecord, StepWriter, Swapper, Tap, step_ring,
 };
 use reference::Reference;
 use std::time::Duration;
+use suggestion::Suggester;
 use window::Window;
 
 /// Words of the ring for each step or spike that it is asked to hold.
@@ -126,6 +134,7 @@ pub struct UnlikeWorker {
     latents: LatentSession,
     reference: Reference,
     window: Window,
+    suggester: Suggester,
     newest: Option<Unlikeness>,
     idle: Duration,
 }
@@ -155,6 +164,7 @@ impl UnlikeWorker {
             latents: LatentSession::open(decoder)?,
             window: Window::new(window_steps as u64, decoder.latents(), decoder.channels()),
             reference,
+            suggester: Suggester::new(decoder, window_steps.ceil() as u64)?,
             newest: None,
             idle: config.idle,
         };
@@ -170,7 +180,10 @@ impl UnlikeWorker {
         while self.steps.take(&mut self.record) {
             taken += 1;
             let record = &self.record;
-            let latents = self.latents.step(record)?;
+            let pause = self.latents.pause(record);
+            self.suggester.recent().push(record, pause);
+            self.suggester.look(record.tick);
+            let latents = self.latents.step(record, pause)?;
             if self.window.push(latents, &record.fired, &self.reference) {
                 self.newest = self.window.compare(&self.reference, record.tick);
             }
@@ -181,6 +194,41 @@ impl UnlikeWorker {
     /// The newest comparison; `None` before the first window is full.
     pub fn newest(&self) -> Option<Unlikeness> {
         self.newest
+    }
+
+    /// The recalibration that the newest whole window suggests, or the reason why it suggests none; `None` before the
+    /// first window is full. A new one comes with every whole window. It is solved from the model as it was trained.
+    pub fn suggestion(&self) -> Option<&Suggestion> {
+        self.suggester.newest()
+    }
+
+    /// The model of the suggestion, which has not been applied.
+    pub fn suggested_model(&self) -> Option<&Decoder> {
+        self.suggester.model()
+    }
+
+    /// The recalibrated model that was applied, or the model as it was trained.
+    pub fn running_model(&self) -> &Decoder {
+        self.suggester.running()
+    }
+
+    /// Gives the session of `swapper` the suggested model, warmed up with the newest spikes. If a recalibrated model
+    /// runs and the newest window does not suggest it any more, the session goes back to the model as it was trained.
+    /// A loop that calls this now and then adapts; one that never does keeps its model, and not one bit changes.
+    ///
+    /// # Errors
+    /// The errors of [`Swapper::swap_with`] and [`Swapper::roll_back`]; the suggestion then stays.
+    pub fn apply(&mut self, swapper: &mut Swapper) -> Result<ModelChange> {
+        self.suggester.apply(swapper)
+    }
+
+    /// Returns the session of `swapper` to the model as it was trained: exactly and at the next step if it stands by,
+    /// warmed up with the newest spikes if it was released. False if no recalibrated model runs.
+    ///
+    /// # Errors
+    /// The errors of [`Swapper::swap_with`] and [`Swapper::roll_back`]; the model then stays.
+    pub fn roll_back(&mut self, swapper: &mut Swapper) -> Result<bool> {
+        self.suggester.roll_back(swapper)
     }
 
     /// Number of steps that were lost because the ring was full.
@@ -215,14 +263,20 @@ impl LatentSession {
         })
     }
 
-    /// The latents of a step.
-    fn step(&mut self, record: &StepRecord) -> Result<&[f32]> {
-        let pause = self.last.map_or(1, |last| record.tick.saturating_sub(last));
+    /// Number of silent steps between the last one and this one; `None` if filters start from rest.
+    fn pause(&self, record: &StepRecord) -> Option<u64> {
+        let pause = record.tick.saturating_sub(self.last?);
         let pause = u64::try_from(pause.saturating_sub(1)).unwrap_or(u64::MAX);
-        if record.after_rest || record.after_gap || pause > self.longest_pause {
-            self.session.reset();
-        } else if pause > 0 {
-            self.session.skip(pause);
+        let rest = record.after_rest || record.after_gap || pause > self.longest_pause;
+        (!rest).then_some(pause)
+    }
+
+    /// The latents of a step after a [pause](Self::pause).
+    fn step(&mut self, record: &StepRecord, pause: Option<u64>) -> Result<&[f32]> {
+        match pause {
+            None => self.session.reset(),
+            Some(0) => {}
+            Some(steps) => self.session.skip(steps),
         }
         self.last = Some(record.tick);
         for (channel, count) in &record.fired {

@@ -9,10 +9,12 @@
 //! φ = (D + λI)⁻¹ (g ∘ Υ_c)
 //! ```
 //!
-//! The second part of D is the noise that thinned spikes add. What a user does changes rates, too: the change is
+//! The second part of D is the noise that thinned spikes add. A channel whose slope on the others does not fit its rate
+//! gets its slope as its gain ([`super::slopes`]). What a user does changes rates, too: the change is
 //! compared with the directions in which rates change together in training (their first principal components). Only a
 //! change that lies mostly outside of them counts as drift; in all other cases nothing is suggested.
 
+use super::slopes::ChannelSlopes;
 use crate::retained::{Refit, StoredStatistics};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
@@ -42,6 +44,8 @@ const FIT_RIDGE: f64 = 0.3;
 const FIT_STEPS: usize = 30;
 /// Largest relative change of a rate that counts.
 const MOST_CHANGE: f64 = 3.0;
+/// A channel with a gain below this is silent; if more than half of the channels in use are, nothing is suggested.
+const SILENT: f64 = 0.05;
 /// The filter whose time to its peak is nearest to this gives the rates' common changes.
 const PEAK_SECONDS: f64 = 0.3;
 
@@ -59,6 +63,9 @@ pub struct Recalibration {
     pub coverage: f64,
     /// Gain of each channel; 1 for channels that take no part.
     pub gains: Vec<f64>,
+    /// Channels whose gain is their slope on the other channels, because it does not fit their rate; in ascending order.
+    /// Empty if the rates suggest nothing.
+    pub odd: Vec<usize>,
     /// Reason for which nothing is suggested; `None` if the recalibrated decoder is.
     pub refusal: Option<String>,
 }
@@ -91,20 +98,24 @@ pub fn recalibrate(
     };
     let (bank, low_pass) = (decoder.bank(), decoder.low_pass());
     let (sums, _) = normal_equations(view, bank, low_pass, 0, GramPath::Auto, progress)?;
-    let shift = RateShift::new(decoder, &retained.sums, &sums)?;
-    let (explained, unexplained) = shift.explain()?;
+    let mut shift = RateShift::new(decoder, &retained.sums, &sums)?;
+    let encoding = shift.encoding()?;
+    let (explained, unexplained) = shift.explain(&encoding.changes);
     let mut found = Recalibration {
         seconds: sums.steps as f64 * decoder.step_seconds(),
         explained,
         unexplained,
         coverage: f64::NAN,
         gains: shift.gains.clone(),
+        odd: Vec::new(),
         refusal: None,
     };
-    found.refusal = found.refuse_by_rates();
+    found.refusal = found.refuse_by_rates().or_else(|| shift.refuse_silence());
     if found.refusal.is_some() {
         return Ok((found, None));
     }
+    found.odd = shift.correct_by_slopes(&encoding.predictions);
+    found.gains.clone_from(&shift.gains);
     let expected = shift.expected_sums()?;
     let solved = Refit::new(decoder, &retained)?.solve(&expected, retained.ridge)?;
     found.coverage = coverage(&solved, &expected, &sums);
@@ -120,6 +131,19 @@ pub fn recalibrate(
 }
 
 impl Recalibration {
+    /// The report of a window that could not be looked at.
+    pub(super) fn refused(reason: String) -> Self {
+        Self {
+            seconds: 0.0,
+            explained: f64::NAN,
+            unexplained: f64::NAN,
+            coverage: f64::NAN,
+            gains: Vec::new(),
+            odd: Vec::new(),
+            refusal: Some(reason),
+        }
+    }
+
     fn refuse_by_rates(&self) -> Option<String> {
         let Self {
             seconds,
@@ -147,6 +171,14 @@ impl Recalibration {
             )
         })
     }
+}
+
+/// Prediction of each channel in use from the principal components of all other channels.
+struct Encoding {
+    /// Relative change of each channel per unit of each component, (channel, component).
+    changes: Mat<f64>,
+    /// Weights of the other channels, (channel, other).
+    predictions: Mat<f64>,
 }
 
 /// Means of features in training and in a window.
@@ -218,16 +250,61 @@ impl<'a> RateShift<'a> {
         sums.gram[a * sums.features + b] / sums.steps as f64 - self.mean[a] * self.mean[b]
     }
 
+    /// Covariance of two features in the window.
+    fn window_covariance(&self, a: usize, b: usize) -> f64 {
+        let sums = self.window;
+        let product = sums.gram[a * sums.features + b] / sums.steps as f64;
+        product - self.window_mean[a] * self.window_mean[b]
+    }
+
+    /// Covariances of the channels in use.
+    fn covariances(&self, of: impl Fn(usize, usize) -> f64) -> Mat<f64> {
+        let n = self.used.len();
+        Mat::from_fn(n, n, |i, j| {
+            of(self.feature(self.used[i]), self.feature(self.used[j]))
+        })
+    }
+
+    fn refuse_silence(&self) -> Option<String> {
+        let silent = (self.used.iter())
+            .filter(|&&channel| self.gains[channel] < SILENT)
+            .count();
+        let used = self.used.len();
+        (2 * silent > used)
+            .then(|| format!("{silent} of {used} channels are silent, at most half may be"))
+    }
+
+    /// Takes the slopes of odd channels for their gains; returns the numbers of these channels.
+    fn correct_by_slopes(&mut self, predictions: &Mat<f64>) -> Vec<usize> {
+        let training = self.covariances(|a, b| self.covariance(a, b));
+        let window = self.covariances(|a, b| self.window_covariance(a, b));
+        let slopes = ChannelSlopes {
+            training: &training,
+            window: &window,
+            predictions,
+        };
+        let rates: Vec<f64> = self
+            .used
+            .iter()
+            .map(|&channel| self.gains[channel])
+            .collect();
+        let (gains, odd) = slopes.correct(&rates, MOST_GAIN);
+        for (&channel, gain) in self.used.iter().zip(gains) {
+            self.gains[channel] = gain;
+        }
+        let odd = self.used.iter().zip(odd).filter(|(_, odd)| *odd);
+        odd.map(|(&channel, _)| channel).collect()
+    }
+
     /// Share of the relative changes of rates that the channels' common changes in training explain, and the root mean
     /// square of the rest.
-    fn explain(&self) -> Result<(f64, f64)> {
+    fn explain(&self, encoding: &Mat<f64>) -> (f64, f64) {
         let n = self.used.len();
         let change = |&channel: &usize| {
             let f = self.feature(channel);
             (self.window_mean[f] / self.mean[f] - 1.0).clamp(-MOST_CHANGE, MOST_CHANGE)
         };
         let changes: Vec<f64> = self.used.iter().map(change).collect();
-        let encoding = self.encoding()?;
         let k = encoding.ncols();
         let mut weights = vec![1.0; n];
         let mut rest = changes.clone();
@@ -259,17 +336,14 @@ impl<'a> RateShift<'a> {
         } else {
             1.0
         };
-        Ok((explained, (squares(&rest) / n as f64).sqrt()))
+        (explained, (squares(&rest) / n as f64).sqrt())
     }
 
-    /// Relative change of each channel in use per unit of each principal component of all *other* channels, (channel,
-    /// component).
-    fn encoding(&self) -> Result<Mat<f64>> {
+    /// The prediction of each channel in use from the first principal components of all *other* channels.
+    fn encoding(&self) -> Result<Encoding> {
         let n = self.used.len();
         let k = COMPONENTS.min(n / CHANNELS_PER_COMPONENT);
-        let covariance = Mat::from_fn(n, n, |i, j| {
-            self.covariance(self.feature(self.used[i]), self.feature(self.used[j]))
-        });
+        let covariance = self.covariances(|a, b| self.covariance(a, b));
         let deviation: Vec<f64> = (0..n)
             .map(|i| covariance[(i, i)].max(0.0).sqrt() + 1e-9)
             .collect();
@@ -287,7 +361,8 @@ impl<'a> RateShift<'a> {
             let at = n - 1 - j;
             own.vectors[(i, at)] / (deviation[i] * own.values[at].max(1e-9).sqrt())
         });
-        let mut encoding = Mat::<f64>::zeros(n, k);
+        let mut changes = Mat::<f64>::zeros(n, k);
+        let mut predictions = Mat::<f64>::zeros(n, n);
         for c in 0..n {
             let others = Mat::from_fn(n, k, |i, j| if i == c { 0.0 } else { components[(i, j)] });
             let turned = product(covariance.as_ref(), others.as_ref());
@@ -304,10 +379,17 @@ impl<'a> RateShift<'a> {
             let slopes = factor.solve(right.as_ref());
             let mean = self.mean[self.feature(self.used[c])];
             for j in 0..k {
-                encoding[(c, j)] = slopes[(j, 0)] / mean;
+                changes[(c, j)] = slopes[(j, 0)] / mean;
+            }
+            let weights = product(others.as_ref(), slopes.as_ref());
+            for other in 0..n {
+                predictions[(c, other)] = weights[(other, 0)];
             }
         }
-        Ok(encoding)
+        Ok(Encoding {
+            changes,
+            predictions,
+        })
     }
 
     /// The sums that training would have had with channels of these gains, and the window's mean.
@@ -340,12 +422,9 @@ impl<'a> RateShift<'a> {
     fn add_noise(&self, channel: usize, sums: &mut NormalEquations) -> Result<()> {
         let (n, filters, steps) = (sums.features, self.filters, sums.steps as f64);
         let (first, gain) = (channel * filters, self.gains[channel]);
-        let (window, window_steps) = (self.window, self.window.steps as f64);
         let difference = Mat::from_fn(filters, filters, |i, j| {
             let (a, b) = (first + i, first + j);
-            let own =
-                window.gram[a * n + b] / window_steps - self.window_mean[a] * self.window_mean[b];
-            own - gain * gain * self.covariance(a, b)
+            self.window_covariance(a, b) - gain * gain * self.covariance(a, b)
         });
         let Some(own) = eigen(difference.as_ref()) else {
             return Err(Error::new(

@@ -6,6 +6,7 @@ use crate::options::{RidgeChoice, TrainOptions};
 use betz_base::ErrorKind;
 use betz_gram::cases;
 use betz_recording::{Dataset, Spikes};
+use betz_runtime::stream::PreparedModel;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -274,4 +275,203 @@ fn the_training_recording_gives_the_same_weights() {
     for (a, b) in solved.intercept().iter().zip(model.intercept()) {
         assert!((a - b).abs() < 1e-9, "{a} and {b}");
     }
+}
+
+/// A session with a comparison of windows of 120 s, 100 trials, beside one that nothing happens to.
+struct WatchedSession {
+    session: Session,
+    control: Session,
+    worker: UnlikeWorker,
+    swapper: Swapper,
+}
+
+impl WatchedSession {
+    fn open(model: &Decoder) -> Self {
+        let mut session = Session::open(model, SessionConfig::default()).unwrap();
+        let config = UnlikeConfig {
+            window_seconds: 120.0,
+            ..UnlikeConfig::default()
+        };
+        let (tap, worker) = UnlikeWorker::open(model, &config).unwrap();
+        session.attach(Box::new(tap), 0).unwrap();
+        let swapper = session.swapper().unwrap();
+        let control = Session::open(model, SessionConfig::default()).unwrap();
+        Self {
+            session,
+            control,
+            worker,
+            swapper,
+        }
+    }
+
+    /// Steps both sessions through `data`; true if every estimate has the same bits.
+    fn step(&mut self, data: &Dataset) -> bool {
+        let (mut same, mut out, mut of_control) = (true, vec![0.0_f32; 2], vec![0.0_f32; 2]);
+        for segment in &data.segments {
+            self.session.reset();
+            self.control.reset();
+            for step in segment.start..segment.stop {
+                let spikes = &data.spikes.channels[data.spikes.range(step, step + 1)];
+                self.session.step_spikes(spikes, &mut out).unwrap();
+                self.control.step_spikes(spikes, &mut of_control).unwrap();
+                same &= out
+                    .iter()
+                    .zip(&of_control)
+                    .all(|(a, b)| a.to_bits() == b.to_bits());
+            }
+            self.worker.work().unwrap();
+        }
+        same
+    }
+
+    fn suggestion(&self) -> &Suggestion {
+        self.worker.suggestion().unwrap()
+    }
+}
+
+fn fingerprint(model: &Decoder) -> u64 {
+    PreparedModel::new(model, None)
+        .unwrap()
+        .decoder_fingerprint()
+}
+
+/// A session suggests what `betz adapt --no-labels` does of the same steps, changes when it is asked, and goes back.
+#[test]
+fn a_session_suggests_applies_and_rolls_back() {
+    let model = model(Some(1 << 20));
+    let mut watched = WatchedSession::open(&model);
+    assert_eq!(
+        watched.worker.apply(&mut watched.swapper).unwrap(),
+        ModelChange::None
+    );
+    let drifted = trials(5, 100, around, thinned);
+    assert!(watched.step(&drifted), "a suggestion changes not one bit");
+    let (found, solved) = recalibrate(&model, &drifted, &()).unwrap();
+    let solved = solved.unwrap();
+    assert_eq!(watched.suggestion().found, found);
+    assert!(watched.suggestion().suggested && !watched.suggestion().applied);
+    assert_eq!(watched.worker.suggested_model(), Some(&solved));
+
+    assert_eq!(
+        watched.worker.apply(&mut watched.swapper).unwrap(),
+        ModelChange::Recalibrated
+    );
+    assert_eq!(
+        watched.worker.apply(&mut watched.swapper).unwrap(),
+        ModelChange::None
+    );
+    assert!(watched.suggestion().applied && !watched.suggestion().suggested);
+    assert_eq!(watched.worker.running_model(), &solved);
+    assert!(watched.worker.suggested_model().is_none());
+    assert!(!watched.step(&trials(6, 20, around, thinned)));
+    assert_eq!(watched.swapper.progress().running, fingerprint(&solved));
+
+    assert!(watched.worker.roll_back(&mut watched.swapper).unwrap());
+    assert!(
+        watched.step(&trials(7, 20, around, thinned)),
+        "a roll back is exact"
+    );
+    assert!(!watched.worker.roll_back(&mut watched.swapper).unwrap());
+}
+
+/// Channels that are as in training again: the session goes back, also after the trained model was released.
+#[test]
+fn a_recalibration_that_fits_no_more_is_rolled_back() {
+    let model = model(Some(1 << 20));
+    for released in [false, true] {
+        let mut watched = WatchedSession::open(&model);
+        watched.step(&trials(5, 100, around, thinned));
+        watched.worker.apply(&mut watched.swapper).unwrap();
+        watched.step(&trials(6, 99, around, thinned));
+        if released {
+            watched.swapper.release().unwrap();
+        }
+        watched.step(&trials(7, 1, around, thinned));
+        // Drift as before suggests the same again, and no way back.
+        assert_eq!(watched.suggestion().roll_back, None);
+        assert_eq!(watched.suggestion().found.refusal, None);
+        assert!(watched.suggestion().applied);
+
+        watched.step(&trials(8, 100, around, |_| 1.0));
+        let reason = watched.suggestion().roll_back.clone().unwrap();
+        assert!(reason.contains("does not suggest"), "{reason}");
+        assert_eq!(
+            watched.worker.apply(&mut watched.swapper).unwrap(),
+            ModelChange::RolledBack
+        );
+        assert!(!watched.suggestion().applied);
+        watched.step(&trials(9, 20, around, |_| 1.0));
+        assert_eq!(watched.swapper.progress().running, fingerprint(&model));
+    }
+}
+
+/// No drift: windows of all and of few targets, and a caller that applies whatever is suggested: not one bit changes.
+#[test]
+fn a_session_without_drift_keeps_every_bit() {
+    let model = model(Some(1 << 20));
+    let mut watched = WatchedSession::open(&model);
+    let targets: [fn(f64) -> f64; 4] = [around, |u| u.round(), |_| 2.0, |u| 1.5 * u];
+    for (window, angle) in (0..36).zip(targets.iter().cycle()) {
+        assert!(watched.step(&trials(20 + window, 100, *angle, |_| 1.0)));
+        assert!(watched.suggestion().found.refusal.is_some());
+        let applied = watched.worker.apply(&mut watched.swapper).unwrap();
+        assert_eq!(applied, ModelChange::None, "{:?}", watched.suggestion());
+    }
+}
+
+/// A unit that another takes the place of keeps its rate: the slope on the other channels finds it.
+#[test]
+fn channels_whose_slope_does_not_fit_are_odd() {
+    let bank = cases::bank(&[(40.0, 0), (120.0, 1)]);
+    let model = model_with(bank, Some(1 << 20));
+    let drifted = |seed| {
+        let mut data = trials(seed, 200, around, |_| 1.0);
+        // Pairs of channels of opposite tuning change places; others do not.
+        for channel in &mut data.spikes.channels {
+            *channel = match *channel {
+                1 => 5,
+                5 => 1,
+                3 => 7,
+                7 => 3,
+                other => other,
+            };
+        }
+        data
+    };
+    let mut data = drifted(5);
+    // The rule wants a change of rates as well.
+    thin(&mut data, &[2, 11], 0.2);
+    let (found, decoder) = recalibrate(&model, &data, &()).unwrap();
+    assert_eq!(found.refusal, None, "{found:?}");
+    let swapped: Vec<usize> = (found.odd.iter().copied())
+        .filter(|c| [1, 3, 5, 7].contains(c))
+        .collect();
+    assert!(swapped.len() >= 2 && found.odd.len() <= 5, "{found:?}");
+    let mut later = drifted(6);
+    thin(&mut later, &[2, 11], 0.2);
+    let (frozen, solved) = (mean_r2(&model, &later), mean_r2(&decoder.unwrap(), &later));
+    assert!(
+        solved > frozen + 0.1,
+        "{frozen} frozen, {solved} recalibrated"
+    );
+}
+
+/// Keeps `share` of the spikes of `channels`.
+fn thin(data: &mut Dataset, channels: &[u32], share: f64) {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let spikes = std::mem::take(&mut data.spikes);
+    for (tick, channel) in spikes.ticks.into_iter().zip(spikes.channels) {
+        if !channels.contains(&channel) || random.random::<f64>() < share {
+            data.spikes.ticks.push(tick);
+            data.spikes.channels.push(channel);
+        }
+    }
+}
+
+/// More than half of the channels silent: that is no drift to recalibrate for.
+#[test]
+fn silence_of_most_channels_is_refused() {
+    let model = model(Some(1 << 20));
+    let (found, decoder) = recalibrated(&model, 100, around, |c| f64::from(c % 3 == 0));
+    assert!(found.refusal.unwrap().contains("silent") && decoder.is_none());
 }

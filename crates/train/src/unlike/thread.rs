@@ -1,13 +1,17 @@
 //! The comparison on a thread of its own.
 
-use super::{UnlikeWorker, Unlikeness};
+use super::{ModelChange, Suggestion, UnlikeWorker, Unlikeness};
 use betz_base::error::{Error, Result};
 use betz_base::worker::{Backlog, WorkerThread};
+use betz_runtime::model::Decoder;
+use betz_runtime::stream::Swapper;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A comparison with training on its own thread. Dropping it ends the thread; steps that the session hands on later are
 /// lost.
 pub struct UnlikeWatch {
+    /// Locked by the thread while it works on the steps that wait.
+    worker: Arc<Mutex<UnlikeWorker>>,
     newest: Arc<Mutex<Newest>>,
     backlog: Arc<Backlog>,
     thread: WorkerThread,
@@ -16,11 +20,22 @@ pub struct UnlikeWatch {
 #[derive(Default)]
 struct Newest {
     unlikeness: Option<Unlikeness>,
+    suggestion: Option<Suggestion>,
     failure: Option<String>,
 }
 
-fn lock(newest: &Mutex<Newest>) -> MutexGuard<'_, Newest> {
-    newest.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Newest {
+    fn show(&mut self, worker: &UnlikeWorker) {
+        self.unlikeness = worker.newest();
+        let key = |s: &Suggestion| (s.tick, s.suggested, s.applied);
+        if self.suggestion.as_ref().map(key) != worker.suggestion().map(key) {
+            self.suggestion = worker.suggestion().cloned();
+        }
+    }
 }
 
 impl UnlikeWatch {
@@ -28,23 +43,28 @@ impl UnlikeWatch {
     ///
     /// # Errors
     /// [`ErrorKind::Io`](betz_base::ErrorKind::Io) if the system cannot start a thread.
-    pub fn start(mut worker: UnlikeWorker) -> Result<Self> {
+    pub fn start(worker: UnlikeWorker) -> Result<Self> {
         let newest = Arc::new(Mutex::new(Newest::default()));
         let (backlog, idle) = (Arc::clone(worker.steps.backlog()), worker.idle);
-        let shared = Arc::clone(&newest);
-        let turn = move || match worker.work() {
-            Ok(steps) => {
-                lock(&shared).unlikeness = worker.newest();
-                steps
-            }
-            // The step that failed is taken.
-            Err(error) => {
-                lock(&shared).failure = Some(error.to_string());
-                1
+        let worker = Arc::new(Mutex::new(worker));
+        let (shared, of_thread) = (Arc::clone(&newest), Arc::clone(&worker));
+        let turn = move || {
+            let mut worker = lock(&of_thread);
+            match worker.work() {
+                Ok(steps) => {
+                    lock(&shared).show(&worker);
+                    steps
+                }
+                // The step that failed is taken.
+                Err(error) => {
+                    lock(&shared).failure = Some(error.to_string());
+                    1
+                }
             }
         };
         let thread = WorkerThread::start("unlike", &backlog, idle, turn)?;
         Ok(Self {
+            worker,
             newest,
             backlog,
             thread,
@@ -54,6 +74,44 @@ impl UnlikeWatch {
     /// The newest comparison; `None` before the first window is full.
     pub fn newest(&self) -> Option<Unlikeness> {
         lock(&self.newest).unlikeness
+    }
+
+    /// A copy of [`UnlikeWorker::suggestion`], after the steps that the thread has taken.
+    pub fn suggestion(&self) -> Option<Suggestion> {
+        lock(&self.newest).suggestion.clone()
+    }
+
+    /// A copy of [`UnlikeWorker::suggested_model`], to be saved. Waits for the steps that the thread is working on.
+    pub fn suggested_model(&self) -> Option<Decoder> {
+        lock(&self.worker).suggested_model().cloned()
+    }
+
+    /// A copy of [`UnlikeWorker::running_model`]. Waits for the steps that the thread is working on.
+    pub fn running_model(&self) -> Decoder {
+        lock(&self.worker).running_model().clone()
+    }
+
+    /// Calls [`UnlikeWorker::apply`] after the steps that the thread is working on.
+    ///
+    /// # Errors
+    /// The errors of [`UnlikeWorker::apply`].
+    pub fn apply(&self, swapper: &mut Swapper) -> Result<ModelChange> {
+        self.change(|worker| worker.apply(swapper))
+    }
+
+    /// Calls [`UnlikeWorker::roll_back`] after the steps that the thread is working on.
+    ///
+    /// # Errors
+    /// The errors of [`UnlikeWorker::roll_back`].
+    pub fn roll_back(&self, swapper: &mut Swapper) -> Result<bool> {
+        self.change(|worker| worker.roll_back(swapper))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut UnlikeWorker) -> Result<T>) -> Result<T> {
+        let mut worker = lock(&self.worker);
+        let done = change(&mut worker)?;
+        lock(&self.newest).show(&worker);
+        Ok(done)
     }
 
     /// False if the thread has died of a panic.
