@@ -82,7 +82,7 @@ impl TrainingData {
     /// Adds the sample of other data.
     pub fn merge(&mut self, other: &Self) {
         self.hashes.extend_from_slice(&other.hashes);
-        self.runs += other.runs;
+        self.runs = self.runs.saturating_add(other.runs);
         self.shrink();
     }
 
@@ -99,6 +99,14 @@ impl TrainingData {
             ErrorKind::InvalidModel,
             "the sample of the training data does not decode",
         );
+        Self::read_from(&mut from).map(Some)
+    }
+
+    /// The inverse of [`write_to`](Self::write_to); reads `from` to its end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidModel`] for bytes that are no sample.
+    pub(crate) fn read_from(from: &mut Reader<'_>) -> Result<Self> {
         let runs = from.at("runs").u64()?;
         let mut hashes = Vec::new();
         while !from.rest().is_empty() {
@@ -113,7 +121,18 @@ impl TrainingData {
                 ),
             ));
         }
-        Ok(Some(Self { hashes, runs }))
+        Ok(Self { hashes, runs })
+    }
+
+    /// Appends the sample to the bytes of a file.
+    pub(crate) fn write_to(&self, to: &mut Writer) {
+        to.u64(self.runs);
+        self.hashes.iter().for_each(|&hash| to.u64(hash));
+    }
+
+    /// Number of bytes that [`write_to`](Self::write_to) appends.
+    pub(crate) fn written_bytes(&self) -> usize {
+        8 * (1 + self.hashes.len())
     }
 
     /// `decoder` with this sample in place of its own.
@@ -122,8 +141,7 @@ impl TrainingData {
     /// The errors of [`Decoder::new`].
     pub fn attach(&self, decoder: Decoder) -> Result<Decoder> {
         let mut to = Writer::default();
-        to.u64(self.runs);
-        self.hashes.iter().for_each(|&hash| to.u64(hash));
+        self.write_to(&mut to);
         let mut parts = decoder.into_parts();
         parts.attachments.retain(|a| a.tag != TAG);
         if self.runs > 0 {

@@ -218,7 +218,6 @@ impl Job {
             },
             false => self.survey.usual.artefacts(),
         };
-        let sample = std::mem::take(&mut self.survey.sample);
         let decoder = self.sums_of(facts, total)?.solve(&solve)?;
         let training = TrainingRecord {
             folds,
@@ -231,7 +230,7 @@ impl Job {
         }
         Ok(Trained {
             artefacts,
-            decoder: sample.attach(decoder)?,
+            decoder,
             ran: placement.ran(path.name()),
             gram_error: None,
         })
@@ -281,6 +280,7 @@ impl Job {
                 false => facts.usual,
             },
             extremes: facts.extremes,
+            sample: self.survey.sample,
             ran: self.placement.ran(path.name()),
         };
         Ok(Sums::of_whole(form, all.steps, all.values, beside))

@@ -8,6 +8,7 @@
 //! steps, segments, spikes, artefacts u64, largest response f64
 //! signal u32; histogram: count u64, (spikes, steps) u64 each; spikes a channel u64 each
 //! least and greatest label of each output f32 (not in version 1, whose labels' range is not known)
+//! sample of the spikes: length in bytes u32, number of runs u64, hashes u64 each (not in versions 1 and 2)
 //! values i128 each
 //! ```
 
@@ -17,6 +18,7 @@ use std::path::Path;
 
 use super::{Form, Sums, fixed};
 use crate::limits::Extremes;
+use crate::training_data::TrainingData;
 use crate::usual_counts::UsualCounts;
 use betz_base::error::{ErrorKind, Result};
 use betz_base::file::{read_all, write_atomically};
@@ -36,27 +38,34 @@ const CONTENT: Content = Content {
     damaged: ErrorKind::InvalidModel,
 };
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 impl Sums {
     /// The sums as the bytes of a file. Equal sums give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Writer::framed();
-        to.bytes.reserve_exact(self.values.len() * 16 + (1 << 10));
-        self.write(&mut to, &self.parts, &self.extremes);
+        let beside = self.sample.written_bytes() + (1 << 10);
+        to.bytes.reserve_exact(self.values.len() * 16 + beside);
+        self.write(&mut to, &self.parts, &self.extremes, Some(&self.sample));
         to.seal(CONTENT, VERSION)
     }
 
     /// The name of these sums: a hash of all that version 1 holds of them, but the names of their parts.
     pub(super) fn name(&self) -> u64 {
         let mut to = Writer::default();
-        self.write(&mut to, &[], &[]);
+        self.write(&mut to, &[], &[], None);
         let mut hash = Fnv1a::new();
         hash.bytes(&to.bytes);
         hash.finish()
     }
 
-    pub(super) fn write(&self, to: &mut Writer, parts: &[u64], extremes: &[Extremes]) {
+    pub(super) fn write(
+        &self,
+        to: &mut Writer,
+        parts: &[u64],
+        extremes: &[Extremes],
+        sample: Option<&TrainingData>,
+    ) {
         let form = &self.form;
         let (order, cutoff) = form.low_pass.map_or((0, 0.0), |l| (l.order, l.cutoff_hz));
         to.u32(form.channel_names.len() as u32);
@@ -84,6 +93,10 @@ impl Sums {
         for (low, high) in extremes {
             to.f32(*low);
             to.f32(*high);
+        }
+        if let Some(sample) = sample {
+            to.u32(sample.written_bytes() as u32);
+            sample.write_to(to);
         }
         let values = self.values.iter().flat_map(|value| value.to_le_bytes());
         to.bytes.extend(values);
@@ -148,6 +161,14 @@ fn read(mut from: Reader<'_>, version: u32) -> Result<Sums> {
     {
         return Err(CONTENT.error("expected the labels' range, got NaN"));
     }
+    let sample = match version {
+        1 | 2 => TrainingData::default(),
+        _ => {
+            let length = u64::from(from.u32()?);
+            let section = from.bytes(length)?;
+            TrainingData::read_from(&mut Reader::new(section, CONTENT.damaged, CONTENT.name))?
+        }
+    };
     let count = fixed::len(form.features(), form.outputs.len());
     if count.and_then(|c| c.checked_mul(16)) != Some(from.rest().len()) {
         return Err(CONTENT.error(format_args!(
@@ -169,6 +190,7 @@ fn read(mut from: Reader<'_>, version: u32) -> Result<Sums> {
         largest,
         usual,
         extremes,
+        sample,
         path,
         ran: None,
     })

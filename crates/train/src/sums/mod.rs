@@ -16,6 +16,7 @@ use super::blank::CleanData;
 use super::choice::{Choice, choose};
 use super::limits::{Extremes, extremes, widen};
 use super::options::TrainOptions;
+use super::training_data::TrainingData;
 use super::usual_counts::UsualCounts;
 use super::{device, fit};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -127,6 +128,7 @@ pub(crate) struct RecordingFacts {
     pub(crate) largest: f64,
     pub(crate) usual: UsualCounts,
     pub(crate) extremes: Vec<Extremes>,
+    pub(crate) sample: TrainingData,
     /// Place and path of the computation.
     pub(crate) ran: Ran,
 }
@@ -167,6 +169,8 @@ pub struct Sums {
     usual: UsualCounts,
     /// Of the labels, one per output; ±∞ where they are not known.
     extremes: Vec<Extremes>,
+    /// Hashes of spikes, by which decoders of the sums recognise the recordings; empty of sums of earlier versions.
+    sample: TrainingData,
     /// `event`, `dense`, or `both` of sums that were computed differently.
     path: String,
     ran: Option<Ran>,
@@ -195,6 +199,7 @@ impl Sums {
             format_args!("sums over {features} features"),
             features.pow(2) * (8 + 8),
         )?;
+        let sample = TrainingData::new(*data);
         let cleaned = CleanData::new(data, options)?;
         let data = &cleaned.view(data);
         let Choice {
@@ -229,6 +234,7 @@ impl Sums {
                 false => UsualCounts::new(data),
             },
             extremes: extremes(data),
+            sample,
             ran: placement.ran(found.path.name()),
         };
         fixed::check_squares(fixed::squares_of(&found.sums))?;
@@ -254,6 +260,7 @@ impl Sums {
             largest: beside.largest,
             usual: beside.usual,
             extremes: beside.extremes,
+            sample: beside.sample,
             path: beside.ran.path.to_owned(),
             ran: Some(beside.ran),
         };
@@ -309,6 +316,7 @@ impl Sums {
         self.largest = self.largest.max(other.largest);
         self.usual.add(&other.usual);
         widen(&mut self.extremes, other.extremes.iter().copied());
+        self.sample.merge(&other.sample);
         self.parts.extend(&other.parts);
         self.parts.sort_unstable();
         if self.path != other.path {

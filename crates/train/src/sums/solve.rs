@@ -213,6 +213,7 @@ impl Sums {
             training,
             ..DecoderParts::linear(form.step_seconds, bank, names, form.outputs.clone())
         })?;
-        StoredStatistics::kept_in(decoder, equations, options.retain)
+        let decoder = StoredStatistics::kept_in(decoder, equations, options.retain)?;
+        self.sample.attach(decoder)
     }
 }

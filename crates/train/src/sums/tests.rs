@@ -146,13 +146,76 @@ fn ranges_of_labels_are_those_of_all_recordings() {
         damaged: ErrorKind::InvalidModel,
     };
     let mut old = betz_base::wire::Writer::framed();
-    a.write(&mut old, &a.parts, &[]);
+    a.write(&mut old, &a.parts, &[], None);
     let old = Sums::from_bytes(&old.seal(content, 1)).unwrap();
     assert_eq!((&old.parts, &old.values), (&a.parts, &a.values));
     for sums in [&old, &merged(&[&b, &old]), &merged(&[&old, &b])] {
         let range = solve(sums);
         assert_eq!((range.low, range.high), (f32::NEG_INFINITY, f32::INFINITY));
     }
+}
+
+#[test]
+fn decoders_of_sums_recognise_the_recordings() {
+    let (a, b) = (data(1), data(2));
+    let warning = |sums: &Sums, data: &Dataset| {
+        let solved = sums.solve(&SolveOptions::with(RidgeChoice::Fixed(3.0)));
+        let solved = solved.unwrap().to_bytes().unwrap();
+        let decoder = betz_runtime::model::Decoder::from_bytes(&solved).unwrap();
+        crate::overlap_warning(&decoder, data).unwrap()
+    };
+    let knows = |sums: &Sums, data: &Dataset| {
+        let warning = warning(sums, data);
+        warning.is_some_and(|w| w.contains("trained on 100 %"))
+    };
+    let both = merged(&[&sums(1), &sums(2)]);
+    let read = Sums::from_bytes(&both.to_bytes()).unwrap();
+    for sums in [&both, &read] {
+        assert!(knows(sums, &a) && knows(sums, &b));
+        assert_eq!(warning(sums, &data(3)), None);
+    }
+    // As the model that training makes.
+    let mut sample = TrainingData::new(&a);
+    sample.merge(&TrainingData::new(&b));
+    assert_eq!(both.sample, sample);
+    // The ridge of every choice.
+    let parts = [sums(1), sums(2)];
+    let options = SolveOptions {
+        retain: Some(1 << 20),
+        ..SolveOptions::with(RidgeChoice::Generalised)
+    };
+    let (validated, _) = Sums::cross_validate(&parts, &options).unwrap();
+    let (held_back, _) = parts[0].solve_held_back(&parts[1], &options).unwrap();
+    let kept = |decoder| TrainingData::read(decoder).unwrap();
+    assert_eq!(kept(&validated), Some(sample));
+    assert_eq!(kept(&held_back), Some(TrainingData::new(&a)));
+    // Sums of version 2 have no hashes: nothing is said, unless of what they are merged with.
+    let content = betz_base::frame::Content {
+        magic: MAGIC,
+        name: "sums",
+        damaged: ErrorKind::InvalidModel,
+    };
+    let mut old = betz_base::wire::Writer::framed();
+    parts[0].write(&mut old, &parts[0].parts, &parts[0].extremes, None);
+    let old = Sums::from_bytes(&old.seal(content, 2)).unwrap();
+    assert_eq!(warning(&old, &a), None);
+    assert_eq!(
+        (&old.parts, &old.extremes),
+        (&parts[0].parts, &parts[0].extremes)
+    );
+    let mixed = merged(&[&old, &parts[1]]);
+    assert!(knows(&mixed, &b) && warning(&mixed, &a).is_none());
+    assert!(mixed == merged(&[&parts[1], &old]));
+    // A sample that no recording has.
+    let mut wrong = parts[1].clone();
+    let (mut words, most) = (wrong.sample.to_words(), u64::MAX);
+    words.push(0);
+    wrong.sample = TrainingData::from_words(&words);
+    let error = Sums::from_bytes(&wrong.to_bytes()).unwrap_err();
+    assert!(error.to_string().contains("ascending"), "{error}");
+    wrong.sample = TrainingData::from_words(&[most]);
+    let mut counted = Sums::from_bytes(&wrong.to_bytes()).unwrap();
+    counted.merge(&parts[0]).unwrap();
 }
 
 #[test]
