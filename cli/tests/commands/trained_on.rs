@@ -42,7 +42,13 @@ fn evaluate_warns_of_segments_that_the_model_was_trained_on() {
     let train = "train trials.npz --step 0.005 --filter 0.02:1 --segments 0..10";
     json(folder, &format!("{train} --out model.betz"));
     json(folder, &format!("{train} --out long.betz --memory 4MiB"));
-    for model in ["model.betz", "long.betz"] {
+    // Half of it each, one in chunks: the sums of both are solved.
+    let sums = "sums trials.npz --step 0.005 --filter 0.02:1";
+    json(folder, &format!("{sums} --segments 0..5 --out a.sums"));
+    let long = format!("{sums} --segments 5..10 --out b.sums --memory 4MiB");
+    json(folder, &long);
+    json(folder, "solve b.sums a.sums --out solved.betz");
+    for model in ["model.betz", "long.betz", "solved.betz"] {
         for memory in ["", " --memory 4MiB"] {
             let of = |rest: &str| warnings(folder, &format!("{model} {rest}{memory}"));
             let all = of("trials.npz --segments 0..10");
