@@ -27,10 +27,15 @@ def main(package, *more):
     metadata = json.loads(cargo("metadata", "--locked", "--format-version", "1", "--all-features"))
     texts, without = collections.defaultdict(list), []
     for of in sorted(metadata["packages"], key=lambda p: (p["name"], p["version"])):
-        if (of["name"], "v" + of["version"]) not in linked or of["source"] is None:
+        if (of["name"], "v" + of["version"]) not in linked:
+            continue
+        folder = pathlib.Path(of["manifest_path"]).parent
+        if of["source"] is None:
+            # Files of others inside our own packages, such as a font.
+            for file in sorted(folder.glob("src/**/LICENSE-*")):
+                texts[file.read_text().strip()].append(file.name.removeprefix("LICENSE-"))
             continue
         called = f"{of['name']} {of['version']} ({of['license']})"
-        folder = pathlib.Path(of["manifest_path"]).parent
         files = sorted(
             file
             for file in folder.iterdir()
