@@ -160,11 +160,11 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "--latents 3",
-            "--latents: expected --decoder lift or experts or classes or auto, got linear",
+            "--latents: expected --decoder lift or experts or classes or auto or best, got linear",
         ),
         (
             "--decoder place --latents 3",
-            "--latents: expected --decoder lift or experts or classes or auto, got place",
+            "--latents: expected --decoder lift or experts or classes or auto or best, got place",
         ),
         (
             "--decoder place --cells 3",
@@ -176,7 +176,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "--decoder experts --lift-units 8",
-            "--lift-units: expected --decoder lift or classes or auto, got experts",
+            "--lift-units: expected --decoder lift or classes or auto or best, got experts",
         ),
     ] {
         fails(folder, &format!("{TRAIN} {line} --out x.betz"), words);

@@ -103,7 +103,7 @@ fn a_picture_is_png_or_pdf_by_its_ending() {
     let text = String::from_utf8_lossy(&pdf);
     assert!(text.starts_with("%PDF-1.") && text.trim_end().ends_with("%%EOF"));
     let box_of = format!(
-        "/MediaBox [0 0 {} {}]",
+        "/MediaBox[0 0 {} {}]",
         f64::from(width) * 0.75,
         f64::from(height) * 0.75
     );
