@@ -237,7 +237,9 @@ test("episodes: a list, every occurrence, from one to the next", async ({ looked
 test("the edges of a picked node are drawn over the others", async ({ looked: { page, faults } }) => {
   await networks(page, "#v=networks&n=0&th=0.2");
   const red = () => page.evaluate(() => {
-    const canvas = document.querySelector(".field .over"), d = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const canvas = document.querySelector(".field .over");
+    if (!canvas) return 0;
+    const d = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     let inked = 0;
     for (let i = 3; i < d.length; i += 4) if (d[i] > 100) inked++;
     return inked;
