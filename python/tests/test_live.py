@@ -188,8 +188,11 @@ def test_the_lock_is_free_while_it_waits(folder):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_ends_the_session_and_its_recording(folder, tmp_path):
+    # What a shell starts in the background ignores the signal, unless it is taken up.
     program = f"""
+        import signal
         import betz
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         plan = {{"session": {{"model": {str(folder / "model.betz")!r}}}, "record": {{"to": {str(tmp_path)!r}}},
                 "source": {{"name": "a", "from": "push", "sends": "steps"}}, "missing": {{"stale_after": "1h"}}}}
         try:

@@ -10,7 +10,7 @@
 //! quality is lost. What a user does moves it as well as drift does, and often more: compare like tasks, and rest only
 //! with rest.
 //!
-//! Each whole window is also looked at by [`recalibrate`]. The result is a [`Suggestion`], which changes nothing until
+//! A worker [`with_suggestions`](UnlikeWorker::with_suggestions) also gives each whole window to [`recalibrate`]. The result is a [`Suggestion`], which changes nothing until
 //! [`UnlikeWorker::apply`] or [`UnlikeWatch::apply`] is called.
 //!
 //! ```
@@ -171,6 +171,13 @@ impl UnlikeWorker {
         Ok((UnlikeTap { ring: writer }, worker))
     }
 
+    /// Also suggests a recalibration of each whole window.
+    #[must_use]
+    pub fn with_suggestions(mut self) -> Self {
+        self.suggester.begin();
+        self
+    }
+
     /// Takes all steps that wait, and returns their number.
     ///
     /// # Errors
@@ -181,8 +188,7 @@ impl UnlikeWorker {
             taken += 1;
             let record = &self.record;
             let pause = self.latents.pause(record);
-            self.suggester.recent().push(record, pause);
-            self.suggester.look(record.tick);
+            self.suggester.step(record, pause);
             let latents = self.latents.step(record, pause)?;
             if self.window.push(latents, &record.fired, &self.reference) {
                 self.newest = self.window.compare(&self.reference, record.tick);
@@ -197,7 +203,7 @@ impl UnlikeWorker {
     }
 
     /// The recalibration that the newest whole window suggests, or the reason why it suggests none; `None` before the
-    /// first window is full. A new one comes with every whole window. It is solved from the model as it was trained.
+    /// first window is full, and of a worker without suggestions. A new one comes with every whole window. It is solved from the model as it was trained.
     pub fn suggestion(&self) -> Option<&Suggestion> {
         self.suggester.newest()
     }

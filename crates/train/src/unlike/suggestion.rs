@@ -4,8 +4,13 @@ use super::recalibrate::{Recalibration, recalibrate};
 use super::recent::RecentSteps;
 use betz_base::error::Result;
 use betz_base::memory;
+use betz_base::progress::Progress;
+use betz_recording::Dataset;
 use betz_runtime::model::Decoder;
-use betz_runtime::stream::{PreparedModel, Replay, SwapOptions, SwapState, Swapper};
+use betz_runtime::stream::{PreparedModel, Replay, StepRecord, SwapOptions, SwapState, Swapper};
+
+/// A recalibration from a window, such as [`recalibrate`].
+type Solve = fn(&Decoder, &Dataset, &dyn Progress) -> Result<(Recalibration, Option<Decoder>)>;
 
 /// The part of the usual warm-up that a model takes which has heard the newest spikes.
 const HEARD: u64 = 5;
@@ -42,6 +47,8 @@ pub enum ModelChange {
 /// Windows of a session, and the models that they suggest.
 pub(super) struct Suggester {
     trained: Decoder,
+    /// Solver of a window; nothing is suggested without one, and a program that asks for none does not contain it.
+    solve: Option<Solve>,
     /// Fingerprint of the model as it was trained.
     fingerprint: u64,
     recent: RecentSteps,
@@ -64,6 +71,7 @@ impl Suggester {
     pub(super) fn new(decoder: &Decoder, window_steps: u64) -> Result<Self> {
         Ok(Self {
             trained: decoder.clone(),
+            solve: None,
             fingerprint: PreparedModel::new(decoder, None)?.decoder_fingerprint(),
             recent: RecentSteps::new(window_steps),
             newest: None,
@@ -72,8 +80,17 @@ impl Suggester {
         })
     }
 
-    pub(super) fn recent(&mut self) -> &mut RecentSteps {
-        &mut self.recent
+    /// Suggests a recalibration of each whole window from now on.
+    pub(super) fn begin(&mut self) {
+        self.solve = Some(recalibrate);
+    }
+
+    /// Takes a step, and looks at the newest ones if they fill a window.
+    pub(super) fn step(&mut self, record: &StepRecord, pause: Option<u64>) {
+        if let Some(solve) = self.solve {
+            self.recent.push(record, pause);
+            self.look(record.tick, solve);
+        }
     }
 
     pub(super) fn newest(&self) -> Option<&Suggestion> {
@@ -90,11 +107,11 @@ impl Suggester {
     }
 
     /// Looks at the newest steps if they fill a window; the next window begins after them.
-    pub(super) fn look(&mut self, tick: i64) {
+    fn look(&mut self, tick: i64, solve: Solve) {
         if !self.recent.is_new() {
             return;
         }
-        let (found, decoder) = match self.recalibrate() {
+        let (found, decoder) = match self.recalibrate(solve) {
             Ok(done) => done,
             Err(error) => (Recalibration::refused(error.to_string()), None),
         };
@@ -110,7 +127,7 @@ impl Suggester {
         self.recent.see();
     }
 
-    fn recalibrate(&self) -> Result<(Recalibration, Option<Decoder>)> {
+    fn recalibrate(&self, solve: Solve) -> Result<(Recalibration, Option<Decoder>)> {
         // Γ of the window, of training and of the recalibrated model, and the solver's copies.
         let square = self
             .trained
@@ -118,7 +135,7 @@ impl Suggester {
             .saturating_mul(self.trained.features());
         memory::expect("recalibration", square.saturating_mul(6 * size_of::<f64>()))?;
         let window = self.recent.recording(&self.trained)?;
-        recalibrate(&self.trained, &window, &())
+        solve(&self.trained, &window, &())
     }
 
     /// Gives the session of `swapper` the model that is suggested, or the one as it was trained if it should go back.

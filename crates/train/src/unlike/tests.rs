@@ -293,6 +293,7 @@ impl WatchedSession {
             ..UnlikeConfig::default()
         };
         let (tap, worker) = UnlikeWorker::open(model, &config).unwrap();
+        let worker = worker.with_suggestions();
         session.attach(Box::new(tap), 0).unwrap();
         let swapper = session.swapper().unwrap();
         let control = Session::open(model, SessionConfig::default()).unwrap();
