@@ -188,7 +188,7 @@ def test_the_lock_is_free_while_it_waits(folder):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_ends_the_session_and_its_recording(folder, tmp_path):
-    # What a shell starts in the background ignores the signal, unless it is taken up.
+    # A process that a shell starts in the background ignores the signal unless it takes it up.
     program = f"""
         import signal
         import betz
