@@ -1,7 +1,7 @@
 //! Files that a command reads and writes, checked in one place before it does anything.
 
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -29,6 +29,8 @@ const SAFETENSORS: &str = "{\"__metadata__\":{\"producer\":\"betz\"";
 const PARTIAL: &str = ".partial";
 /// Note inside a partial result.
 pub(crate) const INCOMPLETE: &str = "incomplete: the command was interrupted";
+/// Bytes at the end of a PDF that hold what it says of itself.
+const PDF_END: u64 = 64 << 10;
 /// Bytes at a file's start that tell what it is.
 const START: u64 = 4096;
 
@@ -167,12 +169,18 @@ impl Kind {
 
 /// True for a PDF that Betz drew: what it says of itself stands at its end.
 fn is_own_pdf(path: &Path, start: &[u8]) -> bool {
-    let all = || std::fs::read(path).unwrap_or_default();
-    let own = |all: Vec<u8>| {
-        all.windows(DRAWN_BY.len())
-            .any(|part| part == DRAWN_BY.as_bytes())
+    let end = || -> std::io::Result<Vec<u8>> {
+        let (mut file, mut bytes) = (File::open(path)?, Vec::new());
+        let from = file.metadata()?.len().saturating_sub(PDF_END);
+        file.seek(SeekFrom::Start(from))?;
+        file.take(PDF_END).read_to_end(&mut bytes)?;
+        Ok(bytes)
     };
-    start.starts_with(b"%PDF-") && own(all())
+    let own = |end: Vec<u8>| {
+        let mut parts = end.windows(DRAWN_BY.len());
+        parts.any(|part| part == DRAWN_BY.as_bytes())
+    };
+    start.starts_with(b"%PDF-") && end().is_ok_and(own)
 }
 
 fn start(path: &Path) -> Vec<u8> {

@@ -13,7 +13,8 @@ use betz_runtime::model::Decoder;
 use serde::Serialize;
 
 use crate::board::{Board, OutputReader, StepOutput};
-use crate::live::{Live, SessionReport, Trial, Until, unheard};
+use crate::health::SessionReport;
+use crate::live::{Live, Trial, Until, unheard};
 use crate::pipeline::Step;
 use crate::plan::Plan;
 use crate::push::{PUSH, Pusher, push_source};

@@ -28,6 +28,19 @@ pub struct StepOutput {
     pub values: Vec<f32>,
 }
 
+impl StepOutput {
+    /// The step, as receivers of steps are given it.
+    pub fn as_step(&self) -> Step<'_> {
+        Step {
+            number: self.number,
+            end: self.end,
+            host_ns: self.host_ns,
+            status: self.status,
+            values: &self.values,
+        }
+    }
+}
+
 /// A step in the ring; `turn` is odd while the loop writes.
 #[derive(Default)]
 struct Slot {

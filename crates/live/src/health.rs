@@ -1,6 +1,12 @@
-//! Health of a source, for pages and programs that watch a session.
+//! Health of a session and of its source, for pages and programs that watch it.
 
 use serde::Serialize;
+
+use crate::binner::BinnerCounts;
+use crate::clock::ClockState;
+use crate::learn::LearnReport;
+use crate::notes::NoteCounts;
+use crate::record::RecorderCounts;
 
 /// Losses, clock and silence of a source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,4 +33,41 @@ pub struct SourceHealth {
     pub malformed: u64,
     /// Messages that this host's kernel dropped.
     pub dropped_by_host: u64,
+}
+
+/// Counts and latencies of a session so far.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct SessionReport {
+    /// Counts of rows and steps.
+    pub input: BinnerCounts,
+    /// Counts of the recorder, if there is one.
+    pub recorder: Option<RecorderCounts>,
+    /// Labels, marks and trials.
+    pub notes: NoteCounts,
+    /// The online trainer, if there is one.
+    pub learn: Option<LearnReport>,
+    /// Models that the session was given.
+    pub swapped: u64,
+    /// Times that it returned to the model before.
+    pub rolled_back: u64,
+    /// The source's clock.
+    pub clock: ClockState,
+    /// Outputs that a sink could not send.
+    pub unsent: u64,
+    /// Median time from the arrival of a step's last block to the hand-over of its outputs, in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile of that time.
+    pub p99_us: f64,
+    /// Longest such time.
+    pub max_us: f64,
+    /// Blocks, messages and connections that the source counts as late, double, malformed or dropped.
+    pub source_late: u64,
+    /// Messages that came twice.
+    pub source_duplicates: u64,
+    /// Messages that could not be read.
+    pub source_malformed: u64,
+    /// Messages that this host's kernel dropped.
+    pub source_dropped: u64,
+    /// Connections that were lost and made again.
+    pub source_reconnects: u64,
 }

@@ -9,18 +9,16 @@ use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Block, Rig, Samples, Signal, host_ns};
 use betz_runtime::model::Decoder;
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
-use crate::binner::BinnerCounts;
 use crate::clock::{Clock, ClockState};
 use crate::ear::{Ear, LOOK};
 use crate::ends::{Ends, send};
-use crate::health::SourceHealth;
-use crate::learn::{LearnReport, Learner};
+use crate::health::{SessionReport, SourceHealth};
+use crate::learn::Learner;
 use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline, open_session};
 use crate::plan::Plan;
-use crate::record::{self, Facts, Recorder, RecorderCounts, unix_seconds};
+use crate::record::{self, Facts, Recorder, unix_seconds};
 use crate::source::open_rig;
 use crate::swap::{PreparedSwap, Swaps};
 
@@ -45,43 +43,6 @@ pub enum Trial {
     End,
     /// A trial ends and is not to be learned from.
     Reject,
-}
-
-/// Counts and latencies of a session so far.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct SessionReport {
-    /// Counts of rows and steps.
-    pub input: BinnerCounts,
-    /// Counts of the recorder, if there is one.
-    pub recorder: Option<RecorderCounts>,
-    /// Labels, marks and trials.
-    pub notes: NoteCounts,
-    /// The online trainer, if there is one.
-    pub learn: Option<LearnReport>,
-    /// Models that the session was given.
-    pub swapped: u64,
-    /// Times that it returned to the model before.
-    pub rolled_back: u64,
-    /// The source's clock.
-    pub clock: ClockState,
-    /// Outputs that a sink could not send.
-    pub unsent: u64,
-    /// Median time from the arrival of a step's last block to the hand-over of its outputs, in microseconds.
-    pub p50_us: f64,
-    /// 99th percentile of that time.
-    pub p99_us: f64,
-    /// Longest such time.
-    pub max_us: f64,
-    /// Blocks, messages and connections that the source counts as late, double, malformed or dropped.
-    pub source_late: u64,
-    /// Messages that came twice.
-    pub source_duplicates: u64,
-    /// Messages that could not be read.
-    pub source_malformed: u64,
-    /// Messages that this host's kernel dropped.
-    pub source_dropped: u64,
-    /// Connections that were lost and made again.
-    pub source_reconnects: u64,
 }
 
 /// A session, from its source to its outputs.

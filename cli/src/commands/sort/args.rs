@@ -32,6 +32,13 @@ pub(crate) struct Raw {
     /// int16 or uint16
     #[arg(value_name = "RAW")]
     pub(crate) raw: PathBuf,
+    #[command(flatten)]
+    pub(crate) part: VoltagePart,
+}
+
+/// Facts of a recording of voltage that its header does not hold, and the part of it to use.
+#[derive(Args, Clone)]
+pub(crate) struct VoltagePart {
     /// Voltage series of an NWB file, by name or path; needed unless acquisition has exactly one
     #[arg(long, value_name = "NAME")]
     pub(crate) series: Option<String>,
@@ -126,7 +133,8 @@ pub(crate) struct SortImport {
     /// params.py; of cluster_group.tsv, else cluster_KSLabel.tsv, the units with the label good
     #[arg(value_name = "PHY")]
     pub(crate) phy: PathBuf,
-    /// Raw voltage that was sorted, as for `betz sort train`
+    /// Raw voltage that was sorted, as for `betz sort train`. Rate and channels that neither its header
+    /// nor an option says are those of params.py
     #[arg(long, value_name = "RAW")]
     pub(crate) voltage: PathBuf,
     /// Sorter to write
@@ -138,21 +146,8 @@ pub(crate) struct SortImport {
     /// Also take units with the label mua
     #[arg(long)]
     pub(crate) also_mua: bool,
-    /// Sampling rate in Hz [default: from the header, else from params.py]
-    #[arg(long, value_name = "HZ")]
-    pub(crate) rate: Option<f64>,
-    /// Number of channels [default: from the header, else from params.py]
-    #[arg(long, value_name = "N")]
-    pub(crate) channels: Option<usize>,
-    /// Microvolts per bit, if the data have no header
-    #[arg(long, value_name = "UV")]
-    pub(crate) gain: Option<f64>,
-    /// Start of the part to use, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 0.0)]
-    pub(crate) from: f64,
-    /// End of the part to use, in seconds [default: the end]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) until: Option<f64>,
+    #[command(flatten)]
+    pub(crate) part: VoltagePart,
 }
 
 /// Features of the voltage.

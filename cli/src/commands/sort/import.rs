@@ -10,7 +10,7 @@ use betz::text::count;
 use betz::{Error, Result};
 use serde::Serialize;
 
-use super::args::{Raw, SortImport};
+use super::args::{Raw, SortImport, VoltagePart};
 use super::input::Info;
 use crate::files::{Files, Kind};
 use crate::report::{self, Bar, Outcome, Table};
@@ -47,12 +47,11 @@ pub(super) fn run(args: &SortImport) -> Result<()> {
     let params = &folder.params;
     let raw = Raw {
         raw: args.voltage.clone(),
-        series: None,
-        rate: args.rate.or(params.rate),
-        channels: args.channels.or(params.channels),
-        gain: args.gain,
-        from: args.from,
-        until: args.until,
+        part: VoltagePart {
+            rate: args.part.rate.or(params.rate),
+            channels: args.part.channels.or(params.channels),
+            ..args.part.clone()
+        },
     };
     let (info, source) = Info::of(&raw, None)?;
     files = files.reads("--voltage", &info.path);

@@ -36,8 +36,8 @@ pub(super) enum Source {
 
 /// The series of voltage that is asked for, in an NWB file.
 fn series(args: &Raw) -> Result<ElectricalSeries> {
-    ElectricalSeries::open(&args.raw, args.series.as_deref()).map_err(|e| match e.kind() {
-        ErrorKind::InvalidArgument if args.series.is_none() => {
+    ElectricalSeries::open(&args.raw, args.part.series.as_deref()).map_err(|e| match e.kind() {
+        ErrorKind::InvalidArgument if args.part.series.is_none() => {
             let words = format!("{}; --series takes its name or its path", e.message());
             e.in_words(words)
         }
@@ -111,7 +111,7 @@ impl Header {
 
     /// The number of channels. The sorter's own is no answer: it fits every file whose length it divides.
     fn channels(&self, args: &Raw, sorter: Option<&Sorter>) -> Result<usize> {
-        let [asked, said] = [args.channels, self.channels].map(|n| n.map(|n| n as f64));
+        let [asked, said] = [args.part.channels, self.channels].map(|n| n.map(|n| n as f64));
         let channels = self.fact("--channels", asked, said, None);
         let channels = channels.map_err(|e| match sorter {
             Some(sorter) => {
@@ -132,7 +132,7 @@ impl Info {
             true => Some(series(args)?),
             false => None,
         };
-        if let (Some(name), None) = (&args.series, &series) {
+        if let (Some(name), None) = (&args.part.series, &series) {
             return Err(Error::argument(format!(
                 "--series {name}: expected an NWB file, got {}",
                 args.raw.display()
@@ -146,13 +146,13 @@ impl Info {
         let settings = sorter.map(Sorter::settings);
         let rate_hz = said.fact(
             "--rate",
-            args.rate,
+            args.part.rate,
             said.rate_hz,
             settings.map(|s| s.rate_hz),
         )?;
         let channels = said.channels(args, sorter)?;
         let sorters = settings.map(|s| s.microvolts);
-        let microvolts = said.fact("--gain", args.gain, said.microvolts, sorters)?;
+        let microvolts = said.fact("--gain", args.part.gain, said.microvolts, sorters)?;
         let (path, places, source) = match (series, header) {
             (Some(series), _) => (
                 args.raw.clone(),
@@ -241,8 +241,8 @@ impl Source {
             }
             Ok((seconds * info.rate_hz).round().min(all as f64) as u64)
         };
-        let from = row("--from", args.from)?;
-        let until = match args.until {
+        let from = row("--from", args.part.from)?;
+        let until = match args.part.until {
             Some(seconds) => row("--until", seconds)?,
             None => all,
         };

@@ -159,7 +159,7 @@ fn meta(args: &SortRun, source: &Source) -> serde_json::Value {
     });
     if let Source::Series(series) = source {
         meta["series"] = series.name().into();
-        meta["origin_seconds"] = (series.start_seconds() + args.raw.from).into();
+        meta["origin_seconds"] = (series.start_seconds() + args.raw.part.from).into();
     }
     meta
 }

@@ -26,7 +26,6 @@ pub struct ThreadTeam<'a> {
 ///
 /// # Panics
 /// If `work` panics on a thread.
-#[allow(clippy::unwrap_used)]
 pub fn run_team<T: Send>(size: usize, work: impl Fn(&ThreadTeam<'_>) -> T + Sync) -> Vec<T> {
     let (table, work) = (&Table::default(), &work);
     std::thread::scope(|scope| {
@@ -41,8 +40,13 @@ pub fn run_team<T: Send>(size: usize, work: impl Fn(&ThreadTeam<'_>) -> T + Sync
             })
         };
         let members: Vec<_> = (0..size).map(member).collect();
-        let joined = members.into_iter().map(|member| member.join().unwrap());
-        joined.collect()
+        let join = |member: std::thread::ScopedJoinHandle<'_, T>| {
+            // The panic goes on here, with its message.
+            member
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        members.into_iter().map(join).collect()
     })
 }
 

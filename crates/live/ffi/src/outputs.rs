@@ -140,7 +140,7 @@ unsafe fn give(
 ) -> Result<(), Refusal> {
     // SAFETY: the caller's promise.
     unsafe {
-        beside::write(step, size, "step", betz_live_step::of(out))?;
+        beside::write(step, size, "step", betz_live_step::of(&out.as_step()))?;
         std::ptr::copy_nonoverlapping(out.values.as_ptr(), values, out.values.len());
     }
     Ok(())

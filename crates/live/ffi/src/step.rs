@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use ::betz_live::{OnStep, Step, StepOutput};
+use ::betz_live::{OnStep, Step};
 use betz_ffi::beside::Grows;
 
 /// A step of a session.
@@ -34,7 +34,7 @@ unsafe impl Grows for betz_live_step {
 }
 
 impl betz_live_step {
-    pub(crate) fn of(step: &StepOutput) -> Self {
+    pub(crate) fn of(step: &Step<'_>) -> Self {
         Self {
             number: step.number,
             end: step.end,
@@ -63,13 +63,7 @@ pub(crate) fn receiver(call: betz_live_on_step, user: *mut c_void) -> Option<OnS
     Some(Box::new(move |step: &Step<'_>| {
         // The closure holds the whole of it, which may be sent.
         let user: &User = &user;
-        let given = betz_live_step {
-            number: step.number,
-            end: step.end,
-            host_ns: step.host_ns,
-            status: step.status.bits(),
-            outputs: step.values.len() as u32,
-        };
+        let given = betz_live_step::of(step);
         call(user.0, &given, step.values.as_ptr());
     }))
 }

@@ -110,7 +110,7 @@ function Decodes({ t }: { t: Found }) {
 
 /** A number that is asked for when it is complete. */
 function Seconds({ words, value, set }: { words: string; value: number; set: (v: number) => void }) {
-  // What is typed stays while answers arrive; a number that is none is taken back.
+  // Typed text stays while answers arrive; text that is no number is dropped.
   const [typed, setTyped] = useState<string | null>(null);
   return <label>{words} <input type="number" step="any" value={typed ?? value} onInput={e => setTyped(e.currentTarget.value)} onBlur={() => setTyped(null)}
     onChange={e => { const v = Number(e.currentTarget.value); setTyped(null); if (e.currentTarget.value !== "" && Number.isFinite(v)) set(v); }} /></label>;
