@@ -68,13 +68,13 @@ fn units_of_a_folder_become_a_sorter_and_damage_is_named() {
     };
     std::fs::write(phy.join("cluster_KSLabel.tsv"), labels(&|_| "mua")).unwrap();
     fails(folder, IMPORT, "label good; --also-mua");
+    let one = labels(&|i| if i == 0 { "good" } else { "noise" });
+    std::fs::write(phy.join("cluster_group.tsv"), one).unwrap();
     fails(
         folder,
         &format!("{IMPORT} --series V"),
         "--series V: expected an NWB file",
     );
-    let one = labels(&|i| if i == 0 { "good" } else { "noise" });
-    std::fs::write(phy.join("cluster_group.tsv"), one).unwrap();
     let told = json(folder, IMPORT);
     assert_eq!(told["units"].as_array().unwrap().len(), 1);
     assert_eq!(told["other_units"].as_u64().unwrap() + 1, ids.len() as u64);

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc};
 use betz_runtime::model::{
-    Classes, Cosines, Decoder, DecoderParts, EventRule, Experts, FilteredReadout, Gate, Head, Lift,
-    LowPass, Markov, Recurrent, RecurrentLayer, RecurrentMember, VelocityGate,
+    Blend, Classes, Cosines, Decoder, DecoderParts, EventRule, Experts, FilteredReadout, Gate,
+    Head, Lift, LowPass, Markov, Recurrent, RecurrentLayer, RecurrentMember, VelocityGate,
 };
 use betz_runtime::stream::{
     Clamp, ClassEvent, Hold, LateSpikes, Replay, Session, SessionConfig, Spike, Step, SwapOptions,
@@ -281,20 +281,33 @@ fn heads_do_not_allocate() {
         seed: 2,
     });
     let short = |n: usize| -> Vec<f32> { vec![0.1; n] };
-    let recurrent = Head::Recurrent(Recurrent {
-        units: vec![units],
-        members: vec![RecurrentMember {
-            layers: vec![RecurrentLayer {
-                state_weights: short(units * 3 * units),
-                state_bias: short(3 * units),
-                ..RecurrentLayer::default()
-            }],
-            readout: short(outputs * units),
+    let member = RecurrentMember {
+        layers: vec![RecurrentLayer {
+            state_weights: short(units * 3 * units),
+            state_bias: short(3 * units),
+            ..RecurrentLayer::default()
         }],
+        readout: short(outputs * units),
+    };
+    let recurrent = Recurrent {
+        units: vec![units],
+        members: vec![member.clone()],
         bias: vec![0.0; outputs],
         memory_steps: 30,
         ..Recurrent::default()
-    });
+    };
+    let blended = Recurrent {
+        members: vec![member.clone(), member],
+        blend: Some(Blend {
+            usual: 1,
+            share: 0.1,
+            apart: 1.0,
+            kept: 0.5,
+            deviations: vec![1.0; outputs],
+            bias: vec![0.5; outputs],
+        }),
+        ..recurrent.clone()
+    };
     let classes = Classes {
         cosines: lift_cosines,
         tau_seconds: Some(0.1),
@@ -327,7 +340,8 @@ fn heads_do_not_allocate() {
     let kinds = [
         (lift, latents),
         (experts, latents),
-        (recurrent, 3 * units),
+        (Head::Recurrent(recurrent), 3 * units),
+        (Head::Recurrent(blended), 2 * 3 * units),
         (Head::Classes(classes), latents),
         (gate, outputs + latents),
     ];
