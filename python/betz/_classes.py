@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _labels
 from ._core import Dataset, Recording, class_events, labels, train_classes, warn
-from ._decoder import Decoder
+from ._decoder import Decoder, warn_of_overlap
 
 # Least number of labelled steps of a class where steps follow each other in time.
 _LEAST_LABELLED = 30
@@ -42,6 +42,8 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
     unlabelled : object
         The value of y of rows without a label. Their spikes enter the filters, and they enter nothing else. `predict`
         gives it to rows outside trials. None: every row has a label.
+    keep_artefacts : bool
+        As for `Decoder`.
     device : str
         "cpu", "auto", "cuda", "cuda:1", "cuda:all".
     seed : int
@@ -99,6 +101,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         priors=None,
         false_alarms=1.0,
         unlabelled=None,
+        keep_artefacts=False,
         device="cpu",
         seed=0,
         progress=None,
@@ -113,6 +116,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         self.priors = priors
         self.false_alarms = false_alarms
         self.unlabelled = unlabelled
+        self.keep_artefacts = keep_artefacts
         self.device = device
         self.seed = seed
         self.progress = progress
@@ -191,7 +195,8 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
     def score(self, X, y, trials=None, sample_weight=None):
         """Share of the labelled rows whose most probable class is theirs, each against the class `delay_seconds` earlier.
 
-        y, trials : as in `fit`. sample_weight : one weight per row, or None.
+        y, trials : as in `fit`. sample_weight : one weight per row, or None. Warns if the decoder was trained on rows of X
+        whose weight is above 0.
         """
         check_is_fitted(self, "model_")
         data, y = self._dataset(X, y, trials, first=False, rows=1, labels=True)
@@ -200,6 +205,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         weights = np.ones(data.steps) if sample_weight is None else np.asarray(sample_weight, np.float64)
         if weights.shape != (data.steps,):
             raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(data.steps,)}: one weight per row of X")
+        warn_of_overlap(self.model_, data, None if sample_weight is None else weights)
         delay, right, total = self.model_.delay_steps, 0.0, 0.0
         for start, stop in data.segments:
             rows = np.arange(max(start, start + delay), min(stop, stop + delay))
@@ -251,6 +257,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             folds=self.folds,
             latents=self.latents,
             units=self.units,
+            keep_artefacts=self.keep_artefacts,
             device=self.device,
             seed=self.seed,
             progress=self.progress,

@@ -26,6 +26,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         priors: Mapping[Any, float] | None = None,
         false_alarms: float = 1.0,
         unlabelled: Any = None,
+        keep_artefacts: bool = False,
         device: str = "cpu",
         seed: int = 0,
         progress: Progress | None = None,

@@ -58,6 +58,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     epochs : int or None
         Passes over the recording that train a recurrent decoder. None: 140 over trials, 150 over continuous
         recordings.
+    keep_artefacts : bool
+        True: steps with far more spikes than usual are trained on like others, and sessions do not blank them. False:
+        they are left out of training, and blanked in sessions.
     device : str
         "cpu", "auto", "cuda", "cuda:1", "cuda:all".
     seed : int
@@ -119,6 +122,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         members=None,
         mixed=None,
         epochs=None,
+        keep_artefacts=False,
         device="cpu",
         seed=0,
         progress=None,
@@ -138,6 +142,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.members = members
         self.mixed = mixed
         self.epochs = epochs
+        self.keep_artefacts = keep_artefacts
         self.device = device
         self.seed = seed
         self.progress = progress
@@ -218,7 +223,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def score(self, X, y=None, trials=None, sample_weight=None):
         """Mean R² over the outputs that change, each estimate against the behaviour `delay_seconds` before it. Warns if
-        the decoder was trained on X.
+        the decoder was trained on X, or on rows of X whose weight is above 0.
 
         trials, sample_weight : as in `fit`; the weight of a row is that of its behaviour.
         """
@@ -227,6 +232,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         weights = self._weights(sample_weight, X, data)
         if weights is None:
             return self.model_.score(data)[1]
+        warn_of_overlap(self.model_, data, weights)
         return _weighted_r2(self.model_, data, weights)
 
     def session(self, **config):
@@ -311,6 +317,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "members": self.members,
             "mixed": self.mixed,
             "epochs": self.epochs,
+            "keep_artefacts": self.keep_artefacts,
             "seed": self.seed,
             "device": self.device,
         }
@@ -432,6 +439,13 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._flat = False
             self.n_features_in_ = len(data.channel_names)
         return data
+
+
+def warn_of_overlap(model, data, weights=None):
+    """Warns if `model` was trained on steps of `data` whose weight is above 0."""
+    message = model.overlap_warning(data, weights)
+    if message is not None:
+        warn(message)
 
 
 def _missing(labels):

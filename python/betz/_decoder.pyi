@@ -32,6 +32,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         members: int | None = None,
         mixed: int | None = None,
         epochs: int | None = None,
+        keep_artefacts: bool = False,
         device: str = "cpu",
         seed: int = 0,
         progress: Progress | None = None,

@@ -53,6 +53,29 @@ impl Dataset {
         }
     }
 
+    /// The parts of segments whose steps have a weight above 0. `weights`: one per step.
+    pub(crate) fn segments_with_weight(&self, weights: &[f64]) -> Vec<Segment> {
+        let mut parts: Vec<Segment> = Vec::new();
+        for segment in &self.inner.segments {
+            let mut inside = false;
+            for step in segment.start..segment.stop {
+                let counts = weights
+                    .get(step as usize)
+                    .is_some_and(|&weight| weight > 0.0);
+                match parts.last_mut() {
+                    Some(part) if counts && inside => part.stop = step + 1,
+                    _ if counts => parts.push(Segment {
+                        start: step,
+                        stop: step + 1,
+                    }),
+                    _ => {}
+                }
+                inside = counts;
+            }
+        }
+        parts
+    }
+
     pub(crate) fn of_recording(
         py: Python<'_>,
         recording: &rust::Recording,

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use betz::input_form;
 use betz::model::{Decoder, OutputScore, decode_on};
-use betz::recording::SpikeForm;
+use betz::recording::{DatasetView, SpikeForm};
 use betz::train::overlap_warning;
 use betz::train::score::{mean_r2, score_estimates};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
+use crate::arrays::floats;
 use crate::dataset::Dataset;
 use crate::error::{OrRaise, warn};
 use crate::{options, work};
@@ -138,6 +140,36 @@ impl Model {
             warn(py, warning)?;
         }
         Ok((score_list(py, &scores)?, mean_r2(&scores)))
+    }
+
+    /// The warning that `score` gives if the model was trained on `data`, or on steps of it whose weight is above 0; else None.
+    /// `weights`: one per step, or None.
+    #[pyo3(signature = (data, weights=None))]
+    fn overlap_warning(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        weights: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<String>> {
+        let data = Dataset::of_argument(data, self.inner.step_seconds())?;
+        let data = data.get();
+        let weights = weights.map(|w| floats("weights", w)).transpose()?;
+        if let Some(weights) = &weights
+            && weights.len() != data.inner.steps
+        {
+            return Err(PyValueError::new_err(format!(
+                "weights: expected {}, one per step, got {}",
+                data.inner.steps,
+                weights.len()
+            )));
+        }
+        let weighted = weights.map(|w| data.segments_with_weight(&w));
+        let view = DatasetView {
+            segments: weighted.as_deref().unwrap_or(&data.inner.segments),
+            ..data.inner.view()
+        };
+        py.detach(|| overlap_warning(&self.inner, view))
+            .or_raise(py)
     }
 
     /// "linear", "lift", "experts", "kalman" or "place".

@@ -45,7 +45,7 @@ impl Bank {
 }
 
 /// Each option, and the values that it takes.
-const EXPECTED: [(&str, &str); 16] = [
+const EXPECTED: [(&str, &str); 17] = [
     (
         "bank",
         "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders",
@@ -67,6 +67,7 @@ const EXPECTED: [(&str, &str); 16] = [
     ("mixed", "a whole number of at least 0, or None"),
     ("epochs", "a whole number of at least 1, or None"),
     ("seed", "a whole number of at least 0"),
+    ("keep_artefacts", "True or False"),
     (
         "device",
         "\"cpu\", \"auto\", \"cuda\", \"cuda:1\" or \"cuda:all\"",
@@ -92,6 +93,7 @@ pub(crate) struct Options {
     mixed: Option<usize>,
     epochs: Option<usize>,
     seed: u64,
+    keep_artefacts: bool,
     device: String,
 }
 
@@ -131,6 +133,7 @@ impl Options {
             ridge: self.ridge_choice(),
             folds: self.folds,
             kinds: self.kinds()?,
+            keep_artefacts: self.keep_artefacts,
             ..Training::default()
         })
     }
@@ -141,6 +144,7 @@ impl Options {
         options.delay_steps = self.delay_steps;
         options.low_pass = self.low_pass();
         options.mask = MaskPolicy::Mask;
+        options.keep_artefacts = self.keep_artefacts;
         options.ridge = self.ridge_choice().unwrap_or(options.ridge);
         options
     }

@@ -1,7 +1,7 @@
 //! Training, as `betz train` does it.
 
 use betz::input_form;
-use betz::recording::{DatasetView, Segment};
+use betz::recording::DatasetView;
 use betz::train::{PRESETS, TrainingData};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -91,7 +91,7 @@ fn train_weighted<'py>(
     let decoder = work::run(py, progress, |progress| {
         let decoder = weighted::train(&inner, &weights, options, progress)?;
         let trained = DatasetView {
-            segments: &segments_with_weight(&inner.segments, &weights),
+            segments: &data.segments_with_weight(&weights),
             ..inner.view()
         };
         let decoder = TrainingData::new(trained).attach(decoder)?;
@@ -102,27 +102,4 @@ fn train_weighted<'py>(
     said.set_item("path", "weighted")?;
     said.set_item("fallback", py.None())?;
     Ok((Model::of(decoder), said))
-}
-
-/// The parts of `segments` whose steps have a weight above 0.
-fn segments_with_weight(segments: &[Segment], weights: &[f64]) -> Vec<Segment> {
-    let mut parts: Vec<Segment> = Vec::new();
-    for segment in segments {
-        let mut inside = false;
-        for step in segment.start..segment.stop {
-            let counts = weights
-                .get(step as usize)
-                .is_some_and(|&weight| weight > 0.0);
-            match parts.last_mut() {
-                Some(part) if counts && inside => part.stop = step + 1,
-                _ if counts => parts.push(Segment {
-                    start: step,
-                    stop: step + 1,
-                }),
-                _ => {}
-            }
-            inside = counts;
-        }
-    }
-    parts
 }

@@ -225,10 +225,35 @@ def test_scores_of_what_was_trained_on_warn():
     with pytest.warns(betz.BetzWarning, match="trained on about .* % of what is scored"):
         fitted.score(X, y, trials=trials)
     weighted = decoder().fit(X, y, trials=trials, sample_weight=half.astype(float))
+    with pytest.warns(betz.BetzWarning, match="trained on 100 % of what is scored"):
+        fitted.score(X, y, trials=trials, sample_weight=half.astype(float))
+    side = np.where(y[:, 0] > np.median(y[:, 0]), "left", "right")
+    classes = betz.ClassDecoder(step_seconds=0.02, bank=[(0.5, 0)]).fit(X[half], side[half], trials=trials[half])
+    with pytest.warns(betz.BetzWarning, match="trained on 100 % of what is scored"):
+        classes.score(X[half], side[half], trials=trials[half])
     with warnings.catch_warnings():
         warnings.simplefilter("error", betz.BetzWarning)
         fitted.score(X[~half], y[~half], trials=trials[~half])
+        fitted.score(X, y, trials=trials, sample_weight=~half)
         weighted.score(X[~half], y[~half], trials=trials[~half])
+        classes.score(X[~half], side[~half], trials=trials[~half])
+        classes.score(X, side, trials=trials, sample_weight=~half)
+    with pytest.raises(ValueError, match="weights: expected 1440, one per step, got 3"):
+        fitted.model_.overlap_warning(fitted._dataset(X, y, trials, first=False, rows=1), [1.0, 0.0, 1.0])
+
+
+def test_artefacts_are_left_out_or_kept():
+    X, y, trials = reaches()
+    X[700] = 200
+    left_out, kept = decoder().fit(X, y, trials=trials), decoder(keep_artefacts=True).fit(X, y, trials=trials)
+    assert left_out.model_ != kept.model_
+    # Their sums are those of the same steps, and do not mix.
+    data = kept._dataset(X, None, trials, first=False, rows=1)
+    for fitted in (left_out, kept):
+        summed = fitted.sums_.solve(ridge=1.0)
+        np.testing.assert_allclose(summed.decode(data), fitted.model_.decode(data), atol=1e-3)
+    with pytest.raises(betz.BetzError, match="sum all recordings with keep_artefacts, or none"):
+        left_out.sums_.merged(kept.sums_)
 
 
 def test_signals_and_counts_are_not_mixed_up():

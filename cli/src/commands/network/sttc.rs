@@ -20,26 +20,8 @@ pub(super) fn run(args: &Compute) -> Result<()> {
     super::on_cpu(&args.common.device)?;
     let mut files = Files::new(&args.common).reads("INPUT", &args.input);
     files.may_write("--out", args.out.as_deref(), Kind::Network)?;
-    let (edges, from) = (&args.edges, &args.from);
-    for (option, given) in [
-        ("--dry-run", args.dry_run),
-        ("--memory", args.memory.is_some()),
-        ("--full", args.full),
-        ("--surrogates", args.chance.surrogates.is_some()),
-        ("--bin", from.bin.is_some()),
-        ("--frames", from.frames.is_some()),
-        ("--nodes", from.nodes.is_some()),
-        ("--region", from.region.is_some()),
-        ("--lags", edges.lags.is_some()),
-        ("--hold", edges.hold.is_some()),
-        ("--taper", edges.taper != "rectangular"),
-    ] {
-        if given {
-            return Err(Error::argument(format!(
-                "{option}: expected another measure than sttc beside it"
-            )));
-        }
-    }
+    refuse_others(args)?;
+    let edges = &args.edges;
     let Some(reach) = edges.reach else {
         return Err(Error::argument(
             "--reach: expected the time within which spikes are together for --measure sttc, got none",
@@ -107,4 +89,28 @@ pub(super) fn run(args: &Compute) -> Result<()> {
         total: 0.0,
     };
     finish(args, out, &file, asked, seconds)
+}
+
+/// Refuses the options that only other measures have.
+fn refuse_others(args: &Compute) -> Result<()> {
+    let (edges, from) = (&args.edges, &args.from);
+    let others = [
+        ("--dry-run", args.dry_run),
+        ("--memory", args.memory.is_some()),
+        ("--full", args.full),
+        ("--surrogates", args.chance.surrogates.is_some()),
+        ("--bin", from.bin.is_some()),
+        ("--frames", from.frames.is_some()),
+        ("--nodes", from.nodes.is_some()),
+        ("--region", from.region.is_some()),
+        ("--lags", edges.lags.is_some()),
+        ("--hold", edges.hold.is_some()),
+        ("--taper", edges.taper != "rectangular"),
+    ];
+    match others.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Error::argument(format!(
+            "{option}: expected another measure than sttc beside it"
+        ))),
+    }
 }

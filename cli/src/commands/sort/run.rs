@@ -19,7 +19,7 @@ const READ_ROWS: usize = 1 << 13;
 /// Values of spike-band power that are kept at most.
 const MOST_VALUES: usize = 1 << 28;
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct SortReport {
     file: String,
     feature: &'static str,
@@ -97,17 +97,8 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
     let mut ran = SortReport {
         file: args.out.display().to_string(),
         feature: "sorted",
-        channels: 0,
-        spikes: 0,
-        unlabelled: 0,
-        artefacts: 0,
-        blanked: 0,
-        saturated_samples: 0,
         recorded_seconds: ticks as f64 / info.rate_hz,
-        seconds: 0.0,
-        times_real_time: 0.0,
-        moved: Vec::new(),
-        phy: None,
+        ..SortReport::default()
     };
     let mut recording = Recording {
         tick_seconds: 1.0 / info.rate_hz,
