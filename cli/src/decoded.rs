@@ -24,30 +24,22 @@ fn ends_in(path: &Path, wanted: &str) -> bool {
         .is_some_and(|ending| ending.eq_ignore_ascii_case(wanted))
 }
 
-/// The kind of file for decoded outputs at `path`: NWB, arrays, or a table.
-pub(super) fn kind(path: Option<&Path>) -> Kind {
+/// The kind of file for decoded outputs at `path`, by its ending: NWB, arrays, or a table, which a pipe gets, too.
+pub(super) fn kind(path: &Path) -> Result<Kind> {
     match path {
-        Some(path) if is_nwb(path) => Kind::Nwb,
-        Some(path) if ends_in(path, "npz") => Kind::Decoded,
-        _ => data::OUTPUTS,
+        _ if is_nwb(path) => Ok(Kind::Nwb),
+        _ if ends_in(path, "npz") => Ok(Kind::Decoded),
+        _ if is_table(path) => Ok(data::OUTPUTS),
+        _ => Err(Error::argument(format!(
+            "--out: expected a file ending in .csv, .npz or .nwb, got {}",
+            path.display()
+        ))),
     }
 }
 
 /// True if decoded outputs at `path` are a table, which is written row by row.
 pub(super) fn is_table(path: &Path) -> bool {
-    matches!(kind(Some(path)), Kind::Table(_))
-}
-
-/// [`kind`] of a file whose ending must tell it.
-pub(super) fn checked_kind(path: &Path) -> Result<Kind> {
-    let kind = kind(Some(path));
-    if is_table(path) && !ends_in(path, "csv") && !is_stream(path) {
-        return Err(Error::argument(format!(
-            "--out: expected a file ending in .csv, .npz or .nwb, got {}",
-            path.display()
-        )));
-    }
-    Ok(kind)
+    ends_in(path, "csv") || is_stream(path)
 }
 
 /// The outputs of a recording at every step inside its segments.
@@ -181,7 +173,7 @@ impl Outputs<'_> {
         dataset: &Dataset,
         estimates: &[f32],
     ) -> Result<()> {
-        match kind(Some(self.out)) {
+        match kind(self.out)? {
             Kind::Nwb => self.write_nwb(model, dataset, estimates),
             Kind::Decoded => self.write_npz(model, dataset, estimates),
             _ => {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::program::{betz, done};
+use crate::program::{betz, done, fails};
 
 const TRAIN: &str = "train a.npz --out m.betz --filter 0.02:1 --folds 0 --ridge 1";
 
@@ -30,6 +30,8 @@ fn an_input_is_never_an_output_nor_are_two_outputs_one_file() {
     fs::write(folder.join("e.txt"), "A B\n").unwrap();
     symlink("a.npz", folder.join("soft")).unwrap();
     fs::hard_link(folder.join("a.npz"), folder.join("hard")).unwrap();
+    fs::hard_link(folder.join("a.npz"), folder.join("hard.npz")).unwrap();
+    symlink("m.betz", folder.join("model.csv")).unwrap();
     symlink("s.csv", folder.join("s.svg")).unwrap();
     fs::hard_link(folder.join("s.csv"), folder.join("s.dot")).unwrap();
     fs::create_dir(folder.join("in")).unwrap();
@@ -46,9 +48,9 @@ fn an_input_is_never_an_output_nor_are_two_outputs_one_file() {
         "train a.npz --out in/../a.npz".to_owned(),
         "train a.npz --groups e.txt --out e.txt".to_owned(),
         "evaluate m.betz a.npz --out a.npz".to_owned(),
-        "evaluate m.betz a.npz --out m.betz".to_owned(),
-        "stream m.betz a.npz --out hard".to_owned(),
-        "stream m.betz a.npz --out m.betz".to_owned(),
+        "evaluate m.betz a.npz --out model.csv".to_owned(),
+        "stream m.betz a.npz --out hard.npz".to_owned(),
+        "stream m.betz a.npz --out model.csv".to_owned(),
         format!("{mine} --csv s.csv"),
         format!("{mine} --picture s.svg"),
         format!("{mine} --graph s.dot"),
@@ -68,6 +70,13 @@ fn an_input_is_never_an_output_nor_are_two_outputs_one_file() {
             );
             assert!(output.stdout.is_empty());
         }
+    }
+    for command in ["evaluate", "stream", "decode"] {
+        fails(
+            folder,
+            &format!("{command} m.betz a.npz --out o.txt"),
+            "expected a file ending in .csv, .npz or .nwb, got o.txt",
+        );
     }
     assert!(read() == before, "an input was changed");
     assert!(!folder.join("x.npz").exists() && !folder.join("x.csv").exists());

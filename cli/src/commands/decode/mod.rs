@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
     Files::new(&args.common)
         .reads("MODEL", &args.model)
         .reads("RECORDING", &args.recording)
-        .writes("--out", out, decoded::checked_kind(out)?)?;
+        .writes("--out", out, decoded::kind(out)?)?;
     decoded::check(Some(out), &args.recording)?;
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;

@@ -103,7 +103,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         .reads("MODEL", &args.model)
         .reads("RECORDING", &args.recording);
     let out = args.out.as_deref();
-    files.may_write("--out", out, decoded_file::kind(out))?;
+    if let Some(out) = out {
+        files.writes("--out", out, decoded_file::kind(out)?)?;
+    }
     files.may_write("--picture", args.picture.as_deref(), Kind::Picture)?;
     if let Some(shifts) = args.chance
         && !(1..=MOST_SHIFTS).contains(&shifts)
@@ -158,7 +160,8 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
     }
     let delay = model.delay_steps();
     if let Some(least) = args.moving {
-        decoded.estimates = while_moving(&dataset, decoded.estimates, delay, least)?;
+        decoded.estimates = while_moving(&dataset, decoded.estimates, delay, least)
+            .map_err(|e| e.at("--moving"))?;
     }
     let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
     let place = place_error(&dataset, &decoded.estimates, delay)?;

@@ -106,10 +106,13 @@ impl Content {
             start if start.starts_with(b"PK") && network::is_network(path) => Self::Network,
             start if start.starts_with(b"PK") || betz_interop::is_hdf5(path) => Self::Recording,
             start => {
+                let got = match std::fs::metadata(path) {
+                    Ok(file) if file.len() == 0 => "an empty file".to_owned(),
+                    _ => format!("a file that begins with \"{}\"", start.escape_ascii()),
+                };
                 return Err(Error::argument(format!(
-                    "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got a file that begins with \"{}\"",
-                    path.display(),
-                    start.escape_ascii()
+                    "{}: expected a model, sums, a sorter, a recording (.npz, .nwb) or a network (.npz), got {got}",
+                    path.display()
                 )));
             }
         })

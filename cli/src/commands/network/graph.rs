@@ -336,30 +336,39 @@ fn of_window(
     whole: bool,
 ) -> Result<OfWindow> {
     let network = &file.network;
-    let wants = |m: GraphMeasure| args.measures.contains(&m);
     let window = network.window(k).ok_or_else(|| {
         Error::argument(format!("window {k}: expected one below {}", network.len()))
     })?;
     let graph = Net::of(&window, network.nodes());
-    let mut values = vec![
-        ("edges", graph.edges() as f64),
-        ("density", network.density(k).unwrap_or(0.0)),
-    ];
-    let mut nodes = Vec::new();
-    let mut of_nodes = |name: &'static str, values: Vec<f32>| {
-        if whole {
-            nodes.push((name, values));
-        }
+    let mut row = OfWindow {
+        values: vec![
+            ("edges", graph.edges() as f64),
+            ("density", network.density(k).unwrap_or(0.0)),
+        ],
+        nodes: Vec::new(),
     };
+    by_node(args, &graph, &mut row);
+    by_graph(args, &graph, communities, &mut row)?;
+    if !whole {
+        row.nodes.clear();
+    }
+    Ok(row)
+}
+
+/// Adds the measures that every node has for itself.
+fn by_node(args: &Graph, graph: &Net, row: &mut OfWindow) {
+    let wants = |m: GraphMeasure| args.measures.contains(&m);
+    let OfWindow { values, nodes } = row;
+    let mut of_nodes = |name: &'static str, values: Vec<f32>| nodes.push((name, values));
     if wants(GraphMeasure::Degree) {
-        let degrees = measures::degrees(&graph);
+        let degrees = measures::degrees(graph);
         let most = degrees.iter().max().copied().unwrap_or(0);
         values.push(("mean_degree", mean(degrees.iter().map(|d| f64::from(*d)))));
         values.push(("largest_degree", f64::from(most)));
         of_nodes("degree", degrees.iter().map(|d| *d as f32).collect());
     }
     if wants(GraphMeasure::Strength) {
-        let strengths = measures::strengths(&graph);
+        let strengths = measures::strengths(graph);
         values.push((
             "mean_positive_strength",
             mean(strengths.iter().map(|s| s.0)),
@@ -378,15 +387,26 @@ fn of_window(
         );
     }
     if wants(GraphMeasure::Clustering) {
-        let plain = measures::clustering(&graph);
-        let weighted = measures::weighted_clustering(&graph);
+        let plain = measures::clustering(graph);
+        let weighted = measures::weighted_clustering(graph);
         values.push(("clustering", mean(plain.iter().copied())));
         values.push(("weighted_clustering", mean(weighted.iter().copied())));
-        values.push(("transitivity", measures::transitivity(&graph)));
+        values.push(("transitivity", measures::transitivity(graph)));
         of_nodes("node_clustering", plain.iter().map(|c| *c as f32).collect());
     }
+}
+
+/// Adds the measures of the whole graph, and of its `communities`.
+fn by_graph(
+    args: &Graph,
+    graph: &Net,
+    communities: Option<&Communities>,
+    row: &mut OfWindow,
+) -> Result<()> {
+    let wants = |m: GraphMeasure| args.measures.contains(&m);
+    let OfWindow { values, nodes } = row;
     if wants(GraphMeasure::Components) {
-        let (of, count) = measures::components(&graph);
+        let (of, count) = measures::components(graph);
         let mut sizes = vec![0_u32; count];
         of.iter().for_each(|c| sizes[*c as usize] += 1);
         let largest = sizes.iter().max().copied().unwrap_or(0);
@@ -394,34 +414,32 @@ fn of_window(
         values.push(("largest_component", f64::from(largest)));
     }
     if wants(GraphMeasure::Efficiency) {
-        let many = (network.nodes() > ALL_SOURCES).then_some(SOURCES);
+        let many = (graph.nodes() > ALL_SOURCES).then_some(SOURCES);
         let sources = args.sources.or(many);
-        let paths = measures::paths(&graph, false, sources, args.seed);
+        let paths = measures::paths(graph, false, sources, args.seed);
         values.push(("efficiency", paths.efficiency));
         values.push(("path_length", paths.length));
     }
     if wants(GraphMeasure::Assortativity) {
-        let value = measures::assortativity(&graph);
+        let value = measures::assortativity(graph);
         values.push(("assortativity", value.unwrap_or(f64::NAN)));
     }
     if let Some(found) = communities {
         values.push(("modularity", found.quality));
         if wants(GraphMeasure::Participation) {
-            let participation = measures::participation(&graph, &found.communities)?;
+            let participation = measures::participation(graph, &found.communities)?;
             values.push((
                 "mean_participation",
                 mean(participation.iter().map(|p| p.0)),
             ));
-            of_nodes(
-                "participation",
-                participation.iter().map(|p| p.0 as f32).collect(),
-            );
+            let of_nodes = participation.iter().map(|p| p.0 as f32).collect();
+            nodes.push(("participation", of_nodes));
         }
     }
     if wants(GraphMeasure::SmallWorld) {
-        let found = rewire::small_world(&graph, args.rewirings, args.seed)?;
+        let found = rewire::small_world(graph, args.rewirings, args.seed)?;
         values.push(("small_world_sigma", found.sigma));
         values.push(("small_world_omega", found.omega));
     }
-    Ok(OfWindow { values, nodes })
+    Ok(())
 }

@@ -60,19 +60,7 @@ pub(crate) fn run(args: &Som) -> Result<()> {
     let mut files = Files::new(&args.common).reads("DATA", &args.data);
     files.writes("--out", &args.out, Kind::Map)?;
     files.may_write("--picture", args.picture.as_deref(), Kind::Png)?;
-    let stages = args.stages.unwrap_or(0);
-    if stages > MOST_STAGES {
-        return Err(Error::argument(format!(
-            "--stages: expected at most {MOST_STAGES}, got {stages}"
-        )));
-    }
-    let stage_files: Vec<PathBuf> = match &args.picture {
-        Some(path) if stages > 0 => (0..=stages).map(|s| stage_file(path, s)).collect(),
-        _ => Vec::new(),
-    };
-    for path in &stage_files {
-        files.writes("--stages", path, Kind::Png)?;
-    }
+    let stage_files = stage_files(args, &mut files)?;
     let (rows, columns) = size(&args.map)?;
     let lattice = if args.hex {
         Lattice::Hexagonal
@@ -140,6 +128,24 @@ pub(crate) fn run(args: &Som) -> Result<()> {
     report::tell(&trained, args.common.json)?;
     live.stay();
     Ok(())
+}
+
+/// The pictures of stages, which `files` does not find taken.
+fn stage_files(args: &Som, files: &mut Files) -> Result<Vec<PathBuf>> {
+    let stages = args.stages.unwrap_or(0);
+    if stages > MOST_STAGES {
+        return Err(Error::argument(format!(
+            "--stages: expected at most {MOST_STAGES}, got {stages}"
+        )));
+    }
+    let paths: Vec<PathBuf> = match &args.picture {
+        Some(path) if stages > 0 => (0..=stages).map(|s| stage_file(path, s)).collect(),
+        _ => Vec::new(),
+    };
+    for path in &paths {
+        files.writes("--stages", path, Kind::Png)?;
+    }
+    Ok(paths)
 }
 
 /// Writes the map with its heights, hits, and errors by epoch.

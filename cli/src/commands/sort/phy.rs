@@ -54,14 +54,8 @@ impl<'a> Folder<'a> {
             .iter()
             .map(|u| sorter.units()[*u as usize].id as i32)
             .collect();
-        let bytes = |of: &mut dyn Iterator<Item = [u8; 8]>| of.flatten().collect::<Vec<u8>>();
-        npy(
-            folder,
-            "spike_times.npy",
-            "<i8",
-            &[ticks.len()],
-            &bytes(&mut ticks.iter().map(|t| t.to_le_bytes())),
-        )?;
+        let times: Vec<u8> = ticks.iter().flat_map(|t| t.to_le_bytes()).collect();
+        npy(folder, "spike_times.npy", "<i8", &[ticks.len()], &times)?;
         let narrow: Vec<u8> = ids.iter().flat_map(|i| i.to_le_bytes()).collect();
         npy(folder, "spike_clusters.npy", "<i4", &[ids.len()], &narrow)?;
         let sizes: Vec<u8> = microvolts

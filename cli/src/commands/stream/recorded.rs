@@ -39,21 +39,12 @@ struct StreamReport {
 }
 
 pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
-    if let Some(speed) = args.speed
-        && !(speed.is_finite() && speed > 0.0)
-    {
-        return Err(Error::argument(format!(
-            "--speed: expected a multiple > 0, got {speed}"
-        )));
-    }
-    Files::new(&args.common)
+    let mut files = Files::new(&args.common)
         .reads("MODEL", &args.model)
-        .reads("RECORDING", recording)
-        .may_write(
-            "--out",
-            args.out.as_deref(),
-            decoded::kind(args.out.as_deref()),
-        )?;
+        .reads("RECORDING", recording);
+    if let Some(out) = &args.out {
+        files.writes("--out", out, decoded::kind(out)?)?;
+    }
     decoded::check(args.out.as_deref(), recording)?;
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
@@ -66,13 +57,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         rates.warn();
     }
     let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
-    if let Some(speed) = args.speed
-        && Duration::try_from_secs_f64(seconds / speed).is_err()
-    {
-        return Err(Error::argument(format!(
-            "--speed: expected a multiple at which {seconds} s come to an end, got {speed}"
-        )));
-    }
+    check_speed(args.speed, seconds)?;
     let config = SessionConfig {
         deadline,
         ..SessionConfig::default()
@@ -137,6 +122,21 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         spikes: stats.spikes,
     };
     report::tell(&streamed, args.common.json)
+}
+
+/// Refuses a multiple of life's speed that is none, or that never comes to the end of `seconds`.
+fn check_speed(speed: Option<f64>, seconds: f64) -> Result<()> {
+    let expected = match speed {
+        Some(speed) if !(speed.is_finite() && speed > 0.0) => "> 0".to_owned(),
+        Some(speed) if Duration::try_from_secs_f64(seconds / speed).is_err() => {
+            format!("at which {seconds} s come to an end")
+        }
+        _ => return Ok(()),
+    };
+    let got = speed.unwrap_or_default();
+    Err(Error::argument(format!(
+        "--speed: expected a multiple {expected}, got {got}"
+    )))
 }
 
 impl Outcome for StreamReport {
