@@ -11,5 +11,6 @@ mod learn;
 mod plan;
 mod record;
 mod record_only;
+mod resume;
 mod rigs;
 mod session;
