@@ -5,6 +5,7 @@
 mod background;
 mod bad_input;
 mod clock;
+mod failures;
 mod gaps;
 mod killed;
 mod learn;
