@@ -1,7 +1,7 @@
 //! How results and progress reach the user: tables and JSON on stdout, bars and notes on stderr.
 
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -52,10 +52,12 @@ fn stop_on_termination() {}
 
 /// True once Ctrl-C or SIGTERM has asked for the end.
 fn is_interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
-        || TERMINATED
-            .get()
-            .is_some_and(|flag| flag.load(Ordering::Relaxed))
+    INTERRUPTED.load(Ordering::Relaxed) || is_terminated()
+}
+
+/// True after SIGTERM.
+pub(crate) fn is_terminated() -> bool {
+    (TERMINATED.get()).is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// The error of a command that was interrupted and has reported what it had by then.
@@ -71,20 +73,23 @@ pub(crate) fn check_interrupt(work: &str) -> Result<()> {
     betz::progress::check(&UntilInterrupted, work)
 }
 
-/// True once a session has ended as asked and crossed one of its limits.
-static LIMIT_CROSSED: AtomicBool = AtomicBool::new(false);
+/// Exit code of a command that did not fail.
+static CODE: AtomicU8 = AtomicU8::new(0);
 
 /// From here on the command's exit code is 3: it ended as asked, and crossed a limit.
 pub(crate) fn cross_limit() {
-    LIMIT_CROSSED.store(true, Ordering::Relaxed);
+    CODE.store(3, Ordering::Relaxed);
+}
+
+/// From here on the command's exit code is that of a process that it has run; 1 if a signal ended that one.
+pub(crate) fn pass_on(code: Option<i32>) {
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    CODE.store(code.unwrap_or(1), Ordering::Relaxed);
 }
 
 /// The exit code of a command that did not fail.
 pub(crate) fn exit_code() -> std::process::ExitCode {
-    match LIMIT_CROSSED.load(Ordering::Relaxed) {
-        true => std::process::ExitCode::from(3),
-        false => std::process::ExitCode::SUCCESS,
-    }
+    std::process::ExitCode::from(CODE.load(Ordering::Relaxed))
 }
 
 /// Progress of work that shows itself, and stops on Ctrl-C.

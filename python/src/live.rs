@@ -248,6 +248,16 @@ impl Live {
         py.detach(|| self.session.swap(&decoder)).or_raise(py)
     }
 
+    /// Returns to the model before the last swap, at the next step and as if there had been none.
+    fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.session.roll_back()).or_raise(py)
+    }
+
+    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`); False if there is none.
+    fn accept(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.session.accept()).or_raise(py)
+    }
+
     /// Hands rows (time, channels) to a source with `from = "push"`: voltage as int16, or with `sends = "steps"` one
     /// row of counts or features per step. `first`: device time of the first row; None: right after the newest ones.
     /// Rows between are lost. Waits for room, unless `wait` is False: then False is returned if there is none.

@@ -12,6 +12,7 @@ mod fixtures;
 mod guide;
 #[cfg(target_os = "linux")]
 mod interrupts;
+mod keep;
 mod kinds;
 mod long;
 mod look;

@@ -63,6 +63,8 @@ enum Request {
     Mark(String),
     Trial(Trial),
     Swap(Arc<PreparedSwap>, SyncSender<Result<()>>),
+    RollBack(SyncSender<Result<()>>),
+    Accept(SyncSender<Result<bool>>),
     Health(SyncSender<BackgroundHealth>),
 }
 
@@ -288,8 +290,33 @@ impl BackgroundSession {
         }
         // Kept until the answer, so that the loop frees no model that it refuses.
         let swap = Arc::new(PreparedSwap::new(model, folder.map(PathBuf::as_path))?);
+        self.ask_for(|answer| Request::Swap(Arc::clone(&swap), answer))
+    }
+
+    /// Returns to the model before the last swap, at the next step and as if there had been none. Waits for the loop, no
+    /// longer than a block takes.
+    ///
+    /// # Errors
+    /// As [`Live::roll_back`] and [`BackgroundSession::mark`].
+    pub fn roll_back(&self) -> Result<()> {
+        self.refuse_own_thread("roll back")?;
+        self.ask_for(Request::RollBack)
+    }
+
+    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`); false if there is none.
+    /// Waits for the loop, no longer than a block takes.
+    ///
+    /// # Errors
+    /// As [`Live::accept`] and [`BackgroundSession::mark`].
+    pub fn accept(&self) -> Result<bool> {
+        self.refuse_own_thread("accept")?;
+        self.ask_for(Request::Accept)
+    }
+
+    /// Sends a request to the loop, and waits for its answer.
+    fn ask_for<T>(&self, request: impl FnOnce(SyncSender<Result<T>>) -> Request) -> Result<T> {
         let (answer, told) = sync_channel(1);
-        self.ask(Request::Swap(Arc::clone(&swap), answer))?;
+        self.ask(request(answer))?;
         told.recv().unwrap_or_else(|_| Err(ended()))
     }
 
@@ -446,6 +473,14 @@ fn carry_out(live: &mut Live, phase: Phase, request: Request) {
             drop(swap);
             // Whoever asked may have gone.
             let _ = answer.try_send(done);
+        }
+        Request::RollBack(answer) => {
+            // Whoever asked may have gone.
+            let _ = answer.try_send(live.roll_back());
+        }
+        Request::Accept(answer) => {
+            // Whoever asked may have gone.
+            let _ = answer.try_send(live.accept());
         }
         Request::Health(answer) => {
             // Whoever asked may have gone.

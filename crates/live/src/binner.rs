@@ -2,7 +2,7 @@
 
 use betz_base::{Error, Result};
 use betz_interop::rig::{Block, RigSpike, Samples, Signal};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::front::Front;
 use crate::plan::Plan;
@@ -50,7 +50,7 @@ pub enum Event<'a> {
 type Give<'g> = dyn FnMut(Event<'_>) -> Result<()> + 'g;
 
 /// Counts of a binner.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BinnerCounts {
     /// Rows that were decoded.
     pub rows: u64,
@@ -122,6 +122,28 @@ pub struct Binner {
     input: Input,
     counts: BinnerCounts,
     bridge_rows: u64,
+    /// True from the restoration of a state to the first block after it.
+    restored: bool,
+    /// Arrival of the newest block.
+    heard_ns: i64,
+}
+
+/// State of a [`Binner`] that a session which was killed goes on from. The rows of the open step and the filters are not part
+/// of it: after the gap they would start again in any case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BinnerState {
+    /// Epoch of the newest block, and its arrival.
+    pub(crate) epoch: u32,
+    pub(crate) host_ns: i64,
+    /// Device time of the next row.
+    pub(crate) next: u64,
+    /// The grid of steps, and the step that is open.
+    origin: u64,
+    first: u64,
+    step: u64,
+    late_in_gap: u64,
+    counts: BinnerCounts,
+    noise: Option<Vec<f32>>,
 }
 
 /// Input of the step that is being filled.
@@ -176,7 +198,41 @@ impl Binner {
             },
             counts: BinnerCounts::default(),
             bridge_rows: (plan.missing.bridge.seconds() * signal.rate).round() as u64,
+            restored: false,
+            heard_ns: 0,
         })
+    }
+
+    /// The state, to go on from.
+    pub(crate) fn state(&self) -> BinnerState {
+        BinnerState {
+            epoch: self.epoch,
+            host_ns: self.heard_ns,
+            next: self.next,
+            origin: self.grid.origin,
+            first: self.grid.first,
+            step: self.step,
+            late_in_gap: self.late_in_gap,
+            counts: self.counts,
+            noise: self.noise(),
+        }
+    }
+
+    /// Goes on from a state; `self` has taken no block yet.
+    ///
+    /// # Errors
+    /// As [`Binner::set_noise`].
+    pub(crate) fn restore(&mut self, state: &BinnerState) -> Result<()> {
+        if let Some(noise) = &state.noise {
+            self.set_noise(noise)?;
+        }
+        (self.grid.origin, self.grid.first) = (state.origin, state.first);
+        (self.started, self.restored) = (true, true);
+        (self.epoch, self.heard_ns) = (state.epoch, state.host_ns);
+        (self.step, self.next) = (state.step, state.next);
+        (self.late_in_gap, self.counts) = (state.late_in_gap, state.counts);
+        self.input.missing = state.next.saturating_sub(self.grid.begin(state.step));
+        Ok(())
     }
 
     /// Channels of a step's input.
@@ -230,11 +286,16 @@ impl Binner {
             }
         };
         self.input.host_ns = block.host_ns;
+        self.heard_ns = block.host_ns;
+        let restored = std::mem::take(&mut self.restored);
         if !self.started || block.epoch != self.epoch {
             self.begin(block, give)?;
         }
         self.counts.bounds += u64::from(block.lost_before.at_least);
         if let Samples::Spikes(spikes) = &block.samples {
+            if restored && let Some(first) = spikes.first() {
+                self.skip_to(self.grid.step_at(first.tick), give)?;
+            }
             return self.take_spikes(spikes, give);
         }
         // Rows that were decoded already, or whose step is over, come too late.
@@ -317,17 +378,23 @@ impl Binner {
             return Ok(());
         }
         let step = self.grid.step_at(first);
+        self.skip_to(step, give)?;
+        self.input.missing += first - self.next.max(self.grid.begin(step));
+        self.next = first;
+        if let Some(front) = &mut self.front {
+            front.restart()?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out the steps before `step`.
+    fn skip_to(&mut self, step: u64, give: &mut Give<'_>) -> Result<()> {
         if step > self.step {
             let skipped = step - self.step;
             give(Event::Skip(skipped))?;
             self.counts.skipped += skipped;
             self.step = step;
             self.input.clear();
-        }
-        self.input.missing += first - self.next.max(self.grid.begin(step));
-        self.next = first;
-        if let Some(front) = &mut self.front {
-            front.restart()?;
         }
         Ok(())
     }

@@ -50,6 +50,8 @@ pub struct SessionReport {
     pub swapped: u64,
     /// Times that it returned to the model before.
     pub rolled_back: u64,
+    /// Times that the session went on after a kill.
+    pub resumed: u64,
     /// The source's clock.
     pub clock: ClockState,
     /// Outputs that a sink could not send.

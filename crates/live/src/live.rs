@@ -1,5 +1,7 @@
 //! A session at work: a thread that hears the source, and the loop that decodes.
 
+mod begin;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,9 +20,11 @@ use crate::learn::Learner;
 use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline, open_session};
 use crate::plan::Plan;
-use crate::record::{self, Facts, Recorder, unix_seconds};
+use crate::record::Recorder;
 use crate::source::open_rig;
 use crate::swap::{PreparedSwap, Swaps};
+use begin::Keep;
+pub use begin::Resumption;
 
 /// Longest latency that is told, in nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
@@ -58,6 +62,10 @@ pub struct Live {
     notes: Option<Notes>,
     note_counts: NoteCounts,
     recorder: Option<Recorder>,
+    keep: Option<Keep>,
+    /// Added to the epochs of the source, which counts its own from 0 in each process.
+    first_epoch: u32,
+    resumed: u64,
     latency: Histogram<u64>,
     /// The source's clock; device times count from the first row of the epoch.
     clock: Clock,
@@ -100,6 +108,9 @@ impl Live {
             swaps: Swaps::default(),
             learner: None,
             recorder: None,
+            keep: None,
+            first_epoch: 0,
+            resumed: 0,
             latency: Histogram::new_with_bounds(1, LONGEST, 3)
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
             clock: Clock::new(plan.source().path.seconds()),
@@ -146,41 +157,17 @@ impl Live {
                 continue;
             };
             let voltage = matches!(block.samples, Samples::Voltage(_));
+            let first = Block {
+                samples: Samples::Features(Vec::new()),
+                ..*block
+            };
             let signal = self.ear.signal().ok_or_else(|| {
                 Error::new(
                     ErrorKind::Internal,
                     "the source has sent a block and no facts about it",
                 )
             })?;
-            let signal = self.completed(signal);
-            let mut pipeline = Pipeline::new(&self.plan, &self.model, &signal, voltage)?;
-            if let Some(noise) = &self.noise {
-                pipeline.set_noise(noise)?;
-            }
-            self.recorder = match self.plan.record_path() {
-                None => None,
-                Some(to) => {
-                    let facts = Facts {
-                        version: 1,
-                        channels: signal.channels,
-                        rate: signal.rate,
-                        microvolts: signal.microvolts,
-                        voltage,
-                        noise: self.noise.clone(),
-                        unix_seconds: unix_seconds(),
-                    };
-                    let started = record::start(&to, &self.plan, &self.model, &facts, host_ns());
-                    Some(started.map_err(|e| {
-                        self.plan
-                            .refuse("record", "to", e.message())
-                            .of_kind(e.kind())
-                    })?)
-                }
-            };
-            let folder = self.folder().map(Path::to_owned);
-            let session = pipeline.session_mut();
-            self.learner = Learner::start(&self.plan, &self.model, session, folder)?;
-            self.pipeline = Some(pipeline);
+            self.begin(&first, self.completed(signal), voltage)?;
         }
         Ok(true)
     }
@@ -211,7 +198,8 @@ impl Live {
             let before = self.steps();
             self.take_notes()?;
             match self.ear.take() {
-                Some(block) => {
+                Some(mut block) => {
+                    block.epoch = block.epoch.wrapping_add(self.first_epoch);
                     let done = self.decode(&block, each);
                     self.ear.give_back(block);
                     done?;
@@ -224,6 +212,7 @@ impl Live {
                 }
             }
             self.follow_trainer()?;
+            self.write_checkpoint()?;
             made += self.steps() - before;
         }
         Ok(())
@@ -537,6 +526,7 @@ impl Live {
             learn: self.learner.as_ref().map(Learner::report),
             swapped: self.swapped,
             rolled_back: self.rolled_back,
+            resumed: self.resumed,
             recorder: self.recorder.as_ref().map(Recorder::counts),
             unsent: self.sinks.iter().map(|s| s.counts().unsent).sum(),
             p50_us: microseconds(0.5),

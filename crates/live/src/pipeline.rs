@@ -3,6 +3,8 @@
 //! A [`Pipeline`] never looks at a clock. Its outputs depend on the blocks and on the decisions that it is given
 //! ([`Pipeline::step_stale`]), in their order; a replay that repeats both gives the same bits.
 
+use std::path::Path;
+
 use betz_base::Result;
 use betz_interop::rig::{Block, Signal};
 use betz_runtime::model::Decoder;
@@ -11,6 +13,8 @@ use betz_runtime::stream::{Session, StepStatus};
 use crate::binner::{Binner, Content, Event, StepInput};
 use crate::front_end::FrontEnd;
 use crate::plan::{Feature, Plan};
+use crate::record::Facts;
+use crate::resume::Checkpoint;
 
 /// A step that was made.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +62,40 @@ impl Pipeline {
                 session,
             },
         })
+    }
+
+    /// The pipeline of a checkpoint in the recording of `folder`; `start` is the model that the session began with.
+    ///
+    /// # Errors
+    /// As [`Pipeline::new`]; those of [`Checkpoint::model`] and of a state that does not fit.
+    pub(crate) fn resume(
+        plan: &Plan,
+        start: &Decoder,
+        folder: &Path,
+        facts: &Facts,
+        from: &Checkpoint,
+    ) -> Result<Self> {
+        let model = from.model(start, folder)?;
+        let mut pipeline = Self::new(plan, &model, &facts.signal(), facts.voltage)?;
+        pipeline.binner.restore(&from.head.binner)?;
+        pipeline.decoder.session.restore(&from.session)?;
+        Ok(pipeline)
+    }
+
+    /// The state; `resumed` is the number of times that the session went on after a kill, and `newest` the newest model that it
+    /// was given.
+    ///
+    /// # Errors
+    /// The errors of [`Session::checkpoint`].
+    pub(crate) fn checkpoint(&self, resumed: u64, newest: Option<u64>) -> Result<Checkpoint> {
+        let session = &self.decoder.session;
+        Ok(Checkpoint::new(
+            session.model().decoder_fingerprint(),
+            newest,
+            resumed,
+            self.binner.state(),
+            session.checkpoint()?,
+        ))
     }
 
     /// The session, to attach taps and to swap models.

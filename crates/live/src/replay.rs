@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::binner::BinnerCounts;
 use crate::pipeline::{Pipeline, Step};
 use crate::record::{Damage, Record, Recording};
+use crate::resume::Checkpoint;
 use crate::swap::Swaps;
 
 /// The first step at which a replay differs from its recording.
@@ -84,7 +85,7 @@ impl Replay {
         &self.recording
     }
 
-    /// The pipeline, to attach taps to its session.
+    /// The pipeline, to attach taps to its session; they hear nothing any more where the session went on after a kill.
     pub fn pipeline_mut(&mut self) -> &mut Pipeline {
         &mut self.pipeline
     }
@@ -104,8 +105,8 @@ impl Replay {
             damage: Damage::default(),
             seconds: 0.0,
         };
-        let reader = &mut self.recording.reader;
-        while let Some(record) = reader.next_record()? {
+        while let Some(record) = self.recording.reader.next_record()? {
+            let damage = self.recording.reader.damage();
             let mut give = |step: &Step<'_>| {
                 made.push_back(PendingStep {
                     number: step.number,
@@ -118,7 +119,7 @@ impl Replay {
                 Record::Block(block) => self.pipeline.take(&block, &mut give)?,
                 Record::Stale(step) => {
                     let open = self.pipeline.binner().open_step().map(|(number, _)| number);
-                    if open != Some(step) && reader.damage().is_clean() {
+                    if open != Some(step) && damage.is_clean() {
                         return Err(Error::recording(format!(
                             "recording: expected a decision about the open step {open:?}, got one about step {step}"
                         )));
@@ -138,20 +139,38 @@ impl Replay {
                     status,
                     values,
                 } => {
-                    if reader.damage().is_clean() {
+                    if damage.is_clean() {
                         replayed.compare(&mut made, number, status, values);
                     } else {
                         replayed.not_compared += 1;
                         made.clear();
                     }
                 }
+                Record::Checkpoint {
+                    resumed: true,
+                    state,
+                } => {
+                    // The steps whose outputs were not yet written when the session was killed.
+                    made.clear();
+                    let state = Checkpoint::from_bytes(&state)?;
+                    let Recording {
+                        plan,
+                        model,
+                        folder,
+                        facts,
+                        ..
+                    } = &self.recording;
+                    self.pipeline = Pipeline::resume(plan, model, folder, facts, &state)?;
+                    self.swaps = Swaps::default();
+                }
                 Record::Note { .. }
+                | Record::Checkpoint { .. }
                 | Record::Unrecorded(_)
                 | Record::Configuration(_)
                 | Record::End => {}
             }
         }
-        replayed.damage = reader.damage();
+        replayed.damage = self.recording.reader.damage();
         if replayed.damage.ended && replayed.damage.is_clean() {
             replayed.unmatched(&made);
         }

@@ -56,10 +56,29 @@ fn path(folder: &Path, fingerprint: u64) -> PathBuf {
     folder.join(MODELS).join(format!("{fingerprint:016x}.betz"))
 }
 
+/// The model that a recording has stored.
+///
+/// # Errors
+/// The errors of [`Decoder::load`]; `InvalidRecording` if the file holds another model.
+pub(crate) fn stored_model(folder: &Path, fingerprint: u64) -> Result<Decoder> {
+    let path = path(folder, fingerprint);
+    let model = Decoder::load(&path)?;
+    let own = PreparedSwap::new(&model, None)?.fingerprint();
+    match own == fingerprint {
+        true => Ok(model),
+        false => Err(Error::recording(format!(
+            "{}: expected the model {fingerprint:016x} that the session was given, got {own:016x}",
+            path.display(),
+        ))),
+    }
+}
+
 /// Gives models to the session of a pipeline.
 #[derive(Default)]
 pub(crate) struct Swaps {
     swapper: Option<Swapper>,
+    /// Fingerprint of the newest model that was given, unless it was taken back.
+    newest: Option<u64>,
 }
 
 impl Swaps {
@@ -79,7 +98,13 @@ impl Swaps {
         swapper.swap_prepared_with(Arc::clone(&swap.model), &SwapOptions::default())?;
         // At once rather than with the next step, so that several requests between two steps keep their order.
         pipeline.session_mut().take_requests();
+        self.newest = Some(swap.fingerprint());
         Ok(())
+    }
+
+    /// Fingerprint of the newest model that was given, unless it was taken back.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.newest
     }
 
     /// Returns to the model before.
@@ -88,6 +113,7 @@ impl Swaps {
     /// The errors of [`Swapper::roll_back`].
     pub(crate) fn roll_back(&mut self, pipeline: &mut Pipeline) -> Result<()> {
         self.swapper(pipeline)?.roll_back()?;
+        self.newest = None;
         pipeline.session_mut().take_requests();
         Ok(())
     }
@@ -95,22 +121,14 @@ impl Swaps {
     /// Gives the model that a recording has stored.
     ///
     /// # Errors
-    /// The errors of [`Swaps::swap`]; `InvalidRecording` if the file holds another model.
+    /// The errors of [`Swaps::swap`] and [`stored_model`].
     pub(crate) fn swap_recorded(
         &mut self,
         pipeline: &mut Pipeline,
         folder: &Path,
         fingerprint: u64,
     ) -> Result<()> {
-        let path = path(folder, fingerprint);
-        let swap = PreparedSwap::new(&Decoder::load(&path)?, None)?;
-        if swap.fingerprint() != fingerprint {
-            return Err(Error::recording(format!(
-                "{}: expected the model {fingerprint:016x} that the session was given, got {:016x}",
-                path.display(),
-                swap.fingerprint()
-            )));
-        }
+        let swap = PreparedSwap::new(&stored_model(folder, fingerprint)?, None)?;
         self.swap(pipeline, &swap)
     }
 }

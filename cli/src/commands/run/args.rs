@@ -33,6 +33,13 @@ pub(crate) struct Run {
     /// Change a key of the plan, such as voltage.threshold=-4; repeat for several
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Start the session again if its process is killed, at most five times per minute. It goes on with its
+    /// recording: see docs/live.md. Needs record.to
+    #[arg(long, conflicts_with_all = ["simulate", "check", "replay"])]
+    pub(crate) keep: bool,
+    /// Seconds since the first start of a session that is kept; set by --keep
+    #[arg(long, value_name = "SECONDS", hide = true, requires = "keep")]
+    pub(crate) kept: Option<f64>,
     /// Serve the page that shows the session, as `betz monitor` does
     #[arg(long, conflicts_with_all = ["check", "replay"])]
     pub(crate) page: bool,

@@ -1,6 +1,7 @@
 //! `betz run`: a whole session, from the source of a rig to its outputs.
 
 pub(crate) mod args;
+mod keep;
 mod print;
 mod replay;
 mod simulated;
@@ -45,7 +46,13 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         let mut rig = open_rig(&plan, &model)?;
         return report::tell(&check(&plan, &model, rig.as_mut(), LISTEN)?, args.json);
     }
-    let live = Live::open(plan)?;
+    if args.keep && args.kept.is_none() {
+        return keep::run();
+    }
+    let mut live = Live::open(plan)?;
+    if args.keep {
+        eprintln!("{}", live.keep()?);
+    }
     eprintln!("listening; Ctrl-C ends");
     let names: Vec<String> = (live.model().outputs().iter())
         .map(|o| o.name.clone())
@@ -99,9 +106,12 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
     let started = Instant::now();
     let most = match args.seconds {
         None => Duration::MAX,
-        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| {
-            Error::argument(format!("--seconds: expected seconds, got {seconds}: {e}"))
-        })?,
+        Some(seconds) => {
+            let left = (seconds - args.kept.unwrap_or(0.0)).max(0.0);
+            Duration::try_from_secs_f64(left).map_err(|e| {
+                Error::argument(format!("--seconds: expected seconds, got {seconds}: {e}"))
+            })?
+        }
     };
     let until = Until {
         steps: None,

@@ -221,6 +221,12 @@ impl Outcome for RunReport {
             let malformed = but_malformed(f.source_malformed);
             return report::line(&format!("nothing was heard from the source{malformed}"));
         }
+        if f.resumed > 0 {
+            report::line(&format!(
+                "went on after its process was killed: {}",
+                report::count(f.resumed, "time")
+            ))?;
+        }
         let bounds = match input.bounds {
             0 => String::new(),
             _ => " at least".into(),

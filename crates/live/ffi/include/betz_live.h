@@ -403,6 +403,30 @@ BETZ_API BETZ_CHECKED betz_status betz_live_trial(struct betz_live *live, uint32
 BETZ_API BETZ_CHECKED betz_status betz_live_swap(struct betz_live *live, const betz_model *model);
 
 /**
+ * Returns to the model before the last swap, at the next step and as if there had been none. Waits
+ * for the loop, no longer than a block takes. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if there is
+ * no model to return to.
+ *
+ * Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `live` is NULL or a live session.
+ */
+BETZ_API BETZ_CHECKED betz_status betz_live_roll_back(struct betz_live *live);
+
+/**
+ * Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), as
+ * `betz_live_swap` does. Writes 1 to `*accepted`, or 0 if no model is proposed. Waits for the loop,
+ * no longer than a block takes.
+ *
+ * Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `live` is NULL or a live session; `accepted` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED betz_status betz_live_accept(struct betz_live *live, uint32_t *accepted);
+
+/**
  * Hands `rows` of voltage with `channels` samples each to a session whose source has `from =
  * "push"`. `first` is the device time of the first row, or `BETZ_LIVE_NEXT_ROW`; rows that are
  * left out count as lost. Never waits: fails with `BETZ_ERROR_BUSY` and takes nothing if the

@@ -265,6 +265,46 @@ pub unsafe extern "C" fn betz_live_swap(
     })
 }
 
+/// Returns to the model before the last swap, at the next step and as if there had been none. Waits
+/// for the loop, no longer than a block takes. Fails with `BETZ_ERROR_INVALID_ARGUMENT` if there is
+/// no model to return to.
+///
+/// Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `live` is NULL or a live session.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_live_roll_back(live: *mut betz_live) -> betz_status {
+    beside::run(|| {
+        // SAFETY: the caller's promise.
+        let live = unsafe { here(live)? };
+        Ok(live.session.roll_back()?)
+    })
+}
+
+/// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), as
+/// `betz_live_swap` does. Writes 1 to `*accepted`, or 0 if no model is proposed. Waits for the loop,
+/// no longer than a block takes.
+///
+/// Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
+///
+/// # Safety
+/// `live` is NULL or a live session; `accepted` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn betz_live_accept(live: *mut betz_live, accepted: *mut u32) -> betz_status {
+    beside::run(|| {
+        if accepted.is_null() {
+            return Err(Refusal::null("accepted"));
+        }
+        // SAFETY: the caller's promise.
+        let live = unsafe { here(live)? };
+        let done = live.session.accept()?;
+        // SAFETY: the caller's promise; it is not NULL.
+        unsafe { accepted.write(u32::from(done)) };
+        Ok(())
+    })
+}
+
 /// Hands `rows` of voltage with `channels` samples each to a session whose source has `from =
 /// "push"`. `first` is the device time of the first row, or `BETZ_LIVE_NEXT_ROW`; rows that are
 /// left out count as lost. Never waits: fails with `BETZ_ERROR_BUSY` and takes nothing if the

@@ -227,7 +227,17 @@ static void swapped(const char *plan, const betz_model *other, const betz_model 
     expect(betz_live_push_features(live, BETZ_LIVE_NEXT_ROW, 1, channels, rows), BETZ_OK, "", "its first row");
     expect(betz_live_next(live, LONG, &reading, &step, sizeof step, values, outputs), BETZ_OK, "", "its first step");
     expect(betz_live_swap(live, foreign), BETZ_ERROR_MISMATCH, "channels", "a model of other channels");
+    expect(betz_live_roll_back(live), BETZ_ERROR_INVALID_ARGUMENT, "", "a rollback without a swap");
     expect(betz_live_swap(live, other), BETZ_OK, "", "another model");
+    expect(betz_live_roll_back(live), BETZ_OK, "", "the model before");
+    expect(betz_live_swap(live, other), BETZ_OK, "", "another model again");
+    uint32_t accepted = 7;
+    expect(betz_live_accept(live, NULL), BETZ_ERROR_NULL, "accepted", "no place for the answer");
+    expect(betz_live_accept(live, &accepted), BETZ_OK, "", "nothing is proposed");
+    if (accepted != 0) {
+        fprintf(stderr, "accepted: expected 0, got %u\n", (unsigned)accepted);
+        exit(1);
+    }
     /* After as many steps as the filters remember. */
     for (int i = 0; i < 200 && (flags & BETZ_STEP_SWAPPED) == 0; i++) {
         expect(betz_live_push_features(live, BETZ_LIVE_NEXT_ROW, 100, channels, rows), BETZ_OK, "", "rows");

@@ -228,6 +228,9 @@ pub struct RecordPlan {
     /// Largest size of a segment, in MiB.
     #[serde(default = "segment")]
     pub segment_mib: u64,
+    /// Age of a recording after which a session that is kept does not go on with it.
+    #[serde(default = "resume_within")]
+    pub resume_within: Span,
 }
 
 /// Section `[limits]`.
@@ -248,6 +251,10 @@ fn session_name() -> String {
 
 fn path() -> Span {
     Span::from_seconds(0.5e-3)
+}
+
+fn resume_within() -> Span {
+    Span::from_seconds(600.0)
 }
 
 fn segment() -> u64 {

@@ -1,6 +1,7 @@
 //! The folder of a recording: plan, model, facts of the source.
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,6 +12,8 @@ use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
 use betz_runtime::model::Decoder;
 use serde::{Deserialize, Serialize};
 
+use super::reader::segments;
+use super::writer::Continuation;
 use super::{Reader, Record, Recorder};
 use crate::plan::Plan;
 
@@ -18,6 +21,10 @@ use crate::plan::Plan;
 const PLAN: &str = "resolved.toml";
 const MODEL: &str = "model.betz";
 const SORTER: &str = "sorter.betz";
+/// Locked while a session that is kept records.
+const LOCK: &str = "lock";
+/// Beginning of a folder's name.
+const PREFIX: &str = "run-";
 /// Seconds of data that the ring holds while the disk is slow, and its bounds in bytes.
 const RING_SECONDS: f64 = 4.0;
 const RING: (usize, usize) = (4 << 20, 256 << 20);
@@ -42,6 +49,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Bytes of the recorder's ring.
+    fn ring_bytes(&self) -> usize {
+        let bytes = self.channels as f64 * self.rate * 2.0 * RING_SECONDS;
+        (bytes as usize).clamp(RING.0, RING.1)
+    }
+
     /// The signal.
     pub fn signal(&self) -> Signal {
         Signal {
@@ -74,19 +87,114 @@ pub fn start(
     betz_base::file::write_atomically(&folder.join(PLAN), |out| {
         out.write_all(resolved.as_bytes())
     })?;
-    let bytes = facts.channels as f64 * facts.rate * 2.0 * RING_SECONDS;
-    let ring = (bytes as usize).clamp(RING.0, RING.1);
-    let mut recorder = Recorder::start(&folder, ring, segment_mib << 20)?;
+    let mut recorder = Recorder::start(&folder, facts.ring_bytes(), segment_mib << 20)?;
     let json = serde_json::to_string(facts)
         .map_err(|e| Error::new(betz_base::ErrorKind::Internal, format!("writing JSON: {e}")))?;
     recorder.configuration(&json, host_ns);
     Ok(recorder)
 }
 
+/// Goes on with the recording in `folder`.
+///
+/// # Errors
+/// `Io` if the next segment cannot be made.
+pub(crate) fn go_on(
+    folder: &Path,
+    plan: &Plan,
+    facts: &Facts,
+    from: Continuation,
+) -> Result<Recorder> {
+    let segment_mib = plan.record.as_ref().map_or(1024, |r| r.segment_mib);
+    Recorder::open(folder, facts.ring_bytes(), segment_mib << 20, from)
+}
+
+/// Locks a recording for this process, until the file is dropped; `None` if another process has it. File systems without
+/// locks refuse nobody.
+///
+/// # Errors
+/// `Io` if the folder cannot be written.
+pub(crate) fn lock(folder: &Path) -> Result<Option<File>> {
+    let path = folder.join(LOCK);
+    let file = File::create(&path).map_err(|e| Error::io("creating", &path, &e))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(file)),
+    }
+}
+
+/// The newest recording in `to`, by its name.
+///
+/// # Errors
+/// `Io` if the folder cannot be read.
+pub(crate) fn newest(to: &Path) -> Result<Option<PathBuf>> {
+    let entries = match std::fs::read_dir(to) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("reading", to, &e)),
+    };
+    let mut newest: Option<((String, usize), PathBuf)> = None;
+    for entry in entries {
+        let path = entry.map_err(|e| Error::io("reading", to, &e))?.path();
+        let Some(name) = path.file_name().and_then(|n| n.to_str()) else {
+            continue;
+        };
+        // A second folder of a second has a number behind its name.
+        let stem = name.get(..PREFIX.len() + 15).unwrap_or(name).to_owned();
+        if !name.starts_with(PREFIX) || !path.is_dir() {
+            continue;
+        }
+        let number = name.get(stem.len() + 1..).and_then(|n| n.parse().ok());
+        let order = (stem, number.unwrap_or(0_usize));
+        if newest.as_ref().is_none_or(|(best, _)| *best < order) {
+            newest = Some((order, path));
+        }
+    }
+    Ok(newest.map(|(_, path)| path))
+}
+
+/// Time at which the recording in `folder` was last written; `None` if the system does not tell.
+pub(crate) fn last_written(folder: &Path) -> Option<SystemTime> {
+    let last = segments(folder).ok()?.pop()?;
+    std::fs::metadata(last).ok()?.modified().ok()
+}
+
+/// Number of the segment after the last one.
+///
+/// # Errors
+/// As [`Reader::open`]; `InvalidRecording` if the last segment's name is no number.
+pub(crate) fn next_segment(folder: &Path) -> Result<u64> {
+    let last = segments(folder)?.pop().unwrap_or_default();
+    let number =
+        (last.file_stem().and_then(|stem| stem.to_str())).and_then(|stem| stem.parse::<u64>().ok());
+    number.map(|n| n + 1).ok_or_else(|| {
+        Error::recording(format!(
+            "expected a segment with a number as its name, got {}",
+            last.display()
+        ))
+    })
+}
+
+/// True if a session of this plan, model and sorter made the folder.
+///
+/// # Errors
+/// The errors of writing them.
+pub(crate) fn is_of(folder: &Path, plan: &Plan, model: &Decoder) -> Result<bool> {
+    let read = |name| std::fs::read(folder.join(name)).ok();
+    let sorter = match plan.voltage.sorter {
+        Some(_) => Some(plan.load_sorter()?.to_bytes()),
+        None => None,
+    };
+    Ok(
+        read(PLAN) == Some(plan.with_files(MODEL, SORTER).resolved()?.into_bytes())
+            && read(MODEL) == Some(model.to_bytes()?)
+            && read(SORTER) == sorter,
+    )
+}
+
 /// A new folder in `to`, named by the time of day; with a number behind it if there is one of that second.
 fn create(to: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(to).map_err(|e| Error::io("creating", to, &e))?;
-    let name = format!("run-{}", timestamp(unix_seconds() as u64));
+    let name = format!("{PREFIX}{}", timestamp(unix_seconds() as u64));
     for attempt in 0..1000 {
         let path = match attempt {
             0 => to.join(&name),

@@ -39,6 +39,9 @@ pub enum Kind {
     Epoch = 9,
     /// `first` rows are missing before the next block; the body is one byte: 1, at least.
     Loss = 10,
+    /// The session's state at the open step `first`. The body is one byte and the state: 1, to resume from; 2, a session that was
+    /// killed goes on from it.
+    Checkpoint = 12,
     /// The session's facts, as JSON.
     Configuration = 13,
     /// The session has ended as asked.
@@ -48,7 +51,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Label,
         Self::Mark,
         Self::Trial,
@@ -59,6 +62,7 @@ impl Kind {
         Self::Decision,
         Self::Epoch,
         Self::Loss,
+        Self::Checkpoint,
         Self::Configuration,
         Self::End,
         Self::Unrecorded,

@@ -1,7 +1,7 @@
 //! Reading a recording: its segments one after another, with whatever is damaged told.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use betz_base::{Error, ErrorKind, Result};
@@ -74,6 +74,13 @@ pub enum Record {
         /// Content.
         content: NoteContent,
     },
+    /// State of the session.
+    Checkpoint {
+        /// True if a session that was killed goes on from it.
+        resumed: bool,
+        /// The state.
+        state: Vec<u8>,
+    },
     /// Number of frames that were not recorded here.
     Unrecorded(u64),
     /// The session ended as asked.
@@ -83,6 +90,8 @@ pub enum Record {
 /// A recording, read from its start to its end.
 pub struct Reader {
     segments: std::vec::IntoIter<PathBuf>,
+    /// Byte at which the next segment is read from.
+    from: u64,
     file: Option<File>,
     bytes: Vec<u8>,
     at: usize,
@@ -99,23 +108,33 @@ impl Reader {
     /// # Errors
     /// `Io` if the folder cannot be read; `InvalidRecording` if it has no segment.
     pub fn open(folder: &Path) -> Result<Self> {
-        let io = |e: std::io::Error| Error::io("reading", folder, &e);
-        let mut segments = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(io)? {
-            let path = entry.map_err(io)?.path();
-            if path.extension().is_some_and(|e| e == "blog") {
-                segments.push(path);
+        Ok(Self::over(segments(folder)?, 0))
+    }
+
+    /// The last `bytes` of the recording in `folder`, or a little more. What lies before the first whole frame counts as damage.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub(crate) fn open_tail(folder: &Path, bytes: u64) -> Result<Self> {
+        let mut tail = segments(folder)?;
+        let (mut length, mut from, mut first) = (0, 0, 0);
+        for (at, path) in tail.iter().enumerate().rev() {
+            let size = std::fs::metadata(path).map_err(|e| Error::io("reading", path, &e))?;
+            length += size.len();
+            first = at;
+            if length >= bytes {
+                from = length - bytes;
+                break;
             }
         }
-        if segments.is_empty() {
-            return Err(Error::recording(format!(
-                "{}: expected a folder that `betz run` recorded, with segments such as 000000.blog, got none",
-                folder.display()
-            )));
-        }
-        segments.sort();
-        Ok(Self {
+        Ok(Self::over(tail.split_off(first), from))
+    }
+
+    /// A reader of `segments`, from byte `from` of the first.
+    fn over(segments: Vec<PathBuf>, from: u64) -> Self {
+        Self {
             segments: segments.into_iter(),
+            from,
             file: None,
             bytes: Vec::with_capacity(2 * AT_ONCE),
             at: 0,
@@ -124,7 +143,17 @@ impl Reader {
             loss: Loss::default(),
             damage: Damage::default(),
             within_damage: false,
-        })
+        }
+    }
+
+    /// Number of the frame after the last whole one.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Sets the epoch of the blocks that follow, for a reader that has not read the start.
+    pub(crate) fn set_epoch(&mut self, epoch: u32) {
+        self.epoch = epoch;
     }
 
     /// Counts so far.
@@ -237,9 +266,36 @@ impl Reader {
         let Some(path) = self.segments.next() else {
             return Ok(false);
         };
-        self.file = Some(File::open(&path).map_err(|e| Error::io("reading", &path, &e))?);
+        let io = |e: std::io::Error| Error::io("reading", &path, &e);
+        let mut file = File::open(&path).map_err(io)?;
+        let from = SeekFrom::Start(std::mem::take(&mut self.from));
+        file.seek(from).map_err(io)?;
+        self.file = Some(file);
         Ok(true)
     }
+}
+
+/// The segments of a folder, in order.
+///
+/// # Errors
+/// As [`Reader::open`].
+pub(super) fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
+    let io = |e: std::io::Error| Error::io("reading", folder, &e);
+    let mut segments = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|e| e == "blog") {
+            segments.push(path);
+        }
+    }
+    if segments.is_empty() {
+        return Err(Error::recording(format!(
+            "{}: expected a folder that `betz run` recorded, with segments such as 000000.blog, got none",
+            folder.display()
+        )));
+    }
+    segments.sort();
+    Ok(segments)
 }
 
 /// Answer of [`read`].
@@ -314,6 +370,15 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
                     step: head.first,
                     content,
                 }),
+            };
+        }
+        Kind::Checkpoint => {
+            return match body.split_first() {
+                Some((code @ (1 | 2), state)) => Contents::Record(Record::Checkpoint {
+                    resumed: *code == 2,
+                    state: state.to_vec(),
+                }),
+                _ => Contents::Odd,
             };
         }
         Kind::Configuration => {

@@ -39,6 +39,17 @@ pub struct RecorderCounts {
     pub fullest: f64,
 }
 
+/// Place from which a recording goes on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Continuation {
+    /// Number of the next segment.
+    pub(crate) segment: u64,
+    /// Number of the next frame.
+    pub(crate) number: u64,
+    /// Epoch of the blocks before; another one is recorded with its first block.
+    pub(crate) epoch: u32,
+}
+
 #[derive(Default)]
 struct WriterState {
     stop: AtomicBool,
@@ -68,9 +79,22 @@ impl Recorder {
     /// # Errors
     /// `Io` if the first segment cannot be made; `OutOfMemory` for the ring.
     pub fn start(folder: &Path, ring: usize, segment: u64) -> Result<Self> {
+        Self::open(folder, ring, segment, Continuation::default())
+    }
+
+    /// As [`Recorder::start`], for a recording that goes on: never in a segment that a killed session may have torn.
+    ///
+    /// # Errors
+    /// As [`Recorder::start`].
+    pub(crate) fn open(
+        folder: &Path,
+        ring: usize,
+        segment: u64,
+        from: Continuation,
+    ) -> Result<Self> {
         let (send, take) = betz_base::ring::ring_of("recorder", 1 << 10, ring.div_ceil(1 << 10))?;
         let shared = Arc::new(WriterState::default());
-        let segments = Segments::new(folder, segment)?;
+        let segments = Segments::new(folder, segment, from.segment)?;
         let thread = std::thread::Builder::new()
             .name("betz-recorder".into())
             .spawn({
@@ -83,8 +107,8 @@ impl Recorder {
             shared,
             thread: Some(thread),
             body: Vec::with_capacity(AT_ONCE),
-            epoch: 0,
-            number: 0,
+            epoch: from.epoch,
+            number: from.number,
             counts: RecorderCounts::default(),
             gap: 0,
             folder: folder.to_owned(),
@@ -186,6 +210,14 @@ impl Recorder {
         self.body.clear();
         self.body.push(3);
         self.put(Kind::Decision, step, 0, host_ns);
+    }
+
+    /// Records the session's state at the open step; with `resumed`, the session goes on from it.
+    pub(crate) fn checkpoint(&mut self, step: u64, state: &[u8], resumed: bool, host_ns: i64) {
+        self.body.clear();
+        self.body.push(if resumed { 2 } else { 1 });
+        self.body.extend_from_slice(state);
+        self.put(Kind::Checkpoint, step, 0, host_ns);
     }
 
     /// Records a label, a mark or a trial at a step.
@@ -293,12 +325,12 @@ struct Segments {
 }
 
 impl Segments {
-    fn new(folder: &Path, most: u64) -> Result<Self> {
-        let (path, file) = Self::create(folder, 0)?;
+    fn new(folder: &Path, most: u64, first: u64) -> Result<Self> {
+        let (path, file) = Self::create(folder, first)?;
         Ok(Self {
             folder: folder.to_owned(),
             most,
-            next: 1,
+            next: first + 1,
             file,
             path,
             length: 0,

@@ -349,3 +349,29 @@ fn a_table_is_a_plan_whose_errors_name_the_key_and_no_line() {
         refused.message()
     );
 }
+
+#[test]
+fn models_are_taken_back_and_proposed_ones_accepted_from_another_thread() {
+    let small = rigs::small_of(0.0, Some(64 << 20), 1.0);
+    let other = rigs::small_of(0.0, None, -1.0).model;
+    let plan = plan(&["learn.mode=propose", "missing.stale_after=1h"]);
+    let session = open(&small, plan);
+    assert!(session.roll_back().is_err(), "nothing was heard yet");
+    session.start().unwrap();
+    let blocks = rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), 200);
+    push(&session, &blocks[..100]);
+    while session.health().unwrap().report.input.steps < 4 {
+        std::thread::yield_now();
+    }
+    let refused = session.roll_back().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    session.swap(&other).unwrap();
+    session.roll_back().unwrap();
+    assert!(!session.accept().unwrap(), "no trial was learned from");
+    push(&session, &blocks[100..]);
+    session.pusher().unwrap().end();
+    assert_eq!(read_all(&session).len(), 10);
+    let report = session.stop().unwrap().report;
+    assert_eq!((report.swapped, report.rolled_back), (1, 1));
+    assert!(session.accept().is_err() && session.roll_back().is_err());
+}

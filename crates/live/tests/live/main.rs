@@ -5,11 +5,13 @@
 mod background;
 mod bad_input;
 mod clock;
+mod failures;
 mod gaps;
 mod killed;
 mod learn;
 mod plan;
 mod record;
 mod record_only;
+mod resume;
 mod rigs;
 mod session;

@@ -1,0 +1,157 @@
+//! `betz run --keep`: its session is killed, and goes on with its recording.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use betz_interop::rig::emulate::FrameSender;
+
+use crate::program::{betz, json, spawned, terminate};
+
+const CHANNELS: usize = 8;
+const ROWS: u64 = 30;
+
+/// The session's process, which `--keep` has started.
+fn session_of(keeper: u32) -> Option<String> {
+    let path = format!("/proc/{keeper}/task/{keeper}/children");
+    let children = std::fs::read_to_string(path).ok()?;
+    children.split_whitespace().next().map(Into::into)
+}
+
+/// Blocks of 1 ms in real time, whatever happens at the other end, until it is told to stop.
+fn send(to: &str, stop: &AtomicBool) {
+    let mut sender = FrameSender::new(to, CHANNELS, 30_000.0).unwrap();
+    let mut state = 1_u32;
+    let started = Instant::now();
+    for block in 0_u64.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let voltage: Vec<i16> = (0..CHANNELS * ROWS as usize)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as i16 - 128
+            })
+            .collect();
+        // Nobody listens while the session is dead.
+        let _ = sender.send_at(block * ROWS, &voltage);
+        let due = started + Duration::from_millis(block);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Waits for an output whose number is above `after`; its number.
+fn output(from: &UdpSocket, after: u64) -> u64 {
+    let mut datagram = [0; 256];
+    loop {
+        let got = from.recv(&mut datagram).unwrap();
+        assert!(got >= 32, "{got}");
+        let number = u64::from_le_bytes(datagram[8..16].try_into().unwrap());
+        if number > after {
+            return number;
+        }
+    }
+}
+
+fn write_plan(folder: &Path, from: &str, to: &str) {
+    let plan = format!(
+        "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"rig\"\nmicrovolts = 0.25\n\
+         from = \"udp://{from}\"\n[voltage]\nnoise = {{ calibrate = \"0.2s\", track = \"30s\" }}\n\
+         [missing]\nstale_after = \"1h\"\n[outputs]\nto = [\"udp://{to}\"]\n\
+         [record]\nto = \"recordings\"\n[limits]\nlost = 1\nlate_steps = 1\n"
+    );
+    std::fs::write(folder.join("kept.toml"), plan).unwrap();
+}
+
+#[test]
+fn a_session_that_is_killed_goes_on_with_its_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    json(folder, "simulate --neurons 8 --seconds 20 --out any.npz");
+    json(
+        folder,
+        "train any.npz --step 0.02 --filter 0.1:1 --folds 0 --ridge 1 --out any.betz",
+    );
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let rig = free.local_addr().unwrap().to_string();
+    drop(free);
+    write_plan(folder, &rig, &sink.local_addr().unwrap().to_string());
+
+    let stop = AtomicBool::new(false);
+    let mut times = Vec::new();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| send(&rig, &stop));
+        let mut keeper = spawned(folder, "run kept.toml --keep --json");
+        let mut newest = 0;
+        for _ in 0..3 {
+            // Past a checkpoint, and some steps more.
+            newest = output(&sink, newest + 60);
+            let session = session_of(keeper.id()).unwrap();
+            let kill = std::process::Command::new("kill")
+                .args(["-9", &session])
+                .status();
+            assert!(kill.unwrap().success());
+            let killed = Instant::now();
+            while session_of(keeper.id()).is_none_or(|now| now == session) {
+                assert!(keeper.try_wait().unwrap().is_none(), "ended");
+                std::thread::yield_now();
+            }
+            // The outputs of the first life are read before those of the second.
+            sink.set_nonblocking(true).unwrap();
+            while let Ok(got) = sink.recv(&mut [0; 256]) {
+                assert!(got > 0);
+            }
+            sink.set_nonblocking(false).unwrap();
+            newest = output(&sink, newest);
+            times.push(killed.elapsed());
+        }
+        output(&sink, newest + 60);
+        terminate(&mut keeper);
+        let output = keeper.wait_with_output().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        output
+    });
+    eprintln!("from the kill to the next output: {times:?}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert_eq!(errors.matches("it is started again").count(), 3, "{errors}");
+    assert_eq!(errors.matches("goes on with").count(), 3, "{errors}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["resumed"], 3, "{told}");
+    assert_eq!(told["input"]["restarts"], 0, "{told}");
+    assert!(told["input"]["lost"].as_u64().unwrap() > 0, "{told}");
+    let path = told["folder"].as_str().unwrap();
+    let checked = json(folder, &format!("record check {path}"));
+    assert!(
+        checked["ended"] == true && checked["places"] == 0 && checked["missing"] == 0,
+        "{checked}"
+    );
+    let replayed = json(folder, &format!("run --replay {path}"));
+    assert_eq!(replayed["equal"], true, "{replayed}");
+    assert_eq!(
+        std::fs::read_dir(folder.join("recordings"))
+            .unwrap()
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_plan_that_records_nothing_is_not_kept_and_an_error_is_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(
+        folder.join("none.toml"),
+        "[session]\nmodel = \"none.betz\"\n[[source]]\nname = \"rig\"\nfrom = \"udp://127.0.0.1:0\"\n",
+    )
+    .unwrap();
+    let output = betz(folder, "run none.toml --keep");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("none.betz") && !errors.contains("again"),
+        "{errors}"
+    );
+}

@@ -1,0 +1,284 @@
+//! A session that was killed goes on from its last checkpoint and its recording.
+//!
+//! A session that is kept writes a checkpoint into its recording every second. The next process reads the end of the
+//! recording, takes the newest checkpoint, and runs the blocks and decisions behind it through a pipeline again. The state that
+//! this gives is recorded, and a new pipeline is made of it: by the session, and by every replay, so that both give the same bits.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use betz_base::{Error, ErrorKind, Result};
+use betz_interop::rig::{Block, Signal};
+use betz_runtime::model::Decoder;
+use serde::{Deserialize, Serialize};
+
+use crate::binner::BinnerState;
+use crate::pipeline::Pipeline;
+use crate::plan::Plan;
+use crate::record::{self, Continuation, Facts, Reader, Record, Recording};
+use crate::swap::{PreparedSwap, Swaps, stored_model};
+
+/// Seconds of voltage at the end of a recording in which a checkpoint must lie, and the least of them in bytes: reading them
+/// takes a part of a second.
+const TAIL_SECONDS: f64 = 3.0;
+const TAIL: u64 = 16 << 20;
+/// Rows that the device's clock may differ from the host's over a gap, in seconds: more is a device that has started again.
+const LARGEST_JUMP: f64 = 10.0;
+
+/// State of a pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Checkpoint {
+    pub(crate) head: CheckpointHead,
+    /// Bytes of [`Session::checkpoint`](betz_runtime::stream::Session::checkpoint).
+    pub(crate) session: Vec<u8>,
+}
+
+/// The part of a checkpoint that is JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CheckpointHead {
+    version: u32,
+    /// Fingerprint of the model that decodes.
+    pub(crate) model: u64,
+    /// Fingerprint of a model that was given and has not taken over yet.
+    pub(crate) pending: Option<u64>,
+    /// Times that the session went on after a kill.
+    pub(crate) resumed: u64,
+    pub(crate) binner: BinnerState,
+}
+
+impl Checkpoint {
+    pub(crate) fn new(
+        model: u64,
+        newest: Option<u64>,
+        resumed: u64,
+        binner: BinnerState,
+        session: Vec<u8>,
+    ) -> Self {
+        Self {
+            head: CheckpointHead {
+                version: 1,
+                model,
+                pending: newest.filter(|newest| *newest != model),
+                resumed,
+                binner,
+            },
+            session,
+        }
+    }
+
+    /// A u32 length of the JSON, the JSON, and the session.
+    ///
+    /// # Errors
+    /// `Internal` if the JSON cannot be written.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
+        let json = serde_json::to_vec(&self.head)
+            .map_err(|e| Error::new(ErrorKind::Internal, format!("writing JSON: {e}")))?;
+        let mut bytes = (json.len() as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&json);
+        bytes.extend_from_slice(&self.session);
+        Ok(bytes)
+    }
+
+    /// # Errors
+    /// `InvalidRecording` for other bytes than [`Checkpoint::to_bytes`] makes.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let refuse = |got: &str| {
+            Error::recording(format!(
+                "recording: expected a checkpoint of version 1, got {got}"
+            ))
+        };
+        let parts = bytes
+            .split_first_chunk::<4>()
+            .and_then(|(length, rest)| rest.split_at_checked(u32::from_le_bytes(*length) as usize));
+        let (json, session) = parts.ok_or_else(|| refuse("too few bytes"))?;
+        let head: CheckpointHead =
+            serde_json::from_slice(json).map_err(|e| refuse(&e.to_string()))?;
+        match head.version {
+            1 => Ok(Self {
+                head,
+                session: session.to_vec(),
+            }),
+            other => Err(refuse(&format!("version {other}"))),
+        }
+    }
+
+    /// The model that decoded: that of the start, or one that was swapped in.
+    ///
+    /// # Errors
+    /// The errors of [`stored_model`].
+    pub(crate) fn model(&self, start: &Decoder, folder: &Path) -> Result<Decoder> {
+        match PreparedSwap::new(start, None)?.fingerprint() == self.head.model {
+            true => Ok(start.clone()),
+            false => stored_model(folder, self.head.model),
+        }
+    }
+
+    /// True if `block`, the first one after the gap, is of the same run of the device: later than the last row before, and by
+    /// as much as the host's clock says.
+    pub(crate) fn is_followed_by(&self, block: &Block, rate: f64) -> bool {
+        let state = &self.head.binner;
+        let Some(rows) = block.first.checked_sub(state.next) else {
+            return false;
+        };
+        // The host's clock begins again when the host does.
+        let passed = block.host_ns.saturating_sub(state.host_ns).max(0) as f64 * 1e-9;
+        (rows as f64 / rate - passed).abs() <= LARGEST_JUMP
+    }
+}
+
+/// A recording that a session goes on with.
+pub(crate) struct OpenRecording {
+    pub(crate) folder: PathBuf,
+    pub(crate) facts: Facts,
+    checkpoint: Checkpoint,
+    /// Blocks and decisions after the checkpoint.
+    rest: Vec<Record>,
+    pub(crate) from: Continuation,
+    pub(crate) lock: File,
+}
+
+/// Result of [`OpenRecording::find`].
+pub(crate) enum Search {
+    Found(Box<OpenRecording>),
+    /// No recording can be gone on with; the reason, in words.
+    Nothing(String),
+}
+
+impl OpenRecording {
+    /// The newest recording of a plan's folder, if a session can go on with it.
+    ///
+    /// # Errors
+    /// `Io` if the recordings cannot be read.
+    pub(crate) fn find(plan: &Plan, model: &Decoder) -> Result<Search> {
+        let nothing = |why: String| Ok(Search::Nothing(why));
+        let (Some(to), Some(settings)) = (plan.record_path(), &plan.record) else {
+            return Err(Error::argument(
+                "keep: expected a plan that records (record.to), because a session goes on with its recording; got none",
+            ));
+        };
+        let Some(folder) = record::newest(&to)? else {
+            return nothing(format!("{} has no recording yet", to.display()));
+        };
+        let named = folder.display().to_string();
+        if !record::is_of(&folder, plan, model)? {
+            return nothing(format!("{named} is of another plan, model or sorter"));
+        }
+        let Some(lock) = record::lock(&folder)? else {
+            return nothing(format!("{named} is of a session that runs"));
+        };
+        let within = settings.resume_within;
+        let age = record::last_written(&folder)
+            .and_then(|at| SystemTime::now().duration_since(at).ok())
+            .map_or(0.0, |age| age.as_secs_f64());
+        if age > within.seconds() {
+            return nothing(format!(
+                "{named} is {age:.0} s old, more than record.resume_within = {within}"
+            ));
+        }
+        // A session that was killed before its first frame was written has nothing to go on with.
+        let Ok(Recording { facts, .. }) = Recording::open(&folder) else {
+            return nothing(format!("{named} has no facts of its source"));
+        };
+        let tail = TAIL.max((facts.channels as f64 * facts.rate * 2.0 * TAIL_SECONDS) as u64);
+        let mut read = Tail::read(Reader::open_tail(&folder, tail)?)?;
+        if read.checkpoint.is_none() {
+            read = Tail::read(Reader::open(&folder)?)?;
+        }
+        match read {
+            Tail { ended: true, .. } => nothing(format!("{named} has ended as asked")),
+            Tail {
+                checkpoint: None, ..
+            } => nothing(format!("{named} has no checkpoint")),
+            Tail {
+                checkpoint: Some(checkpoint),
+                rest,
+                number,
+                ..
+            } => Ok(Search::Found(Box::new(Self {
+                from: Continuation {
+                    segment: record::next_segment(&folder)?,
+                    number,
+                    epoch: 0,
+                },
+                folder,
+                facts,
+                checkpoint,
+                rest,
+                lock,
+            }))),
+        }
+    }
+
+    /// True if the source sends what the recording is of.
+    pub(crate) fn fits(&self, signal: &Signal, voltage: bool) -> bool {
+        let of = &self.facts;
+        (of.channels, of.rate, of.microvolts, of.voltage)
+            == (signal.channels, signal.rate, signal.microvolts, voltage)
+    }
+
+    /// The state at the end of the recording.
+    ///
+    /// # Errors
+    /// The errors of [`Pipeline::resume`] and [`Pipeline::take`].
+    pub(crate) fn state(&self, plan: &Plan, start: &Decoder) -> Result<Checkpoint> {
+        let mut pipeline =
+            Pipeline::resume(plan, start, &self.folder, &self.facts, &self.checkpoint)?;
+        let mut swaps = Swaps::default();
+        if let Some(pending) = self.checkpoint.head.pending {
+            swaps.swap_recorded(&mut pipeline, &self.folder, pending)?;
+        }
+        for record in &self.rest {
+            match record {
+                Record::Block(block) => pipeline.take(block, &mut |_| Ok(()))?,
+                Record::Stale(_) => pipeline.step_stale(&mut |_| Ok(()))?,
+                Record::Swap { fingerprint, .. } => {
+                    swaps.swap_recorded(&mut pipeline, &self.folder, *fingerprint)?;
+                }
+                // The model before is not part of a checkpoint.
+                Record::RollBack(_) => {
+                    let _ = swaps.roll_back(&mut pipeline);
+                }
+                _ => {}
+            }
+        }
+        pipeline.checkpoint(self.checkpoint.head.resumed + 1, swaps.newest())
+    }
+}
+
+/// The end of a recording.
+struct Tail {
+    checkpoint: Option<Checkpoint>,
+    rest: Vec<Record>,
+    /// Number of the next frame.
+    number: u64,
+    ended: bool,
+}
+
+impl Tail {
+    fn read(mut reader: Reader) -> Result<Self> {
+        let (mut checkpoint, mut rest) = (None, Vec::new());
+        while let Some(record) = reader.next_record()? {
+            match record {
+                Record::Checkpoint { state, .. } => {
+                    let state = Checkpoint::from_bytes(&state)?;
+                    reader.set_epoch(state.head.binner.epoch);
+                    checkpoint = Some(state);
+                    rest.clear();
+                }
+                Record::Block(_) | Record::Stale(_) | Record::Swap { .. } | Record::RollBack(_)
+                    if checkpoint.is_some() =>
+                {
+                    rest.push(record);
+                }
+                _ => {}
+            }
+        }
+        Ok(Self {
+            checkpoint,
+            rest,
+            number: reader.next_number(),
+            ended: reader.damage().ended,
+        })
+    }
+}

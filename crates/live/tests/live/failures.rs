@@ -1,0 +1,124 @@
+//! Failures around a session that it goes on through: a full disk, a sink that goes away, labels that come too late.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+
+use betz_live::record::Reader;
+use betz_live::{Live, Pace, Part, Until};
+
+use super::rigs::{self, ListRig, Small};
+
+const FOLDER: &str = "BETZ_LIVE_TEST_FULL_DISK";
+const ALWAYS: Until<'static> = Until {
+    steps: None,
+    stop: &|| false,
+};
+
+fn open(small: &Small, blocks: usize, changes: &[&str]) -> Live {
+    let rig = ListRig {
+        signal: small.simulation.signal(),
+        blocks: rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), blocks)
+            .into_iter(),
+    };
+    let changes = [&["missing.stale_after=1h"], changes].concat();
+    let mut live =
+        Live::with_rig(rigs::plan(&changes), small.model.clone(), Box::new(rig)).unwrap();
+    live.set_noise(small.noise.clone());
+    live
+}
+
+/// The child: a session whose files may not grow beyond a limit.
+#[test]
+fn child_with_a_full_disk() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let small = rigs::small(0.0);
+    let set = format!("record.to={:?}", folder.to_str().unwrap());
+    let mut live = open(&small, 3000, &[&set]);
+    live.run(&ALWAYS, &mut |_| Ok(())).unwrap();
+    assert_eq!(live.report().input.steps, 150);
+    let error = live.stop().unwrap_err();
+    assert!(error.message().contains("000000.blog"), "{error}");
+    let counts = live.report().recorder.unwrap();
+    assert!(counts.unrecorded > 0, "{counts:?}");
+    assert!(!live.crossed().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    // A limit of the files' size stands in for the disk: 4.3 MB are recorded.
+    let script =
+        "trap '' XFSZ; ulimit -f 2000; exec \"$0\" --exact failures::child_with_a_full_disk";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .env(FOLDER, folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
+    let run = std::fs::read_dir(folder.path()).unwrap().next().unwrap();
+    let frames = whole_frames(&run.unwrap().path());
+    // At least 1 MB of blocks of 1.4 kB.
+    assert!(frames > 500, "{frames}");
+}
+
+/// Frames of a recording of which only the end may be torn.
+fn whole_frames(folder: &Path) -> u64 {
+    let mut reader = Reader::open(folder).unwrap();
+    while reader.next_record().unwrap().is_some() {}
+    let damage = reader.damage();
+    assert!(damage.places == 0 && damage.missing == 0, "{damage:?}");
+    assert!(damage.torn <= 1 && !damage.ended, "{damage:?}");
+    damage.frames
+}
+
+#[test]
+fn a_sink_that_goes_away_is_counted_and_the_others_hear_every_step() {
+    let small = rigs::small(0.0);
+    let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let hears = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = format!(
+        "outputs.to=[\"udp://{}\", \"udp://{}\"]",
+        gone.local_addr().unwrap(),
+        hears.local_addr().unwrap()
+    );
+    let mut live = open(&small, 1000, &[&to]);
+    let some = Until {
+        steps: Some(10),
+        ..ALWAYS
+    };
+    live.run(&some, &mut |_| Ok(())).unwrap();
+    drop(gone);
+    live.run(&ALWAYS, &mut |_| Ok(())).unwrap();
+    assert_eq!(live.report().input.steps, 50);
+    let mut datagram = [0; 256];
+    for number in 0..50_u64 {
+        hears.recv(&mut datagram).unwrap();
+        assert_eq!(datagram[8..16], number.to_le_bytes());
+    }
+}
+
+#[test]
+fn labels_that_come_too_late_are_counted_and_not_learned() {
+    let small = rigs::small_of(0.0, Some(64 << 20), 1.0);
+    let mut live = open(&small, 1000, &["learn.mode=watch"]);
+    let some = Until {
+        steps: Some(20),
+        ..ALWAYS
+    };
+    live.run(&some, &mut |_| Ok(())).unwrap();
+    for step in [5, 6, 3, 6, 7] {
+        live.label(step, &[0.0, 0.0]);
+    }
+    live.label(8, &[0.0, f32::NAN]);
+    live.label(8, &[0.0]);
+    let report = live.report();
+    assert_eq!(report.learn.unwrap().late_labels, 2);
+    assert_eq!((report.notes.labels, report.notes.odd_labels), (5, 2));
+}
