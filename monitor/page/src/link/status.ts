@@ -1,5 +1,5 @@
 // State of a session that its program reports, as facts for the status band.
-import { bytes, whole } from "../draw/format.ts";
+import { bytes, duration, whole } from "../draw/format.ts";
 
 export interface SessionStatus {
   recording: { folder: string; bytes: number; unrecorded: number } | null;
@@ -22,7 +22,7 @@ export function statusFacts(s: SessionStatus): Fact[] {
   } else facts.push(["adaptation", "off", "", "No trainer"]);
   if (n) facts.push(["labels", whole(n.labels), n.refused > 0 ? "warn" : "", `${n.marks} marks, ${n.trials} trial begins and ends, ${n.refused} refused`]);
   for (const o of s.sources) {
-    const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${whole(o.bound_us)} µs`;
+    const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${duration(o.bound_us * 1e3)}`;
     const value = o.silent_ms === null ? "nothing yet" : silent ? `silent for ${whole(o.silent_ms / 1000)} s` : `${o.at_least ? "≥ " : ""}${whole(o.lost)} lost${clock}`;
     facts.push([o.name, value, silent || o.silent_ms === null ? "bad" : o.lost > 0 ? "warn" : "", "Rows that never came; bound of the clock's error"]);
   }
