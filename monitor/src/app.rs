@@ -23,6 +23,7 @@ use crate::guard::Guard;
 use crate::hub::HubState;
 use crate::simulation::SimulationHandle;
 use crate::source::Source;
+use crate::status::StatusSlot;
 
 /// State shared by all request handlers.
 pub(crate) struct AppState {
@@ -42,6 +43,8 @@ pub(crate) struct AppState {
     pub(crate) live: bool,
     pub(crate) jobs: job::Places,
     pub(crate) seen: Mutex<HubState>,
+    /// State that the session's program last reported.
+    pub(crate) status: Mutex<StatusSlot>,
     pub(crate) frames: broadcast::Sender<Bytes>,
     pub(crate) guard: Guard,
     pub(crate) viewers: AtomicUsize,

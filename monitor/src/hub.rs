@@ -495,6 +495,13 @@ impl Hub {
         self.event(seen, kind, more, tick, send);
     }
 
+    /// Sends the state of the session to every viewer. It is not stored with the events, because the next one replaces it.
+    pub(crate) fn status_now(&mut self, status: &serde_json::Value, send: &mut impl FnMut(Bytes)) {
+        let tick = self.before.unwrap_or(0);
+        let event = serde_json::json!({"type": "status", "tick": tick, "status": status});
+        send(self.gathering.event(tick, &event.to_string()));
+    }
+
     /// Sends an event at `tick` to every viewer and stores it.
     fn event(
         &mut self,

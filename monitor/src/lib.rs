@@ -57,6 +57,7 @@ mod parts;
 mod server;
 mod simulation;
 mod source;
+mod status;
 mod viewer;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -81,6 +82,7 @@ pub use feed::{Feed, Truth};
 pub use guard::Token;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
+pub use status::{LearningStatus, NoteStatus, RecordingStatus, SessionStatus, SourceStatus};
 
 use app::AppState;
 use guard::Guard;
@@ -191,6 +193,9 @@ impl Monitor {
                     let _ = shared.frames.send(frame);
                 };
                 hub.turn(&shared.seen, &mut send);
+                if let Some(status) = lock(&shared.status).take() {
+                    hub.status_now(&status, &mut send);
+                }
                 while let Ok((kind, more)) = to_tell.try_recv() {
                     hub.event_now(&shared.seen, &kind, more, &mut send);
                 }
@@ -277,6 +282,7 @@ impl Monitor {
             live,
             jobs: explore::job::Places::default(),
             seen: Mutex::new(seen),
+            status: Mutex::default(),
             frames: broadcast::Sender::new(8),
             guard,
             viewers: AtomicUsize::new(0),
@@ -390,9 +396,15 @@ impl Monitor {
         })
     }
 
-    /// Sends an event to every viewer; `more` is a JSON object.
+    /// Sends an event to every viewer; `more` is a JSON object. The kind `status` is reserved for [`Self::status`].
     pub fn event(&self, kind: &str, more: serde_json::Value) {
         let _ = self.shared.events.send((kind.to_owned(), more));
+    }
+
+    /// Shows the state of the session in the page's status band, in place of the one before. A program that reports
+    /// once per second is often enough.
+    pub fn status(&self, status: &SessionStatus) {
+        lock(&self.shared.status).set(status);
     }
 
     /// Number of pages that watch.

@@ -243,6 +243,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "ended": ended,
         "control": app.may_control && app.control.get().is_some(),
         "models": control,
+        "status": lock(&app.status).newest(),
         "simulation": app.steered.get().map(SimulationHandle::json),
         "steered": app.may_control && app.steered.get().is_some(),
         "networks": lock(&app.networks).len(),

@@ -191,36 +191,6 @@ test.describe("misses", () => {
     await expect(page.getByRole("status").first()).toHaveText("paused");
   });
 
-  test("an incident is shown half a second around it, with a line, the next and a file", async ({ watched: { page, faults } }) => {
-    await known(page, 8);
-    await page.locator(".misses button").first().press("Enter");
-    const bar = page.locator(".incident"), tick = () => page.evaluate(() => { const s = globalThis.betz.store, at = Number(new URLSearchParams(location.hash.slice(1)).get("t")); return Math.round((at - 0.5) / s.shape.stepSeconds); });
-    await expect(bar).toContainText("deadline missed: the step took");
-    await expect.poll(() => page.evaluate(() => location.hash)).toContain("w=1");
-    // The line stands at the missed step: in the middle of the window.
-    const place = await page.locator(".hand .at").evaluate(e => (e.getBoundingClientRect().left - e.parentElement.getBoundingClientRect().left) / e.parentElement.getBoundingClientRect().width);
-    expect(Math.abs(place - 0.5)).toBeLessThan(0.01);
-    const here = await tick(), misses = await page.evaluate(() => globalThis.betz.store.misses.map(m => m.tick));
-    expect(misses).toContain(here);
-    await page.keyboard.press("p");
-    await expect.poll(tick).toBe(misses.filter(t => t < here).at(-1));
-    await bar.getByRole("button", { name: "next" }).click();
-    await expect.poll(tick).toBe(here);
-    expect(await findings(page)).toEqual([]);
-    await bar.getByRole("button", { name: "export" }).click();
-    const saved = page.waitForEvent("download");
-    await page.getByRole("button", { name: "snapshot, HTML" }).click();
-    const file = await saved, text = readFileSync(await file.path(), "utf8");
-    expect(file.suggestedFilename()).toMatch(/\.html$/);
-    expect(text).toContain("deadline missed: the step took");
-    expect(text).toMatch(/<svg .*<\/svg>/s);
-    expect(text).not.toMatch(/<script|src=|href="http|token/);
-    expect(faults).toEqual([]);
-    await page.keyboard.press("Escape");
-    await page.keyboard.press("Escape");
-    await expect(bar).toBeHidden();
-  });
-
   test("what lay round one is shown when the last minute has it no longer", async ({ watched: { page, faults }, context }) => {
     await known(page, 4);
     const tick = await page.waitForFunction(() => globalThis.betz.store.misses.find(m => m.tick > 1000)?.tick).then(t => t.jsonValue());
@@ -328,4 +298,49 @@ test("a channel that is picked is described: intervals, autocorrelogram, rate, t
   await panel.getByRole("button", { name: "close" }).click();
   await expect(panel).toHaveCount(0);
   expect(faults).toEqual([]);
+});
+
+test.describe("misses of a session that has ended", () => {
+  test.use({ args: ["--channels", "64", "--slow-every", "1700", "--seconds", "9", "--stay"] });
+  test("an incident is shown half a second around it, with a line, the next and a file", async ({ watched: { page, faults } }) => {
+    // The session has ended, so nothing moves: neither a busy machine's misses nor steps that reach the page late.
+    await expect(page.getByRole("status").first()).toHaveText("session stopped");
+    await page.reload();
+    await page.locator(".misses button").first().press("Enter");
+    const bar = page.locator(".incident"), tick = async () => { const [minutes, seconds] = (await bar.locator("b").textContent()).split(":"); return Math.round((Number(minutes) * 60 + Number(seconds)) * 1000); };
+    await expect(bar).toContainText("deadline missed: the step took");
+    await expect.poll(() => page.evaluate(() => location.hash)).toContain("w=1");
+    // A busy machine misses more deadlines than it is asked to: go back to one with half a second of data on both sides.
+    const end = await page.evaluate(() => globalThis.betz.store.end);
+    while (await tick() > end - 600 || !(await bar.textContent()).includes("deadline missed")) {
+      const before = await bar.textContent();
+      await page.keyboard.press("p");
+      await expect(bar).not.toHaveText(before);
+    }
+    // The line stands at the missed step: in the middle of the window.
+    await expect.poll(() => page.locator(".hand .at").evaluate(e => Math.abs((e.getBoundingClientRect().left - e.parentElement.getBoundingClientRect().left) / e.parentElement.getBoundingClientRect().width - 0.5))).toBeLessThan(0.01);
+    const here = await tick();
+    await expect.poll(() => page.evaluate(() => Number(new URLSearchParams(location.hash.slice(1)).get("t")))).toBeCloseTo(here / 1000 + 0.5, 2);
+    const words = await bar.textContent(), number = text => Number(/([\d,]+) of/.exec(text)[1].replace(/,/g, ""));
+    expect(await page.evaluate(() => globalThis.betz.store.misses.map(m => m.tick))).toContain(here);
+    await page.keyboard.press("p");
+    await expect.poll(async () => number(await bar.textContent())).toBe(number(words) - 1);
+    expect(await tick()).toBeLessThan(here);
+    await bar.getByRole("button", { name: "next" }).click();
+    await expect(bar).toHaveText(words);
+    expect(await tick()).toBe(here);
+    expect(await findings(page)).toEqual([]);
+    await bar.getByRole("button", { name: "export" }).click();
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "snapshot, HTML" }).click();
+    const file = await saved, text = readFileSync(await file.path(), "utf8");
+    expect(file.suggestedFilename()).toMatch(/\.html$/);
+    expect(text).toContain("deadline missed: the step took");
+    expect(text).toMatch(/<svg .*<\/svg>/s);
+    expect(text).not.toMatch(/<script|src=|href="http|token/);
+    expect(faults).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    await expect(bar).toBeHidden();
+  });
 });

@@ -8,6 +8,7 @@ import { clock } from "./draw/format.ts";
 import { AROUND_SECONDS, incidents, neighbour, type Incident } from "./link/incidents.ts";
 import { missesSoFar } from "./link/moments.ts";
 import { overviewStore, planOf, type Plan } from "./link/overview.ts";
+import type { SessionStatus } from "./link/status.ts";
 import { painted } from "./theme.ts";
 import * as url from "./url.ts";
 
@@ -29,6 +30,8 @@ export interface ServerState {
   simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; paused: boolean } | null;
   /** True if pages may steer the simulation. */
   steered: boolean;
+  /** State that the session's program reports; null until it does. */
+  status: SessionStatus | null;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
 }
 
@@ -259,6 +262,7 @@ function take(frame: Frame, lost: boolean): void {
   const state = server.value;
   if (frame.kind === Kind.Event) {
     const event = frame.event as Happened | null;
+    if (event?.type === "status") { server.value = state && { ...state, status: event["status"] as SessionStatus }; return; }
     if (event && store.value) store.value.happened(event);
     if (event) { void refresh().catch(() => undefined); spoken.value = event.type; }
     return;

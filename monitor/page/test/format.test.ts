@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clock, ticks, timeLabel } from "../src/draw/format.ts";
+import { bytes, clock, ticks, timeLabel } from "../src/draw/format.ts";
 
 test("a clock never reads sixty seconds", () => {
   assert.equal(clock(59.96, 1), "1:00.0");
@@ -19,4 +19,8 @@ test("every label of an axis is the time it stands at", () => {
     assert.ok(Math.abs(read - k * step) < 1e-6, `${words} at ${k * step} by ${step}`);
   }
   assert.deepEqual(ticks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+});
+
+test("sizes have a unit of a power of a thousand", () => {
+  assert.deepEqual([0, 12_340, 999_949, 12_345_678, 3_210_000_000].map(bytes), ["0.0 kB", "12.3 kB", "999.9 kB", "12.3 MB", "3.21 GB"]);
 });

@@ -5,6 +5,7 @@ mod keep;
 mod print;
 mod replay;
 mod simulated;
+mod status;
 
 use std::time::{Duration, Instant};
 
@@ -117,11 +118,12 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         steps: None,
         stop: &|| UntilInterrupted.cancelled() || started.elapsed() >= most,
     };
-    let _page = match args.page && live.wait(&until)? {
+    let page = match args.page && live.wait(&until)? {
         true => Some(open_page(args, &mut live, &mut status)?),
         false => None,
     };
-    let decoded = decode(args, &mut live, &mut status, &until, started);
+    let monitor = page.as_ref().map(|(monitor, _)| monitor);
+    let decoded = decode(args, &mut live, &mut status, &until, started, monitor);
     // The report of a session that decoded is told however it ended.
     let recorded = decoded.and_then(|()| live.stop().map(drop));
     let told = RunReport::new(&live, &status, started.elapsed());
@@ -138,13 +140,14 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
     Ok(())
 }
 
-/// Decodes until it is to end, and prints a line per second.
+/// Decodes until it is to end. Once per second, prints a line and reports the state of the session to the page.
 fn decode(
     args: &Run,
     live: &mut Live,
     status: &mut Status,
     until: &Until<'_>,
     started: Instant,
+    page: Option<&Monitor>,
 ) -> Result<()> {
     let mut next = Instant::now() + EVERY;
     loop {
@@ -169,6 +172,9 @@ fn decode(
             return Ok(());
         }
         next += EVERY;
+        if let Some(page) = page {
+            page.status(&status::of(live));
+        }
         if !args.json {
             eprintln!("{}", status.line(&live.report(), started.elapsed()));
         }

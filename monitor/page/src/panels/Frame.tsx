@@ -7,6 +7,7 @@ import { ACTIONS } from "../keys.ts";
 import { VIEWS, type View } from "../url.ts";
 import { clock, whole } from "../draw/format.ts";
 import { alarms, arrow, margin, trend } from "../link/alarms.ts";
+import { statusFacts, type Fact } from "../link/status.ts";
 import { incidents } from "../link/incidents.ts";
 import { usePainter } from "./Panel.tsx";
 
@@ -79,11 +80,12 @@ export function TruthStrip() {
   if (state.file.value) return <FileStrip />;
   if (server?.mode !== "live") return null;
   const off = state.masked(), swap = server.models?.state, deadline = server.source.deadline_ns, r2 = trend(s?.seconds ?? []), free = s ? margin(s, deadline) : NaN;
-  const facts: [string, string, "" | "warn" | "bad", string][] = [["model", runningModel(), "", "The model that gives the estimates"]];
+  const facts: Fact[] = [["model", runningModel(), "", "The model that gives the estimates"]];
   if (swap && swap !== "Idle") facts.push(["swap", swap === "TakenOver" ? "new model runs; the old one stands by" : "new model warms up", "warn", "A swap of models is under way; the Model view has more"]);
   facts.push(["masked", whole(off.size), off.size > 0 ? "warn" : "", "Channels that are left out by a mask"]);
   if (!Number.isNaN(r2.now)) facts.push(["R²", `${r2.now.toFixed(2)} ${arrow(r2)}`, "", "Mean R² of the last 30 s, and its change since half a minute ago"]);
   if (deadline !== null) facts.push(["margin", Number.isNaN(free) ? "–" : `${Math.floor(free * 100)} %`, "", "Share of the deadline that 99 % of the last minute's steps leave free"]);
+  if (server.status) facts.push(...statusFacts(server.status));
   facts.push(["step", counters ? whole(counters.steps) : "–", "", "Steps taken"],
     ["channels", s ? whole(s.shape.channels) : "–", "", "Channels of the model"],
     ["spikes/s", counters ? whole(now.spikesPerSecond) : "–", "", "Spikes taken in the last second"]);

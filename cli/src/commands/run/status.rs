@@ -1,0 +1,98 @@
+//! State of a session for the page's status band.
+
+use betz_live::{Live, SessionReport, SourceHealth};
+use betz_monitor::{LearningStatus, NoteStatus, RecordingStatus, SessionStatus, SourceStatus};
+
+/// Returns the state of the session.
+pub(super) fn of(live: &Live) -> SessionStatus {
+    let now = live.report();
+    let folder = live.folder().map(|f| f.display().to_string());
+    SessionStatus {
+        recording: recording(folder, &now),
+        learning: learning(&now),
+        notes: (live.plan().labels.is_some()).then(|| notes(&now)),
+        sources: live.sources().iter().map(source).collect(),
+    }
+}
+
+fn recording(folder: Option<String>, now: &SessionReport) -> Option<RecordingStatus> {
+    let counts = now.recorder?;
+    Some(RecordingStatus {
+        folder: folder?,
+        bytes: counts.written,
+        unrecorded: counts.unrecorded,
+    })
+}
+
+fn learning(now: &SessionReport) -> Option<LearningStatus> {
+    now.learn.map(|l| LearningStatus {
+        trials: l.trials,
+        accepted: l.accepted,
+        refused: l.refused,
+        rolled_back: l.rolled_back,
+        unstored: l.unstored,
+        proposed: l.proposed,
+        dead: l.dead,
+    })
+}
+
+fn notes(now: &SessionReport) -> NoteStatus {
+    let n = now.notes;
+    NoteStatus {
+        labels: n.labels,
+        marks: n.marks,
+        trials: n.trials,
+        refused: n.odd_labels + n.malformed,
+    }
+}
+
+fn source(health: &SourceHealth) -> SourceStatus {
+    SourceStatus {
+        name: health.name.clone(),
+        lost: health.lost,
+        at_least: health.at_least,
+        bound_us: health.silent_ms.map(|_| health.bound_us),
+        silent_ms: health.silent_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_recorded_or_learned_unless_the_session_counts_it() {
+        let mut now = SessionReport::default();
+        assert_eq!(recording(None, &now), None);
+        assert_eq!(learning(&now), None);
+        let counts = now.recorder.insert(Default::default());
+        (counts.written, counts.unrecorded) = (12, 3);
+        let told = recording(Some("a".into()), &now).unwrap();
+        assert_eq!((told.bytes, told.unrecorded), (12, 3));
+        now.notes.labels = 7;
+        (now.notes.odd_labels, now.notes.malformed) = (1, 2);
+        assert_eq!((notes(&now).labels, notes(&now).refused), (7, 3));
+    }
+
+    #[test]
+    fn the_clock_of_a_source_is_not_known_before_its_first_block() {
+        let mut health = SourceHealth {
+            name: "array".into(),
+            lost: 5,
+            at_least: true,
+            lost_share: 0.1,
+            drift_ppm: 0.0,
+            bound_us: 0.0,
+            epochs: 0,
+            silent_ms: None,
+            reconnects: 0,
+            malformed: 0,
+            dropped_by_host: 0,
+        };
+        assert_eq!(source(&health).bound_us, None);
+        (health.bound_us, health.silent_ms) = (40.0, Some(2.0));
+        let told = source(&health);
+        assert_eq!((told.bound_us, told.silent_ms), (Some(40.0), Some(2.0)));
+        assert_eq!((told.lost, told.at_least), (5, true));
+    }
+}

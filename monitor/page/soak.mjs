@@ -1,0 +1,59 @@
+// A session under the hammer: node soak.mjs [MINUTES]. Runs `betz run --simulate --page` (BETZ_PROGRAM: its path) with one
+// page that stays open, one that is reloaded in another view, and one that is closed and opened again, every ten seconds
+// in turn. Prints a line per minute. Fails if the heap of the open page or the server's memory grows, or if steps never
+// reached it.
+import { readFileSync } from "node:fs";
+import { loadavg } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "@playwright/test";
+import { run } from "./e2e/rig.mjs";
+
+const minutes = Number(process.argv[2] ?? 60);
+if (!(minutes >= 2)) { console.error(`expected at least 2 minutes, got ${process.argv[2]}`); process.exit(2); }
+const VIEWS = ["live", "channels", "networks", "model", "trials"], TURN_MS = 10_000, FILL_MINUTES = 2, GROWTH = 0.1;
+const program = process.env.BETZ_PROGRAM ?? join(dirname(fileURLToPath(import.meta.url)), "../../target/debug/betz");
+const rig = await run(program, ["run", "--simulate", "--page", "--no-open", "--set", "outputs.deadline=\"20 ms\""]);
+const browser = await chromium.launch({ executablePath: process.env.BETZ_CHROMIUM ?? "/usr/bin/chromium", args: ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"] });
+const faults = [], open = async () => {
+  const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
+  page.on("pageerror", e => faults.push(e.message));
+  await page.goto(rig.url);
+  return page;
+};
+const close = page => page.context().close();
+const stays = await open(), reloads = await open(), session = await stays.context().newCDPSession(stays);
+let comes = await open(), turn = 0;
+
+/** Memory in MB and counts at this moment. */
+async function reading() {
+  for (let k = 0; k < 3; k++) await session.send("HeapProfiler.collectGarbage");
+  const { usedSize, backingStorageSize } = await session.send("Runtime.getHeapUsage");
+  const status = readFileSync(`/proc/${rig.pid}/status`, "utf8");
+  const counted = await stays.evaluate(() => { const { store, link } = globalThis.betz; return { steps: store.counters?.steps ?? 0, misses: store.counters?.misses ?? 0, notShown: store.counters?.notShown ?? 0, skipped: link?.skipped ?? 0 }; });
+  return { heap: (usedSize + backingStorageSize) / 2 ** 20, resident: Number(/VmRSS:\s+(\d+)/.exec(status)[1]) / 1024, ...counted };
+}
+
+const all = [], began = Date.now();
+await stays.waitForFunction(() => globalThis.betz?.store?.counters);
+for (let minute = 1; minute <= minutes; minute++) {
+  while (Date.now() - began < minute * 60_000) {
+    turn++;
+    await reloads.evaluate(v => { location.hash = `v=${v}`; }, VIEWS[turn % VIEWS.length]);
+    await reloads.reload();
+    await close(comes);
+    comes = await open();
+    await new Promise(done => setTimeout(done, TURN_MS));
+  }
+  const now = await reading();
+  all.push(now);
+  console.log(`${String(minute).padStart(3)} min  heap ${now.heap.toFixed(1)} MB  server ${now.resident.toFixed(1)} MB  ${now.steps} steps  ${now.misses} misses  ${now.notShown} not shown  ${now.skipped} skipped  ${turn} turns  load ${loadavg()[0].toFixed(1)}`);
+}
+const kept = all.slice(FILL_MINUTES), range = key => [Math.min(...kept.map(r => r[key])), Math.max(...kept.map(r => r[key]))], last = all.at(-1);
+const words = key => range(key).map(v => v.toFixed(1)).join(" to ");
+console.log(`after ${FILL_MINUTES} minutes: heap ${words("heap")} MB, server ${words("resident")} MB; ${last.misses} misses of ${last.steps} steps, ${last.notShown} not shown, ${last.skipped} skipped; ${turn} reloads and new pages; ${faults.length} errors ${faults.slice(0, 3).join("; ")}`);
+const grows = key => kept.length > 1 && kept.at(-1)[key] > kept[0][key] * (1 + GROWTH);
+if (grows("heap") || grows("resident") || last.notShown > 0 || faults.length > 0) process.exitCode = 1;
+await browser.close();
+await rig.stop();
+process.exit();

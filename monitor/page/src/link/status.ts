@@ -1,0 +1,30 @@
+// State of a session that its program reports, as facts for the status band.
+import { bytes, duration, whole } from "../draw/format.ts";
+
+export interface SessionStatus {
+  recording: { folder: string; bytes: number; unrecorded: number } | null;
+  learning: { trials: number; accepted: number; refused: number; rolled_back: number; unstored: number; proposed: boolean; dead: boolean } | null;
+  notes: { labels: number; marks: number; trials: number; refused: number } | null;
+  sources: { name: string; lost: number; at_least: boolean; bound_us: number | null; silent_ms: number | null }[];
+}
+/** Name, value, kind, and an explanation. */
+export type Fact = [string, string, "" | "warn" | "bad", string];
+/** A source that sends nothing for this long is said to be silent. */
+const SILENT_MS = 1000;
+
+export function statusFacts(s: SessionStatus): Fact[] {
+  const { recording: r, learning: l, notes: n } = s, facts: Fact[] = [];
+  facts.push(!r ? ["recording", "off", "", "Not recorded"]
+    : ["recording", ...(r.unrecorded > 0 ? [`${whole(r.unrecorded)} frames missing`, "bad"] : [bytes(r.bytes), ""]) as [string, "" | "bad"], `In ${r.folder}`]);
+  if (l) {
+    const counts = `Candidates: ${l.accepted} accepted, ${l.refused} refused, ${l.rolled_back} taken back`;
+    facts.push(["adaptation", ...(l.dead ? ["ended", "bad"] : l.unstored > 0 ? [`${whole(l.unstored)} models not stored`, "warn"] : l.proposed ? ["a model waits", "warn"] : [`${whole(l.trials)} trials`, ""]) as [string, "" | "warn" | "bad"], counts]);
+  } else facts.push(["adaptation", "off", "", "No trainer"]);
+  if (n) facts.push(["labels", whole(n.labels), n.refused > 0 ? "warn" : "", `${n.marks} marks, ${n.trials} trial begins and ends, ${n.refused} refused`]);
+  for (const o of s.sources) {
+    const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${duration(o.bound_us * 1e3)}`;
+    const value = o.silent_ms === null ? "nothing yet" : silent ? `silent for ${whole(o.silent_ms / 1000)} s` : `${o.at_least ? "≥ " : ""}${whole(o.lost)} lost${clock}`;
+    facts.push([o.name, value, silent || o.silent_ms === null ? "bad" : o.lost > 0 ? "warn" : "", "Rows that never came; bound of the clock's error"]);
+  }
+  return facts;
+}
