@@ -19,7 +19,7 @@ type Steps = Vec<(u64, Vec<u32>)>;
 fn open(small: &Small, blocks: &[Block], to: &Path, changes: &[&str]) -> Live {
     let rig = ListRig {
         signal: small.simulation.signal(),
-        blocks: blocks.to_vec().into_iter(),
+        blocks: Vec::from(blocks).into_iter(),
     };
     let set = format!("record.to={:?}", to.to_str().unwrap());
     let mut all = vec![
