@@ -148,26 +148,30 @@ pub(crate) fn of_mask(
             ),
         ));
     }
-    let truth = fits.iter().any(|f| f.now.rows > 0);
-    let outputs = decoder.outputs().iter().zip(&fits);
-    let outputs: Vec<Value> = outputs
-        .map(|(output, fit)| match truth {
-            true => json!({
-                "name": output.name, "rows": fit.now.rows, "now": fit.now.r2(), "masked": fit.masked.r2(),
-            }),
-            false => json!({
-                "name": output.name, "rows": fit.apart.rows, "now": null, "masked": fit.apart.r2(),
-            }),
-        })
-        .collect();
+    let (against, outputs) = compared(decoder, &fits);
     Ok(Some(json!({
-        "against": if truth { "truth" } else { "estimate" },
+        "against": against,
         "channels": mask.iter().filter(|&&m| !m).count(),
         "steps": steps,
         "seconds": steps as f64 * decoder.step_seconds(),
         "warm_up_steps": warm_up,
         "outputs": outputs,
     })))
+}
+
+/// The mask's cost by output: against the truth if there is any, else against the estimate of all channels.
+fn compared(decoder: &Decoder, fits: &[Fits]) -> (&'static str, Vec<Value>) {
+    let truth = fits.iter().any(|f| f.now.rows > 0);
+    let outputs = decoder.outputs().iter().zip(fits);
+    let outputs = outputs.map(|(output, fit)| match truth {
+        true => json!({
+            "name": output.name, "rows": fit.now.rows, "now": fit.now.r2(), "masked": fit.masked.r2(),
+        }),
+        false => json!({
+            "name": output.name, "rows": fit.apart.rows, "now": null, "masked": fit.apart.r2(),
+        }),
+    });
+    (if truth { "truth" } else { "estimate" }, outputs.collect())
 }
 
 /// Builds a mask with one entry per channel: `false` for the channels in `off`.

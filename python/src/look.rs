@@ -306,17 +306,7 @@ fn tuning<'py>(
     dict.set_item("peak_hz", per_channel(|c| c.peak_hz))?;
     dict.set_item("bits_per_spike", per_channel(|c| c.bits_per_spike))?;
     if found.curves.iter().any(|curve| curve.cosine.is_some()) {
-        let cosine = PyDict::new(py);
-        let fit = |value: fn(&rust::CosineFit) -> f64| {
-            let of = |c: &rust::Curve| c.cosine.as_ref().map_or(f64::NAN, value);
-            let values: Vec<f64> = found.curves.iter().map(of).collect();
-            values.into_pyarray(py)
-        };
-        cosine.set_item("preferred", fit(|c| c.preferred))?;
-        cosine.set_item("depth_hz", fit(|c| c.depth_hz))?;
-        cosine.set_item("offset_hz", fit(|c| c.offset_hz))?;
-        cosine.set_item("r2", fit(|c| c.r2))?;
-        dict.set_item("cosine", cosine)?;
+        dict.set_item("cosine", cosines(py, &found.curves)?)?;
     }
     let bins = found.bins();
     dict.set_item("rate_hz", matrix(py, found.rate_hz, channels.len(), bins)?)?;
@@ -327,6 +317,21 @@ fn tuning<'py>(
     dict.set_item("steps_without_value", found.steps_without_value)?;
     dict.set_item("steps_outside", found.steps_outside)?;
     Ok(dict)
+}
+
+/// The cosine of each curve; NaN for one without.
+fn cosines<'py>(py: Python<'py>, curves: &[rust::Curve]) -> NamedArrays<'py> {
+    let cosine = PyDict::new(py);
+    let fit = |value: fn(&rust::CosineFit) -> f64| {
+        let of = |c: &rust::Curve| c.cosine.as_ref().map_or(f64::NAN, value);
+        let values: Vec<f64> = curves.iter().map(of).collect();
+        values.into_pyarray(py)
+    };
+    cosine.set_item("preferred", fit(|c| c.preferred))?;
+    cosine.set_item("depth_hz", fit(|c| c.depth_hz))?;
+    cosine.set_item("offset_hz", fit(|c| c.offset_hz))?;
+    cosine.set_item("r2", fit(|c| c.r2))?;
+    Ok(cosine)
 }
 
 /// Intervals between consecutive spikes, inside trials. A dictionary: `channels` (names), `counts` (channels, bins of `bin`

@@ -214,16 +214,7 @@ pub(crate) fn network<'py>(
         ));
     };
     let named = || -> betz::Result<NetworkSpec> {
-        let measure = match (Measure::named(measure), measure) {
-            (Some(Measure::Lagged { .. }), _) => Measure::Lagged { lags },
-            (Some(known), _) => known,
-            (None, other) => {
-                return Err(Error::argument(format!(
-                    "measure: expected one of {}, got '{other}'",
-                    Measure::names().join(", ")
-                )));
-            }
-        };
+        let measure = named_measure(measure, lags)?;
         let sign = Sign::named(sign).ok_or_else(|| {
             Error::argument(format!("sign: expected both, pos or neg, got '{sign}'"))
         })?;
@@ -266,4 +257,15 @@ pub(crate) fn network<'py>(
         }
         None => Bound::new(py, Network { file })?.into_any(),
     })
+}
+
+fn named_measure(name: &str, lags: usize) -> betz::Result<Measure> {
+    match Measure::named(name) {
+        Some(Measure::Lagged { .. }) => Ok(Measure::Lagged { lags }),
+        Some(known) => Ok(known),
+        None => Err(Error::argument(format!(
+            "measure: expected one of {}, got '{name}'",
+            Measure::names().join(", ")
+        ))),
+    }
 }

@@ -92,25 +92,7 @@ pub fn import(
     // The front end counts from the first row that is used.
     let until = learn::until(&rows, &sorter);
     let length = (until - rows.start) as i64;
-    let mut rare = Vec::new();
-    let mut known: Vec<(u32, Vec<i64>)> = Vec::new();
-    for unit in units {
-        let inside = unit.samples.iter().map(|s| s - rows.start as i64);
-        let inside: Vec<i64> = inside.filter(|s| (0..length).contains(s)).collect();
-        match inside.len() < FEWEST {
-            true => rare.push(unit.id),
-            false => known.push((unit.id, inside)),
-        }
-    }
-    if known.is_empty() {
-        return Err(Error::new(
-            ErrorKind::InsufficientData,
-            format!(
-                "units: expected one with {FEWEST} spikes at least within the rows that are used, got none of {}",
-                units.len()
-            ),
-        ));
-    }
+    let (known, rare) = within(units, rows.start as i64, length)?;
     let best = best_channels(voltage, &rows, &sorter, &known, progress)?;
     let fired = moved(voltage, &rows, &sorter, &known, &best, progress)?;
     let seconds = length as f64 / settings.rate_hz;
@@ -145,6 +127,33 @@ pub fn import(
         silent: bad.0,
         clipped: bad.1,
     })
+}
+
+/// A unit, and the rows at which it fired.
+type UnitSamples = (u32, Vec<i64>);
+
+/// Units with their samples within `length` rows from `first` on, counted from there; and the units that have too few of them.
+fn within(units: &[KnownUnit], first: i64, length: i64) -> Result<(Vec<UnitSamples>, Vec<u32>)> {
+    let mut rare = Vec::new();
+    let mut known: Vec<UnitSamples> = Vec::new();
+    for unit in units {
+        let inside = unit.samples.iter().map(|s| s - first);
+        let inside: Vec<i64> = inside.filter(|s| (0..length).contains(s)).collect();
+        match inside.len() < FEWEST {
+            true => rare.push(unit.id),
+            false => known.push((unit.id, inside)),
+        }
+    }
+    if known.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InsufficientData,
+            format!(
+                "units: expected one with {FEWEST} spikes at least within the rows that are used, got none of {}",
+                units.len()
+            ),
+        ));
+    }
+    Ok((known, rare))
 }
 
 /// A group without a map: one node, which labels nothing.
@@ -209,7 +218,7 @@ fn best_channels(
     voltage: &mut dyn Voltage,
     rows: &Range<u64>,
     sorter: &Sorter,
-    known: &[(u32, Vec<i64>)],
+    known: &[UnitSamples],
     progress: &dyn Progress,
 ) -> Result<Vec<usize>> {
     let reach = sorter.settings.samples(MOVE_MS) as i64;
@@ -250,7 +259,7 @@ fn moved(
     voltage: &mut dyn Voltage,
     rows: &Range<u64>,
     sorter: &Sorter,
-    known: &[(u32, Vec<i64>)],
+    known: &[UnitSamples],
     best: &[usize],
     progress: &dyn Progress,
 ) -> Result<Vec<Vec<i64>>> {

@@ -202,31 +202,9 @@ impl RunReport {
         ))
     }
 
-    /// True if a step was made.
-    pub(super) fn has_decoded(&self) -> bool {
-        self.finished.input.steps > 0
-    }
-}
-
-impl Outcome for RunReport {
-    fn print(&self) -> Result<()> {
+    /// Lines on what came from the source, when, and by which clock.
+    fn print_input(&self) -> Result<()> {
         let (f, input) = (&self.finished, &self.finished.input);
-        report::line(&format!(
-            "{}: {} in {}",
-            self.name,
-            report::count(input.steps, "step"),
-            report::duration(self.seconds)
-        ))?;
-        if input.steps == 0 && f.clock.epoch == 0 {
-            let malformed = but_malformed(f.source_malformed);
-            return report::line(&format!("nothing was heard from the source{malformed}"));
-        }
-        if f.resumed > 0 {
-            report::line(&format!(
-                "went on after its process was killed: {}",
-                report::count(f.resumed, "time")
-            ))?;
-        }
         let bounds = match input.bounds {
             0 => String::new(),
             _ => " at least".into(),
@@ -263,6 +241,35 @@ impl Outcome for RunReport {
                 report::count(f.source_reconnects, "reconnection")
             ))?;
         }
+        Ok(())
+    }
+
+    /// True if a step was made.
+    pub(super) fn has_decoded(&self) -> bool {
+        self.finished.input.steps > 0
+    }
+}
+
+impl Outcome for RunReport {
+    fn print(&self) -> Result<()> {
+        let (f, input) = (&self.finished, &self.finished.input);
+        report::line(&format!(
+            "{}: {} in {}",
+            self.name,
+            report::count(input.steps, "step"),
+            report::duration(self.seconds)
+        ))?;
+        if input.steps == 0 && f.clock.epoch == 0 {
+            let malformed = but_malformed(f.source_malformed);
+            return report::line(&format!("nothing was heard from the source{malformed}"));
+        }
+        if f.resumed > 0 {
+            report::line(&format!(
+                "went on after its process was killed: {}",
+                report::count(f.resumed, "time")
+            ))?;
+        }
+        self.print_input()?;
         let notes = &f.notes;
         if self.hears_labels {
             report::line(&format!(

@@ -7,6 +7,7 @@ mod options;
 mod print;
 
 use betz::team::Alone;
+use betz::train::TrainingOutcome;
 use betz::train::place::default_step;
 use betz::{Error, ErrorKind, Result, input_form};
 use betz_live::FrontEnd;
@@ -54,15 +55,8 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     }
     let bar = Bar::new();
     let trained = training.run(&dataset, &device, &bar).map_err(at)?;
-    let ran = &trained.ran;
-    let kind = trained.decoder.kind();
-    if args.variance && !matches!(kind, "lift" | "experts") {
-        eprintln!("--variance has no effect: a {kind} decoder estimates no variance");
-    }
-    device::note_fallback(ran, "training");
-    if args.device_memory.is_some() && ran.memory_cap.is_none() {
-        eprintln!("--device-memory has no effect: no GPU is used");
-    }
+    say_what_has_no_effect(args, &trained);
+    device::note_fallback(&trained.ran, "training");
     if trained.silent_channels > 0 {
         eprintln!(
             "masked: {} of {}, which never fire",
@@ -87,9 +81,6 @@ pub(crate) fn run(args: &Train) -> Result<()> {
         largest: error.largest,
         rms: error.rms,
     });
-    if args.tf32 && gram_error.is_none() {
-        eprintln!("--tf32 has no effect: Γ was not computed by the dense path on a GPU");
-    }
     drop(bar);
     for warning in &trained.warnings {
         eprintln!("warning: {warning}");
@@ -107,5 +98,19 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     match stopped {
         Some(why) => Err(Error::new(ErrorKind::Interrupted, why)),
         None => Ok(()),
+    }
+}
+
+/// Names the options that the training `trained` had no use for.
+fn say_what_has_no_effect(args: &Train, trained: &TrainingOutcome) {
+    let kind = trained.decoder.kind();
+    if args.variance && !matches!(kind, "lift" | "experts") {
+        eprintln!("--variance has no effect: a {kind} decoder estimates no variance");
+    }
+    if args.device_memory.is_some() && trained.ran.memory_cap.is_none() {
+        eprintln!("--device-memory has no effect: no GPU is used");
+    }
+    if args.tf32 && trained.gram_error.is_none() {
+        eprintln!("--tf32 has no effect: Γ was not computed by the dense path on a GPU");
     }
 }

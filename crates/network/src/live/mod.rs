@@ -279,21 +279,14 @@ impl Live {
         self.edges.found
     }
 
-    fn find_edges(&mut self) {
-        let LiveSpec {
-            channels: n,
-            window,
-            threshold,
-            sign,
-            strict,
-            max_edges,
-        } = self.spec;
-        let w = window.length as i64;
+    /// Empties the edges for the next window, and scales its channels by their spread; one that never changes is undefined.
+    fn begin_window(&mut self) {
+        let (n, length) = (self.spec.channels, self.spec.window.length);
         self.windows += 1;
         let edges = &mut self.edges;
         edges.index = self.windows;
         edges.found = 0;
-        edges.start = self.total - window.length as u64;
+        edges.start = self.total - length as u64;
         edges.i.clear();
         edges.j.clear();
         edges.r.clear();
@@ -307,7 +300,7 @@ impl Live {
                 i64::from(self.narrow[at])
             };
             // W²·variance, a whole number.
-            let spread = w * squares - self.sums[i] * self.sums[i];
+            let spread = length as i64 * squares - self.sums[i] * self.sums[i];
             at += n - i;
             self.scale[i] = if spread > 0 {
                 1.0 / (spread as f64).sqrt()
@@ -320,6 +313,20 @@ impl Live {
             }
             self.sums_f64[i] = self.sums[i] as f64;
         }
+    }
+
+    fn find_edges(&mut self) {
+        let LiveSpec {
+            channels: n,
+            window,
+            threshold,
+            sign,
+            strict,
+            max_edges,
+        } = self.spec;
+        let w = window.length as i64;
+        self.begin_window();
+        let edges = &mut self.edges;
         let (scale, ring) = (&self.scale, &self.ring);
         let close = 1e-9;
         let oldest = (self.taken % window.length as u64) as usize;

@@ -156,14 +156,20 @@ impl PreparedModel {
         if let PreparedHead::Recurrent(_) = prepared.head
             && prepared.has_small_sums()
         {
-            let mut short = AlignedBuffer::filled("model", 0.0, prepared.rows.len())?;
-            for (to, weight) in short.iter_mut().zip(&*prepared.rows) {
-                *to = *weight as f32;
-            }
-            prepared.short_rows = short;
-            prepared.rows = AlignedBuffer::filled("model", 0.0, 0)?;
+            prepared.shorten_rows()?;
         }
         Ok(prepared)
+    }
+
+    /// Keeps the rows in f32 alone.
+    fn shorten_rows(&mut self) -> Result<()> {
+        let mut short = AlignedBuffer::filled("model", 0.0, self.rows.len())?;
+        for (to, weight) in short.iter_mut().zip(&*self.rows) {
+            *to = *weight as f32;
+        }
+        self.short_rows = short;
+        self.rows = AlignedBuffer::filled("model", 0.0, 0)?;
+        Ok(())
     }
 
     /// Number of channels.

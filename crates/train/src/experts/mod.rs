@@ -98,20 +98,7 @@ impl Discriminant {
         if total == 0 {
             return Err(lacking("are there"));
         }
-        // An empty cluster lies at the mean of all, and is hardly ever chosen.
-        let overall: Vec<f64> = (0..n)
-            .map(|i| sums.iter().skip(i).step_by(n).sum::<f64>() / total as f64)
-            .collect();
-        let mut means = Mat::<f64>::zeros(n, clusters);
-        for (k, (sum, &count)) in sums.chunks_exact(n).zip(&members).enumerate() {
-            for (i, (sum, overall)) in sum.iter().zip(&overall).enumerate() {
-                means[(i, k)] = if count > 0 {
-                    sum / count as f64
-                } else {
-                    *overall
-                };
-            }
-        }
+        let means = means(&sums, &members, n);
         let mut within = Mat::<f64>::zeros(n, n);
         for i in 0..n {
             for j in 0..=i {
@@ -151,6 +138,17 @@ impl Discriminant {
             bias: soften(&self.bias),
         }
     }
+}
+
+/// The mean of each cluster, (n, clusters), of its sum of `n` numbers. An empty one lies at the mean of all, and is hardly ever
+/// chosen.
+fn means(sums: &[f64], members: &[u64], n: usize) -> Mat<f64> {
+    let total: u64 = members.iter().sum();
+    let overall = |i: usize| sums.iter().skip(i).step_by(n).sum::<f64>() / total as f64;
+    Mat::from_fn(n, members.len(), |i, k| match members[k] {
+        0 => overall(i),
+        count => sums[k * n + i] / count as f64,
+    })
 }
 
 impl Basis for Gate {

@@ -55,25 +55,7 @@ impl Latents {
             })
             .collect();
         let weights = &solution.weights;
-        let product = sums.gram_times(weights, m);
-        let mut covariance = Mat::<f64>::zeros(m, m);
-        let mut mean = vec![0.0; m];
-        for f in 0..n {
-            let (w, g) = (&weights[f * m..][..m], &product[f * m..][..m]);
-            for (i, (w, mean)) in w.iter().zip(&mut mean).enumerate() {
-                *mean += w * sums.feature_sum[f] / steps;
-                for (j, g) in g[..=i].iter().enumerate() {
-                    covariance[(i, j)] += w * g;
-                }
-            }
-        }
-        let off_mean = |i: usize, j: usize| steps * mean[i] * mean[j];
-        let scale = |i: usize, j: usize| scales[i] * scales[j];
-        for i in 0..m {
-            for j in 0..=i {
-                covariance[(i, j)] = (covariance[(i, j)] - off_mean(i, j)) * scale(i, j);
-            }
-        }
+        let covariance = predictions(sums, weights, &scales);
         let nothing = || {
             Error::new(
                 ErrorKind::InsufficientData,
@@ -127,6 +109,32 @@ impl Latents {
             variances: kept.iter().map(|&k| values[k] / steps).collect(),
         })
     }
+}
+
+/// Steps times the covariance of the predictions that `weights` make of the targets, each target times its scale; the
+/// lower triangle.
+fn predictions(sums: &NormalEquations, weights: &[f64], scales: &[f64]) -> Mat<f64> {
+    let (m, steps) = (sums.outputs, sums.steps as f64);
+    let product = sums.gram_times(weights, m);
+    let mut covariance = Mat::<f64>::zeros(m, m);
+    let mut mean = vec![0.0; m];
+    for f in 0..sums.features {
+        let (w, g) = (&weights[f * m..][..m], &product[f * m..][..m]);
+        for (i, (w, mean)) in w.iter().zip(&mut mean).enumerate() {
+            *mean += w * sums.feature_sum[f] / steps;
+            for (j, g) in g[..=i].iter().enumerate() {
+                covariance[(i, j)] += w * g;
+            }
+        }
+    }
+    let off_mean = |i: usize, j: usize| steps * mean[i] * mean[j];
+    let scale = |i: usize, j: usize| scales[i] * scales[j];
+    for i in 0..m {
+        for j in 0..=i {
+            covariance[(i, j)] = (covariance[(i, j)] - off_mean(i, j)) * scale(i, j);
+        }
+    }
+    covariance
 }
 
 #[cfg(test)]

@@ -100,43 +100,8 @@ impl Entrant {
                 "decoder of place: expected no low-pass, which it has no use for, got one",
             ));
         }
-        let configs = configs(across.unwrap_or(ACROSS));
+        let config = best_config((data, options, found), across, progress)?;
         let n = data.outputs.len();
-        let mut distances = vec![Vec::new(); configs.len()];
-        let mut ahead: Vec<usize> = (0..configs.len()).collect();
-        let folds = found.split.folds.len();
-        let later = folds.saturating_sub(FIRST_FOLDS) * ahead.len() / OF_AHEAD;
-        let total = (folds.min(FIRST_FOLDS) * ahead.len() + later) as u64;
-        let mut done = 0;
-        for k in 0..folds {
-            if k == FIRST_FOLDS {
-                ahead = best_of(&mut distances, &ahead, ahead.len() / OF_AHEAD);
-            }
-            for smoothing in SMOOTHINGS {
-                progress::check(progress, "decoder of place")?;
-                progress.update("decoder of place", done, total);
-                let at: Vec<usize> = (ahead.iter().copied())
-                    .filter(|&i| configs[i].smoothing == smoothing)
-                    .collect();
-                let Some(&first) = at.first() else {
-                    continue;
-                };
-                let fields = fields_of(data, options, found, k, &configs[first])?;
-                let tried: Result<Vec<Vec<f32>>> = (at.par_iter())
-                    .map(|&i| off(data, options, &fields, &configs[i], &found.split.folds[k]))
-                    .collect();
-                for (&i, mut tried) in at.iter().zip(tried?) {
-                    distances[i].append(&mut tried);
-                }
-                done += at.len() as u64;
-            }
-        }
-        let best = best_of(&mut distances, &ahead, 1);
-        let Some(&config) = best.first().and_then(|&best| configs.get(best)) else {
-            return Err(Error::argument(
-                "decoder of place: expected something to try, got nothing",
-            ));
-        };
         let mut estimates = vec![f32::NAN; data.steps * n];
         let (mut cells, mut edge, mut taps, mut places) = (0, 0.0, 0, 0);
         for (k, parts) in found.split.folds.iter().enumerate() {
@@ -215,6 +180,49 @@ impl Entrant {
             steps: paired.map(|(first, stop)| (stop - first) as u64).sum(),
         })
     }
+}
+
+/// The configuration whose estimates of held-out steps are off least, in the median: all go through the first folds, and those
+/// ahead through the others.
+fn best_config(
+    (data, options, found): (&DatasetView<'_>, &TrainOptions, &BankChoice),
+    across: Option<usize>,
+    progress: &dyn Progress,
+) -> Result<Config> {
+    let configs = configs(across.unwrap_or(ACROSS));
+    let mut distances = vec![Vec::new(); configs.len()];
+    let mut ahead: Vec<usize> = (0..configs.len()).collect();
+    let folds = found.split.folds.len();
+    let later = folds.saturating_sub(FIRST_FOLDS) * ahead.len() / OF_AHEAD;
+    let total = (folds.min(FIRST_FOLDS) * ahead.len() + later) as u64;
+    let mut done = 0;
+    for k in 0..folds {
+        if k == FIRST_FOLDS {
+            ahead = best_of(&mut distances, &ahead, ahead.len() / OF_AHEAD);
+        }
+        for smoothing in SMOOTHINGS {
+            progress::check(progress, "decoder of place")?;
+            progress.update("decoder of place", done, total);
+            let at: Vec<usize> = (ahead.iter().copied())
+                .filter(|&i| configs[i].smoothing == smoothing)
+                .collect();
+            let Some(&first) = at.first() else {
+                continue;
+            };
+            let fields = fields_of(data, options, found, k, &configs[first])?;
+            let tried: Result<Vec<Vec<f32>>> = (at.par_iter())
+                .map(|&i| off(data, options, &fields, &configs[i], &found.split.folds[k]))
+                .collect();
+            for (&i, mut tried) in at.iter().zip(tried?) {
+                distances[i].append(&mut tried);
+            }
+            done += at.len() as u64;
+        }
+    }
+    let best = best_of(&mut distances, &ahead, 1);
+    (best.first())
+        .and_then(|&best| configs.get(best).copied())
+        .ok_or_else(|| Error::argument("decoder of place: expected something to try, got nothing"))
 }
 
 /// Every combination.

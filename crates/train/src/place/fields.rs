@@ -105,6 +105,56 @@ impl LogRates<'_> {
     }
 }
 
+/// Time, outputs and movement by place.
+struct Visits {
+    /// Where each training step was.
+    place_of: Vec<u32>,
+    /// Steps in each place.
+    time: Vec<f64>,
+    /// Sum of each output over the steps in each place.
+    sums: Vec<Vec<f64>>,
+    /// Root mean square of the movement per step and axis, in places.
+    movement: f64,
+}
+
+impl Visits {
+    fn new(
+        grid: &Grid,
+        axes: &[usize],
+        (data, steps): (&DatasetView<'_>, &[usize]),
+        row: &dyn Fn(usize) -> usize,
+    ) -> Self {
+        let (n, places) = (data.outputs.len(), grid.places());
+        let outputs = |row: usize| &data.behavior[row * n..][..n];
+        let mut place_of = vec![NOWHERE; data.steps];
+        let mut time = vec![0.0; places];
+        let mut sums = vec![vec![0.0; places]; n];
+        let (mut moved, mut moves) = (0.0, 0_u64);
+        for (i, &step) in steps.iter().enumerate() {
+            let x = outputs(row(step));
+            let place = grid.of(x);
+            place_of[step] = place as u32;
+            time[place] += 1.0;
+            for (sum, x) in sums.iter_mut().zip(x) {
+                sum[place] += f64::from(*x);
+            }
+            if i > 0 && steps[i - 1] + 1 == step {
+                let before = outputs(row(step - 1));
+                for &o in axes {
+                    moved += (f64::from(x[o] - before[o]) / grid.edge).powi(2);
+                    moves += 1;
+                }
+            }
+        }
+        Self {
+            place_of,
+            time,
+            sums,
+            movement: (moved / moves.max(1) as f64).sqrt(),
+        }
+    }
+}
+
 impl Fields {
     /// The fields over the steps of `data` for which `trains` holds and that have a partner.
     ///
@@ -118,7 +168,7 @@ impl Fields {
         (across, smoothing): (usize, f64),
     ) -> Result<Self> {
         let axes = super::axes(data.outputs)?;
-        let (n, dt) = (data.outputs.len(), data.step_seconds);
+        let dt = data.step_seconds;
         let row = |step: usize| (step as i64 - delay_steps) as usize;
         let steps: Vec<usize> = (data.segments.iter())
             .filter_map(|s| paired_steps(s, delay_steps))
@@ -138,29 +188,12 @@ impl Fields {
             format_args!("fields of {} channels in {places} places", data.channels()),
             data.channels() as u128 * places as u128 * 24 + data.steps as u128 * 4,
         )?;
-        let outputs = |row: usize| &data.behavior[row * n..][..n];
-
-        // Where each training step was; time, outputs and movement.
-        let mut place_of = vec![NOWHERE; data.steps];
-        let mut time = vec![0.0; places];
-        let mut sums = vec![vec![0.0; places]; n];
-        let (mut moved, mut moves) = (0.0, 0_u64);
-        for (i, &step) in steps.iter().enumerate() {
-            let x = outputs(row(step));
-            let place = grid.of(x);
-            place_of[step] = place as u32;
-            time[place] += 1.0;
-            for (sum, x) in sums.iter_mut().zip(x) {
-                sum[place] += f64::from(*x);
-            }
-            if i > 0 && steps[i - 1] + 1 == step {
-                let before = outputs(row(step - 1));
-                for &o in &axes {
-                    moved += (f64::from(x[o] - before[o]) / grid.edge).powi(2);
-                    moves += 1;
-                }
-            }
-        }
+        let Visits {
+            place_of,
+            mut time,
+            mut sums,
+            movement,
+        } = Visits::new(&grid, &axes, (data, &steps), &row);
         let counts = count_spikes(data, &place_of, places)?;
 
         let mut visited: Vec<f64> = time.iter().map(|t| f64::from(u8::from(*t > 0.0))).collect();
@@ -200,7 +233,7 @@ impl Fields {
         Ok(Self {
             values: values.collect(),
             start: start.iter().map(|t| t / sum).collect(),
-            movement: (moved / moves.max(1) as f64).sqrt(),
+            movement,
             step_seconds: dt,
             grid,
             cells,
