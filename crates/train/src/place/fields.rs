@@ -107,7 +107,7 @@ impl LogRates<'_> {
 
 /// Time, outputs and movement by place.
 struct Visits {
-    /// Where each training step was.
+    /// Place of each training step.
     place_of: Vec<u32>,
     /// Steps in each place.
     time: Vec<f64>,
