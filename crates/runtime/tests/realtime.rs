@@ -183,6 +183,34 @@ impl Tap for Counter {
     }
 }
 
+/// Pages that the system has handed to this thread so far, without reading them from a disk.
+fn page_faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    fields.split_whitespace().nth(7).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_lap_of_a_queue_needs_no_new_page() {
+    const CAPACITY: usize = 1 << 16;
+    let mut session = Session::open(&decoder(&mut rng(1), 50, 2, BANK, None), config(2)).unwrap();
+    let (mut producer, mut consumer) = spike_queue(CAPACITY, LateSpikes::Take).unwrap();
+    let mut out = [0.0; 2];
+    let mut lap = |ticks: std::ops::Range<i64>| {
+        let before = page_faults();
+        for tick in ticks {
+            assert_eq!(producer.push(&[Spike { tick, channel: 3 }]), 1);
+            producer.mark(tick);
+            consumer.step(&mut session, &mut out).unwrap();
+        }
+        page_faults() - before
+    };
+    // Code and stack come with the first steps.
+    lap(0..100);
+    let faults = lap(100..100 + 2 * CAPACITY as i64);
+    assert!(faults < 16, "{faults} pages of the queue's 1.3 MB");
+}
+
 #[test]
 fn what_another_thread_changes_does_not_allocate_or_free_in_a_step() {
     let rng = &mut rng(3);

@@ -79,7 +79,7 @@ fn whole_frames(folder: &Path) -> u64 {
 }
 
 #[test]
-fn a_sink_that_goes_away_is_counted_and_the_others_hear_every_step() {
+fn where_a_sink_goes_away_the_others_hear_every_step() {
     let small = rigs::small(0.0);
     let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
     let hears = UdpSocket::bind("127.0.0.1:0").unwrap();

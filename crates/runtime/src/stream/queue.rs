@@ -136,7 +136,7 @@ pub fn spike_queue(
 }
 
 /// Opens a queue with the configuration `config`. Decoding begins at tick 0. Allocates all memory that the queue will
-/// need.
+/// need, and writes to each of its pages, so that the system hands none over later.
 ///
 /// # Errors
 /// The errors of [`spike_queue`], and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) unless
@@ -165,11 +165,17 @@ pub fn spike_queue_with(config: QueueConfig) -> Result<(SpikeProducer, SpikeCons
             "spike queue: expected spikes to be allowed some time ahead, more than 0 s, got {ahead_seconds}"
         )));
     }
-    let (send, take) = ring("spike queue", capacity)?;
-    let mut channels: Vec<u32> = Vec::new();
-    channels
-        .try_reserve_exact(capacity)
-        .map_err(|_| Error::no_memory("spike queue", capacity * size_of::<u32>()))?;
+    let (mut send, mut take) = ring("spike queue", capacity)?;
+    // Not zeros: the allocator may have pages of zeros that do not exist yet.
+    let full = Entry {
+        tick: i64::MAX,
+        channel: u32::MAX,
+        stamp: u32::MAX,
+    };
+    send.push_iter(core::iter::repeat_n(full, capacity));
+    take.clear();
+    let mut channels = betz_base::memory::filled("spike queue", u32::MAX, capacity)?;
+    channels.clear();
     let ledger = Arc::new(Ledger::new());
     let shared_clock = Arc::new(SharedClock::new());
     let origin = Instant::now();
