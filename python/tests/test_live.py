@@ -122,6 +122,25 @@ def test_a_swap_takes_over_and_another_shape_is_refused(folder):
     assert sum("swapped" in step.status for step in steps) == 1
 
 
+def test_a_swap_is_taken_back_and_without_a_trainer_nothing_is_proposed(folder):
+    with betz.Live(plan(folder)) as live:
+        live.push(X[:10])
+        next(iter(live))
+        assert live.accept() is False
+        with pytest.raises(betz.BetzError):
+            live.roll_back()
+        live.swap(betz.Model.load(folder / "other.betz"))
+        live.roll_back()
+        live.push(X[10:])
+        live.end()
+        steps = list(live)
+        health = live.health()
+    assert health["swapped"] == 1 and health["rolled_back"] == 1
+    own = betz.Session(betz.Model.load(folder / "model.betz"))
+    expected = [own.step(row) for row in X]
+    np.testing.assert_array_equal([step.values for step in steps], expected[len(expected) - len(steps) :])
+
+
 def test_faults_name_file_line_and_key(folder, tmp_path):
     file = tmp_path / "session.toml"
     file.write_text("[session]\nmodel = \"model.betz\"\n[[source]]\nname = \"a\"\nfrom = \"push\"\n[voltage]\ntreshold = -4\n")

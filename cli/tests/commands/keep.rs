@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use betz_interop::rig::emulate::FrameSender;
 
-use crate::program::{betz, json, spawned, terminate};
+use crate::program::{any_model, betz, json, spawned, terminate};
 
 const CHANNELS: usize = 8;
 const ROWS: u64 = 30;
@@ -68,11 +68,7 @@ fn write_plan(folder: &Path, from: &str, to: &str) {
 fn a_session_that_is_killed_goes_on_with_its_recording() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    json(folder, "simulate --neurons 8 --seconds 20 --out any.npz");
-    json(
-        folder,
-        "train any.npz --step 0.02 --filter 0.1:1 --folds 0 --ridge 1 --out any.betz",
-    );
+    any_model(folder);
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     let free = UdpSocket::bind("127.0.0.1:0").unwrap();
     let rig = free.local_addr().unwrap().to_string();

@@ -104,6 +104,8 @@ fn a_network_folder_has_an_inside() {
     let [zarr, npz] = ["n.zarr", "n.npz"].map(|name| json(folder, &format!("info {name}")));
     assert_eq!(zarr["edges"], npz["edges"]);
     refused(folder, "info .", 2, "got another folder");
+    std::fs::write(folder.join("none.npz"), "").unwrap();
+    refused(folder, "info none.npz", 2, "got an empty file");
 }
 
 #[test]

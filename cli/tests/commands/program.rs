@@ -34,6 +34,15 @@ pub(crate) fn json(folder: &Path, line: &str) -> Value {
     serde_json::from_str(&done(folder, &format!("{line} --json"))).unwrap()
 }
 
+/// Makes `any.betz`, a model of eight channels with steps of 20 ms.
+pub(crate) fn any_model(folder: &Path) {
+    done(folder, "simulate --neurons 8 --seconds 20 --out any.npz");
+    done(
+        folder,
+        "train any.npz --step 0.02 --filter 0.1:1 --folds 0 --ridge 1 --out any.betz",
+    );
+}
+
 /// Runs a command that must fail, whatever its code, and say `words`.
 pub(crate) fn fails(folder: &Path, line: &str, words: &str) -> Output {
     let output = betz(folder, line);

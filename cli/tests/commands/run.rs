@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::program::{betz, fails, json, refused, spawned, terminate};
+use crate::program::{any_model, betz, fails, json, refused, spawned, terminate};
 
 /// Trains on a minute of eight electrodes and runs for two seconds, recorded; however busy the machine is, no step is made
 /// without data.
@@ -225,14 +225,13 @@ fn sigterm_ends_a_session_with_a_complete_recording() {
 fn a_source_that_never_came_is_a_failure_that_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    json(folder, "simulate --neurons 8 --seconds 20 --out any.npz");
-    json(
-        folder,
-        "train any.npz --step 0.02 --filter 0.1:1 --folds 0 --ridge 1 --out any.betz",
-    );
+    any_model(folder);
     let plan = "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"nsp\"\nmicrovolts = 0.25\nchannels = 8\n\
                 rate = 30000\nfrom = \"udp://127.0.0.1:0\"\n";
     std::fs::write(folder.join("silent.toml"), plan).unwrap();
     let words = "source `nsp`: expected blocks from udp://127.0.0.1:0, got none in ";
     fails(folder, "run silent.toml --seconds 0.2", words);
+    let words = "--seconds: expected seconds, got ";
+    refused(folder, "run silent.toml --seconds=-1", 2, words);
+    refused(folder, "run silent.toml --seconds nan", 2, words);
 }

@@ -10,7 +10,7 @@ mod status;
 use std::time::{Duration, Instant};
 
 use betz::{Error, Progress, Result};
-use betz_live::{Live, Pace, Part, Plan, Trial, Until, check, open_rig};
+use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check, open_rig};
 
 use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Monitor, Source};
@@ -51,14 +51,19 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         return keep::run();
     }
     let mut live = Live::open(plan)?;
-    if args.keep {
-        eprintln!("{}", live.keep()?);
-    }
-    eprintln!("listening; Ctrl-C ends");
     let names: Vec<String> = (live.model().outputs().iter())
         .map(|o| o.name.clone())
         .collect();
-    run_live(args, live, Status::new(&names))
+    let mut status = Status::new(&names);
+    if args.keep {
+        let told = live.keep()?;
+        eprintln!("{told}");
+        if let Resumption::Resumes(folder) = told {
+            status = status.that_goes_on_with(folder);
+        }
+    }
+    eprintln!("listening; Ctrl-C ends");
+    run_live(args, live, status)
 }
 
 fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
@@ -108,10 +113,11 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
     let most = match args.seconds {
         None => Duration::MAX,
         Some(seconds) => {
-            let left = (seconds - args.kept.unwrap_or(0.0)).max(0.0);
-            Duration::try_from_secs_f64(left).map_err(|e| {
+            let most = Duration::try_from_secs_f64(seconds).map_err(|e| {
                 Error::argument(format!("--seconds: expected seconds, got {seconds}: {e}"))
-            })?
+            })?;
+            let passed = (args.kept).and_then(|passed| Duration::try_from_secs_f64(passed).ok());
+            most.saturating_sub(passed.unwrap_or_default())
         }
     };
     let until = Until {
@@ -159,6 +165,9 @@ fn decode(
             status.add(step);
             Ok(())
         })?;
+        if let Some(note) = status.began_anew(live.folder()) {
+            eprintln!("{note}");
+        }
         let labels = status.take_labels();
         let labelled = !labels.is_empty();
         for (step, label) in labels {

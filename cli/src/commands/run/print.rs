@@ -47,6 +47,8 @@ pub(super) struct Status {
     /// True outputs of steps, until they are handed to the session as labels.
     labels: Vec<(u64, [f32; 2])>,
     sums: [Sums; 2],
+    /// The recording that the session said it goes on with, until it has begun.
+    goes_on_with: Option<PathBuf>,
 }
 
 impl Status {
@@ -59,7 +61,25 @@ impl Status {
             page: None,
             labels: Vec::new(),
             sums: [Sums::default(); 2],
+            goes_on_with: None,
         }
+    }
+
+    pub(super) fn that_goes_on_with(mut self, folder: PathBuf) -> Self {
+        self.goes_on_with = Some(folder);
+        self
+    }
+
+    /// A sentence, once, if the session began in another folder than it said; `folder` is that of its recording, once it has
+    /// begun.
+    pub(super) fn began_anew(&mut self, folder: Option<&Path>) -> Option<String> {
+        let folder = folder?;
+        let before = self.goes_on_with.take().filter(|before| before != folder)?;
+        Some(format!(
+            "starts from rest in {}: expected the source that {} is of, got one of other channels, rate, scale or form",
+            folder.display(),
+            before.display()
+        ))
     }
 
     pub(super) fn with_truth(mut self, truth: Truth, delay: u64) -> Self {
@@ -330,5 +350,24 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
 impl Outcome for Report {
     fn print(&self) -> Result<()> {
         report::line(&self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_begins_in_another_folder_than_it_said_says_so_once() {
+        let (said, other) = (Path::new("run-1"), Path::new("run-2"));
+        let status = || Status::new(&[]).that_goes_on_with(said.to_owned());
+        let mut anew = status();
+        assert_eq!(anew.began_anew(None), None);
+        let told = anew.began_anew(Some(other)).unwrap();
+        assert!(
+            told.starts_with("starts from rest in run-2: expected the source that run-1 is of")
+        );
+        assert_eq!(anew.began_anew(Some(other)), None);
+        assert_eq!(status().began_anew(Some(said)), None);
     }
 }

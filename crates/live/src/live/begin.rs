@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use betz_base::Result;
 use betz_interop::rig::{Block, Signal, host_ns};
 use betz_runtime::model::Decoder;
+use betz_train::retained::StoredStatistics;
 
 use super::Live;
 use crate::learn::Learner;
@@ -87,7 +88,10 @@ impl Live {
             None => self.begin_anew(signal, voltage)?,
         };
         let folder = self.folder().map(ToOwned::to_owned);
-        let model = decodes.as_ref().unwrap_or(&self.model);
+        // A model that was given while the session ran need not keep sums: the trainer then begins with those of the start.
+        let model = (decodes.as_ref())
+            .filter(|model| StoredStatistics::read(model).is_ok())
+            .unwrap_or(&self.model);
         self.learner = Learner::start(&self.plan, model, pipeline.session_mut(), folder)?;
         self.pipeline = Some(pipeline);
         Ok(())

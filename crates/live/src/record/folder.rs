@@ -66,6 +66,11 @@ impl Facts {
     }
 }
 
+/// Largest size of a segment.
+fn segment_bytes(plan: &Plan) -> u64 {
+    plan.record.as_ref().map_or(1024, |r| r.segment_mib) << 20
+}
+
 /// Makes the folder of a session in `to`, and starts its recorder.
 ///
 /// # Errors
@@ -77,7 +82,6 @@ pub fn start(
     facts: &Facts,
     host_ns: i64,
 ) -> Result<Recorder> {
-    let segment_mib = plan.record.as_ref().map_or(1024, |r| r.segment_mib);
     let folder = create(to)?;
     model.save(&folder.join(MODEL))?;
     if plan.voltage.sorter.is_some() {
@@ -87,7 +91,7 @@ pub fn start(
     betz_base::file::write_atomically(&folder.join(PLAN), |out| {
         out.write_all(resolved.as_bytes())
     })?;
-    let mut recorder = Recorder::start(&folder, facts.ring_bytes(), segment_mib << 20)?;
+    let mut recorder = Recorder::start(&folder, facts.ring_bytes(), segment_bytes(plan))?;
     let json = serde_json::to_string(facts)
         .map_err(|e| Error::new(betz_base::ErrorKind::Internal, format!("writing JSON: {e}")))?;
     recorder.configuration(&json, host_ns);
@@ -104,8 +108,7 @@ pub(crate) fn go_on(
     facts: &Facts,
     from: Continuation,
 ) -> Result<Recorder> {
-    let segment_mib = plan.record.as_ref().map_or(1024, |r| r.segment_mib);
-    Recorder::open(folder, facts.ring_bytes(), segment_mib << 20, from)
+    Recorder::open(folder, facts.ring_bytes(), segment_bytes(plan), from)
 }
 
 /// Locks a recording for this process, until the file is dropped; `None` if another process has it. File systems without

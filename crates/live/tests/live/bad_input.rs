@@ -4,15 +4,10 @@ use std::time::Duration;
 
 use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal};
-use betz_live::{Live, Pace, Part, Until, bin, check};
+use betz_live::{Live, Pace, Part, bin, check};
 use betz_recording::SpikeForm;
 
-use super::rigs::{self, ListRig};
-
-const ALWAYS: Until<'static> = Until {
-    steps: None,
-    stop: &|| false,
-};
+use super::rigs::{self, ALWAYS, ListRig};
 
 #[test]
 fn what_a_session_cannot_open_is_refused_by_check_and_by_run_in_the_same_words() {

@@ -7,14 +7,9 @@ use std::process::Command;
 use betz_live::record::Reader;
 use betz_live::{Live, Pace, Part, Until};
 
-use super::rigs::{self, ListRig, Small};
+use super::rigs::{self, ALWAYS, ListRig, Small};
 
 const FOLDER: &str = "BETZ_LIVE_TEST_FULL_DISK";
-const ALWAYS: Until<'static> = Until {
-    steps: None,
-    stop: &|| false,
-};
-
 fn open(small: &Small, blocks: usize, changes: &[&str]) -> Live {
     let rig = ListRig {
         signal: small.simulation.signal(),

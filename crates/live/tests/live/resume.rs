@@ -6,15 +6,7 @@ use betz_interop::rig::Block;
 use betz_live::record::Reader;
 use betz_live::{Live, Pace, Part, Replay, Resumption, Until};
 
-use super::rigs::{self, ListRig, Small};
-
-const ALWAYS: Until<'static> = Until {
-    steps: None,
-    stop: &|| false,
-};
-
-/// Steps with the bits of their outputs.
-type Steps = Vec<(u64, Vec<u32>)>;
+use super::rigs::{self, ALWAYS, ListRig, Small, Steps, run};
 
 fn open(small: &Small, blocks: &[Block], to: &Path, changes: &[&str]) -> Live {
     let rig = ListRig {
@@ -29,20 +21,6 @@ fn open(small: &Small, blocks: &[Block], to: &Path, changes: &[&str]) -> Live {
     ];
     all.extend(changes);
     Live::with_rig(rigs::plan(&all), small.model.clone(), Box::new(rig)).unwrap()
-}
-
-/// Runs over all blocks; the session is not ended.
-fn run(live: &mut Live) -> Steps {
-    let mut steps = Vec::new();
-    live.run(&ALWAYS, &mut |step| {
-        steps.push((
-            step.number,
-            step.values.iter().map(|v| v.to_bits()).collect(),
-        ));
-        Ok(())
-    })
-    .unwrap();
-    steps
 }
 
 /// A session over `blocks` that is killed at their end.
@@ -212,6 +190,33 @@ fn a_model_that_was_swapped_in_decodes_on() {
     alone.set_noise(small.noise.clone());
     let expected = run(&mut alone);
     assert_near(&after[after.len() - 20..], &expected[expected.len() - 20..]);
+}
+
+#[test]
+fn a_session_that_learns_goes_on_with_a_model_that_keeps_no_sums() {
+    let small = rigs::small_of(0.0, Some(64 << 20), 1.0);
+    let blocks = rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), 4500);
+    let folder = tempfile::tempdir().unwrap();
+    let other = rigs::small_of(0.0, None, 2.0).model;
+    let learns = ["learn.mode=watch"];
+    let mut live = open(&small, &blocks[..3000], folder.path(), &learns);
+    live.set_noise(small.noise.clone());
+    live.keep().unwrap();
+    let some = Until {
+        steps: Some(10),
+        ..ALWAYS
+    };
+    live.run(&some, &mut |_| Ok(())).unwrap();
+    live.swap(&other).unwrap();
+    let before = 10 + run(&mut live).len();
+    drop(live);
+    let mut live = open(&small, &blocks[3200..], folder.path(), &learns);
+    live.keep().unwrap();
+    let after = run(&mut live);
+    let recording = live.stop().unwrap().unwrap();
+    assert_eq!(live.report().resumed, 1);
+    assert!(!live.report().learn.unwrap().dead);
+    check_replay(&recording, before + after.len());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
-use betz_live::{Pace, Part, Plan, Simulation, SimulationOptions, bin};
+use betz_live::{Live, Pace, Part, Plan, Simulation, SimulationOptions, Until, bin};
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{Filter, FilterBank};
@@ -72,6 +72,29 @@ pub(crate) fn small_of(loss: f64, retain: Option<usize>, scale: f32) -> Small {
         model,
         noise: noise.unwrap(),
     }
+}
+
+/// Steps with the bits of their outputs.
+pub(crate) type Steps = Vec<(u64, Vec<u32>)>;
+
+/// Until the source ends.
+pub(crate) const ALWAYS: Until<'static> = Until {
+    steps: None,
+    stop: &|| false,
+};
+
+/// Runs over all blocks; the session is not ended.
+pub(crate) fn run(live: &mut Live) -> Steps {
+    let mut steps = Vec::new();
+    live.run(&ALWAYS, &mut |step| {
+        steps.push((
+            step.number,
+            step.values.iter().map(|v| v.to_bits()).collect(),
+        ));
+        Ok(())
+    })
+    .unwrap();
+    steps
 }
 
 /// The first `count` blocks of a rig.

@@ -7,19 +7,14 @@ use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal, host_ns};
 use betz_live::record::{Reader, Record};
 use betz_live::{Binner, Event, Live, Pace, Part, Replay, Trial, Until, check};
 
-use super::rigs::{self, ListRig};
-
-const ALWAYS: Until<'static> = Until {
-    steps: None,
-    stop: &|| false,
-};
+use super::rigs::{self, ALWAYS, ListRig};
 
 /// A session over `blocks`, recorded in `to`; the outputs of each step.
 fn run(
     small: &rigs::Small,
     blocks: Vec<betz_interop::rig::Block>,
     to: &Path,
-) -> (Live, Vec<(u64, Vec<u32>)>) {
+) -> (Live, rigs::Steps) {
     let rig = ListRig {
         signal: small.simulation.signal(),
         blocks: blocks.into_iter(),
@@ -29,15 +24,7 @@ fn run(
     let plan = rigs::plan(&[&set, "missing.stale_after=1h"]);
     let mut live = Live::with_rig(plan, small.model.clone(), Box::new(rig)).unwrap();
     live.set_noise(small.noise.clone());
-    let mut steps = Vec::new();
-    live.run(&ALWAYS, &mut |step| {
-        steps.push((
-            step.number,
-            step.values.iter().map(|v| v.to_bits()).collect(),
-        ));
-        Ok(())
-    })
-    .unwrap();
+    let steps = rigs::run(&mut live);
     live.stop().unwrap();
     (live, steps)
 }
