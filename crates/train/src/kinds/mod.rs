@@ -224,7 +224,7 @@ fn compare(
     let mut team = None;
     if asked(Kind::Experts) {
         let phase = &phases.next(Kind::Experts.time_share());
-        let regions = behind.regions(kinds.seed, phase)?;
+        let regions = behind.regions(kinds.seed);
         let (config, score) = behind.enter(&teams, regions.as_ref(), phase)?;
         team = Some(config);
         scores.push(score);
