@@ -9,6 +9,7 @@ mod batch;
 mod cuda;
 mod entrant;
 mod fit;
+mod gates;
 mod mixing;
 mod pass;
 pub(crate) mod product;
