@@ -15,7 +15,7 @@ use betz_base::error::{Error, ErrorKind, Result};
 
 /// How to cut C = A·B, A of m × k, B of k × n.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProductPlan {
+pub struct ProductPlan {
     /// Rows of a block of A and C.
     pub m_max: u64,
     /// Columns of a block of B and C.
@@ -84,7 +84,7 @@ impl GramCosts {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] when a side is zero; [`ErrorKind::DeviceMemory`], naming the
 /// smallest that works, below three elements.
-pub(crate) fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan> {
+pub fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan> {
     check(&[m, n, k])?;
     let mut best: Option<ProductPlan> = None;
     for (t_m, m_max) in cuts(m) {

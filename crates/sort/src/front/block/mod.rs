@@ -353,7 +353,7 @@ impl BlockFrontEnd {
     }
 
     /// Samples during which nothing crosses after a start or a [`BlockFrontEnd::restart`].
-    pub(crate) fn settling(&self) -> usize {
+    pub fn settling(&self) -> usize {
         self.settling as usize
     }
 
