@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds libbetz and lays out an installed package:
 #
-#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-operations | --with-workspace] [--with-kinds] [--with-page] [--with-live]
-#                      [--target TRIPLE] [--debug]
+#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-operations | --with-workspace]
+#                      [--with-kinds] [--with-page] [--with-live] [--target TRIPLE] [--debug]
 #
 #   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
 #   --runtime-only  only load, step and swap models, and queues: the smallest library
