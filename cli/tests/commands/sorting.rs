@@ -141,7 +141,7 @@ fn headers_beside_the_samples_are_read() {
     .unwrap();
     let learned = json(
         folder,
-        "sort train g0.imec0.ap.bin --until 5 --out glx.betz",
+        "sort train g0.imec0.ap.bin --out glx.betz",
     );
     assert!(learned["units"].as_u64().unwrap() >= 3, "{learned}");
     std::fs::create_dir_all(folder.join("continuous/Rhythm")).unwrap();
@@ -158,7 +158,7 @@ fn headers_beside_the_samples_are_read() {
     .unwrap();
     let learned = json(
         folder,
-        "sort train . --probe probe.json --until 5 --out oe.betz",
+        "sort train . --probe probe.json --out oe.betz",
     );
     assert!(learned["units"].as_u64().unwrap() >= 3, "{learned}");
     refused(
