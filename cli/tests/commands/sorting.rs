@@ -139,10 +139,7 @@ fn headers_beside_the_samples_are_read() {
         "typeThis=imec\nnSavedChans=4\nimSampRate=30000\nimAiRangeMax=0.04992\nimMaxInt=512\nimDatPrb_type=0\n~imroTbl=(0,4)(0 0 0 500 250 1)\n~snsGeomMap=(NP1010,1,0,70)(0:27:0:1)(0:59:0:1)(0:27:20:1)(0:59:20:1)\n",
     )
     .unwrap();
-    let learned = json(
-        folder,
-        "sort train g0.imec0.ap.bin --out glx.betz",
-    );
+    let learned = json(folder, "sort train g0.imec0.ap.bin --out glx.betz");
     assert!(learned["units"].as_u64().unwrap() >= 3, "{learned}");
     std::fs::create_dir_all(folder.join("continuous/Rhythm")).unwrap();
     std::fs::copy(
@@ -156,10 +153,7 @@ fn headers_beside_the_samples_are_read() {
             {"bit_volts": 0.195}, {"bit_volts": 0.195}, {"bit_volts": 0.195}, {"bit_volts": 0.195}]}]}"#,
     )
     .unwrap();
-    let learned = json(
-        folder,
-        "sort train . --probe probe.json --out oe.betz",
-    );
+    let learned = json(folder, "sort train . --probe probe.json --out oe.betz");
     assert!(learned["units"].as_u64().unwrap() >= 3, "{learned}");
     refused(
         folder,
