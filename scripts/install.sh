@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Builds libbetz and lays out an installed package:
 #
-#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-workspace] [--with-kinds] [--with-page] [--with-live]
-#                      [--target TRIPLE] [--debug]
+#   scripts/install.sh --prefix DIR [--no-cuda | --runtime-only | --with-operations | --with-workspace]
+#                      [--with-kinds] [--with-page] [--with-live] [--target TRIPLE] [--debug]
 #
 #   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
 #   --runtime-only  only load, step and swap models, and queues: the smallest library
 #   --with-kinds    also train lifts, experts, Kalman, place and recurrent decoders from C: 1.5 MB more
-#   --with-workspace  build with the features of the whole workspace, so that nothing is compiled again after
-#                   `cargo build`; the linker removes unused code, so the library
-#                   does not grow
+#   --with-operations  build with the features of scripts/instructions.py, so that neither compiles anything again; the
+#                   linker removes unused code, so the library does not grow
+#   --with-workspace  build with the features of the whole workspace and those in BETZ_FEATURES, so that nothing is
+#                   compiled again after CI's tests (with --debug)
 #   --with-page     also install libbetz_page.so, betz_page.h and betz_page.pc: libbetz with the page of a session
 #   --with-live     likewise libbetz_live.so, betz_live.h and betz_live.pc: libbetz with a whole session
 #   --target        build for another machine (aarch64-unknown-linux-gnu); needs Rust's standard library for it
@@ -29,7 +30,7 @@ from=$PWD
 cd "$(dirname "$0")/.."
 
 usage() {
-    sed -n '2,27s/^# \{0,1\}//p' "$0"
+    sed -n '2,28s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -48,7 +49,16 @@ while [ $# -gt 0 ]; do
     --prefix=*) prefix=${1#*=}; shift ;;
     --no-cuda) features=(--no-default-features --features train,mine,network,sort); shift ;;
     --runtime-only) features=(--no-default-features); runtime_only=1; shift ;;
-    --with-workspace) packages=(--lib); shift ;;
+    --with-operations)
+        packages=(--package betz-library --package betz-programs --lib --bin operations)
+        features=(--no-default-features --features betz-library/default)
+        shift
+        ;;
+    --with-workspace)
+        packages=(--workspace --lib --example train_and_decode)
+        [ -z "${BETZ_FEATURES:-}" ] || features=(--features "$BETZ_FEATURES")
+        shift
+        ;;
     --with-kinds) kinds=1; shift ;;
     --target) target=${2:?--target needs a triple}; shift 2 ;;
     --target=*) target=${1#*=}; shift ;;
@@ -96,8 +106,8 @@ BETZ_RUSTC=$(rustc --version)
 export BETZ_COMMIT BETZ_RUSTC
 cargo build "${profile[@]}" "${packages[@]}" "${features[@]}"
 for companion in "${companions[@]}"; do
-    # The same features: with `--lib` it is built already.
-    [ "${packages[0]}" = --lib ] || cargo build "${profile[@]}" --package "betz-$companion-library"
+    # The same features: `--workspace` has built it already.
+    [ "${packages[0]}" = --workspace ] || cargo build "${profile[@]}" --package "betz-$companion-library"
 done
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)

@@ -122,8 +122,9 @@ def tools():
 
 
 def build():
-    # With the whole workspace's features, as `cargo run --release` has them: CI builds nothing twice.
-    command = ["cargo", "build", "--release", "--quiet", "--workspace", "--bin", "operations"]
+    # As `scripts/install.sh --with-operations` does: CI builds nothing twice.
+    command = ["cargo", "build", "--release", "--quiet", "--package", "betz-library", "--package", "betz-programs"]
+    command += ["--lib", "--bin", "operations", "--no-default-features", "--features", "betz-library/default"]
     subprocess.run(command, check=True, cwd=ROOT)
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/operations"
 

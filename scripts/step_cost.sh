@@ -57,7 +57,7 @@ fi
 echo "| channels | filters | spikes | instructions | data lines | code lines | session bytes | stack bytes |"
 echo "|---|---|---|---|---|---|---|---|"
 for channels in 96 256; do
-    for filters in 1 4 8; do
+    for filters in 1 8; do
         for spikes in 0 3 30 300; do
             row "$channels" "$filters" "$spikes"
         done

@@ -29,19 +29,19 @@ step() {
     echo "---- $name: $((SECONDS - start)) s"
 }
 
-compile() { # TEST [FLAGS...]: a C test against the installed package
-    local test=$1
-    shift
+compile() { # TEST PROGRAM [FLAGS...]: a C test against the installed package
+    local test=$1 program=$2
+    shift 2
     # shellcheck disable=SC2046
-    gcc -std=gnu11 -O1 -g "${warnings[@]}" "$@" "ffi/tests/c/$test.c" -o "$work/$test" \
+    gcc -std=gnu11 -O1 -g "${warnings[@]}" "$@" "ffi/tests/c/$test.c" -o "$work/$program" \
         $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz) \
         -lm -pthread "-Wl,-rpath,$package/lib" '-Wl,-rpath,$ORIGIN'
 }
 
 install_package() {
-    # Reuses the build of `cargo run --release`: the two differ by less than 1 % in size.
-    local flags=(--with-workspace --with-page --with-live)
-    [ "$profile" = release ] || flags+=(--debug)
+    # Reuses the build of scripts/instructions.py, or that of the tests.
+    local flags=(--with-operations)
+    [ "$profile" = release ] || flags=(--with-workspace --debug)
     scripts/install.sh --prefix "$package" "${flags[@]}"
     cp -r "$package" "$work/moved" # the package may be moved: it is used from here on
     rm -r "$package"
@@ -235,26 +235,33 @@ examples() {
     gcc -std=c99 "${warnings[@]}" examples/c/decode.c -o "$work/decode" \
         $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz)
     LD_LIBRARY_PATH=$package/lib "$work/decode" "$work/examples/model.betz" 3 >/dev/null
+}
+
+# The libraries with the page and with a session, as packages. They are built for development, because the tests have
+# built them so: HDF5 and the web server are not compiled again.
+companions() {
+    local companions=$work/companions
+    scripts/install.sh --prefix "$companions" --with-workspace --debug --with-page --with-live
     # shellcheck disable=SC2046
     gcc -std=c99 "${warnings[@]}" examples/c/watch.c -o "$work/watch" \
-        $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz_page)
-    BETZ_CACHE=$work/cache LD_LIBRARY_PATH=$package/lib "$work/watch" "$work/examples/model.betz" 0.1 | grep '^http://127.0.0.1' >/dev/null
+        $(PKG_CONFIG_PATH=$companions/lib/pkgconfig pkg-config --cflags --libs betz_page)
+    BETZ_CACHE=$work/cache LD_LIBRARY_PATH=$companions/lib "$work/watch" "$work/examples/model.betz" 0.1 | grep '^http://127.0.0.1' >/dev/null
     # shellcheck disable=SC2046
     gcc -std=c99 "${warnings[@]}" examples/c/live.c -o "$work/live" \
-        $(PKG_CONFIG_PATH=$package/lib/pkgconfig pkg-config --cflags --libs betz_live)
+        $(PKG_CONFIG_PATH=$companions/lib/pkgconfig pkg-config --cflags --libs betz_live)
     printf '[session]\nmodel = "examples/model.betz"\n[[source]]\nname = "c"\nfrom = "push"\nsends = "steps"\n[missing]\nstale_after = "1h"\n' \
         >"$work/session.toml"
-    LD_LIBRARY_PATH=$package/lib "$work/live" "$work/session.toml" 96 | grep '^100 steps' >/dev/null
+    LD_LIBRARY_PATH=$companions/lib "$work/live" "$work/session.toml" 96 | grep '^100 steps' >/dev/null
 }
 
 conformance() {
     local test
     for test in lifecycle refusals growth steps samples kinds block log process memory threads miner network trainer sorter faults \
         realtime soak; do
-        compile "$test"
+        compile "$test" "$test"
         "$work/$test"
     done
-    compile latency -O2
+    compile latency latency -O2
     "$work/latency" 1e5
     # The record's figures are those of longer runs of these two.
     if [ -n "${BETZ_KEEP:-}" ]; then
@@ -292,11 +299,12 @@ panics() { # against a library that panics on demand, never packaged; made as th
 sanitizers() {
     local test
     for test in lifecycle refusals growth samples kinds block log threads miner network trainer sorter; do
-        compile "$test" -fsanitize=address,undefined -fno-sanitize-recover=undefined
-        ASAN_OPTIONS=detect_leaks=1 "$work/$test"
+        compile "$test" "$test-sanitized" -fsanitize=address,undefined -fno-sanitize-recover=undefined
+        ASAN_OPTIONS=detect_leaks=1 "$work/$test-sanitized"
     done
 }
 
+# Runs the programs of `conformance`.
 valgrind_() {
     local test
     if ! command -v valgrind >/dev/null; then
@@ -304,7 +312,6 @@ valgrind_() {
         return 0
     fi
     for test in lifecycle refusals growth miner network trainer sorter; do
-        compile "$test"
         # "Possibly lost" is what the threads of the training pool hold: they live to the end.
         valgrind --quiet --error-exitcode=9 --leak-check=full \
             --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect \
@@ -316,6 +323,7 @@ step "install" install_package
 step "library" library
 step "headers" headers
 step "examples" examples
+step "the page and a session, packaged" companions
 step "runtime only" runtime_only
 step "aarch64" aarch64
 step "beside another Rust library" neighbours

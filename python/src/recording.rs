@@ -1,9 +1,11 @@
 //! `Recording`: spikes, behaviour and trials on the recording's clock.
 
+mod build;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use betz::recording::{self as rust, Behavior, Segment, SpikeForm, Spikes, invented_channel_names};
+use betz::recording::{self as rust, Behavior, SpikeForm, Spikes, invented_channel_names};
 use betz_interop::{ReadOptions, nwb};
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -11,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use crate::arguments::{optional_seconds, optional_texts, seconds, whole};
-use crate::arrays::{self, Numbers};
+use crate::arrays;
 use crate::dataset::{Dataset, usual_step};
 use crate::error::{OrRaise, warn};
 use crate::keywords::{self, RecordingKeywords, session};
@@ -62,82 +64,6 @@ type PickleParts<'py> = (Bound<'py, PyAny>, (Bound<'py, PyDict>,));
 
 /// Most channels that spikes without names may claim.
 const MOST_CHANNELS: u32 = 1 << 24;
-
-impl Recording {
-    fn of_matrix(
-        py: Python<'_>,
-        matrix: &Bound<'_, PyAny>,
-        tick_seconds: f64,
-        form: SpikeForm,
-        beside: RecordingKeywords<'_>,
-    ) -> PyResult<Self> {
-        let name = if form == SpikeForm::Signal {
-            "signal"
-        } else {
-            "counts"
-        };
-        let numbers = Numbers::of(name, matrix)?;
-        let (ticks, channels) = (numbers.shape()[0] as i64, numbers.shape()[1]);
-        let named = beside.channel_names.as_ref().map_or(channels, Vec::len);
-        if named != channels {
-            return Err(PyValueError::new_err(format!(
-                "channel_names: expected {channels}, one per column, got {named}"
-            )));
-        }
-        let (spikes, counts) = arrays::entries(py, name, &numbers)?;
-        if form == SpikeForm::Counts && !counts {
-            let odd = spikes.weights.iter().position(|value| {
-                !(0.0..=f32::from(u16::MAX)).contains(value) || value.fract() != 0.0
-            });
-            let found = odd.map_or_else(String::new, |i| {
-                let (tick, channel) = (spikes.ticks[i], spikes.channels[i]);
-                format!(", got {} at [{tick}, {channel}]", spikes.weights[i])
-            });
-            return Err(PyValueError::new_err(format!(
-                "counts: expected whole numbers from 0 to 65535{found}; Recording.from_signal takes other values"
-            )));
-        }
-        let recording = beside.recording(py, tick_seconds, ticks, channels, spikes, form)?;
-        Self::checked(py, recording)
-    }
-
-    /// The recording with these segments, and no spikes outside them.
-    fn with_segments(&self, py: Python<'_>, segments: Vec<Segment>) -> PyResult<Self> {
-        let inner = &self.inner;
-        let recording = py.detach(|| {
-            let mut spikes = Spikes::default();
-            for segment in &segments {
-                let inside = inner.spikes.range(segment.start, segment.stop);
-                spikes.extend_from(&inner.spikes, inside);
-            }
-            rust::Recording {
-                tick_seconds: inner.tick_seconds,
-                ticks: inner.ticks,
-                spikes,
-                channel_names: inner.channel_names.clone(),
-                behavior: inner.behavior.clone(),
-                segments,
-                electrode_um: inner.electrode_um.clone(),
-                form: inner.form,
-                meta: inner.meta.clone(),
-            }
-        });
-        if recording.segments.is_empty() {
-            return Err(PyValueError::new_err(
-                "trials: expected at least one, got none",
-            ));
-        }
-        Self::checked(py, recording)
-    }
-
-    fn checked(py: Python<'_>, recording: rust::Recording) -> PyResult<Self> {
-        py.detach(|| recording.check().map(|()| recording))
-            .or_raise(py)
-            .map(|recording| Self {
-                inner: Arc::new(recording),
-            })
-    }
-}
 
 #[pymethods]
 impl Recording {

@@ -1,7 +1,7 @@
 //! More than a thousand damaged, odd, huge and hostile inputs through the built binary, some with little
 //! memory: each ends by itself with a code of 0 to 2, without a panic, and no input is changed.
 //!
-//! A run takes every fifth case; `BETZ_EXHAUSTIVE=1` runs all.
+//! A run takes every fifth case; `BETZ_BATTERY=all` runs all, as does `BETZ_EXHAUSTIVE=1`.
 //!
 //! All cases are made from seeds; a failure prints its command, which can be run again in the folder that
 //! `BETZ_BATTERY_KEEP` names.
@@ -118,7 +118,8 @@ fn nothing_is_lost_and_nothing_aborts() {
     cases::prepare(folder);
     let mut cases = cases::all(folder);
     assert!(cases.len() >= 900, "{} cases", cases.len());
-    if std::env::var_os("BETZ_EXHAUSTIVE").is_none() {
+    let all = std::env::var_os("BETZ_BATTERY").is_some_and(|cases| cases == "all");
+    if !all && std::env::var_os("BETZ_EXHAUSTIVE").is_none() {
         cases = cases.into_iter().step_by(EVERY).collect();
     }
     let before = inputs(folder);

@@ -115,8 +115,7 @@ fn an_interrupted_model_map_or_sorter_leaves_the_earlier_one() {
         Moment::Beginning,
     );
 
-    crate::sorting::tetrode(folder, 3);
-    done(folder, crate::sorting::TRAIN);
+    crate::sorting::trained(folder);
     interrupted(
         folder,
         &format!("{} --epochs 100000000", crate::sorting::TRAIN),

@@ -20,7 +20,7 @@ fn symbols(list: &Value) -> BTreeSet<Vec<String>> {
     list.as_array().unwrap().iter().map(labels).collect()
 }
 
-const MINE: &str = "mine spikes.csv --interval 0.004,0.006 --threshold 240";
+const MINE: &str = "mine spikes.csv --interval 0.004,0.006 --threshold 80";
 
 #[test]
 fn the_chains_of_sym26_are_found_and_nothing_else() {
@@ -28,12 +28,12 @@ fn the_chains_of_sym26_are_found_and_nothing_else() {
     let folder = folder.path();
     let made = json(
         folder,
-        "simulate --network --sym26 --seed 2 --out spikes.csv",
+        "simulate --network --sym26 --seconds 20 --seed 2 --out spikes.csv",
     );
     let recording = &made["recordings"][0];
     assert_eq!(
         (&recording["channels"], &recording["seconds"]),
-        (&26.into(), &60.0.into())
+        (&26.into(), &20.0.into())
     );
     assert_eq!(made["truth"], "spikes.chains.txt");
     let chains = symbols(&made["chains"]);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::program::{done, fails, json};
-use crate::sorting::{TRAIN, tetrode};
+use crate::sorting::trained;
 
 const IMPORT: &str = "sort import phy --voltage raw.dat --gain 0.195 --out imported.betz";
 
@@ -25,8 +25,7 @@ fn npy(path: &Path, kind: &str, shape: &str, data: &[u8]) {
 fn units_of_a_folder_become_a_sorter_and_damage_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    tetrode(folder, 4);
-    json(folder, TRAIN);
+    trained(folder);
     done(
         folder,
         "sort run s.betz raw.dat --channels 4 --out spikes.npz --phy phy",
@@ -148,6 +147,4 @@ fn units_of_a_folder_become_a_sorter_and_damage_is_named() {
         &|path| std::fs::write(path, "dtype = 'float32'\n").unwrap(),
         "expected int16",
     );
-    // Whole again.
-    json(folder, IMPORT);
 }

@@ -2,17 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use betz::recording::Recording;
 use betz::sort::Voltage;
-use betz::sort::synthetic::{Made, Synthetic, make};
+use betz::sort::synthetic::{Synthetic, make};
 use betz_interop::nwb::ElectricalSeries;
+use serde_json::Value;
 
 use crate::program::{betz, done, fails, json, refused};
 
 /// Ten seconds of a tetrode, its probe and its truth.
-pub(crate) fn tetrode(folder: &Path, seed: u64) -> (Synthetic, Made) {
+fn tetrode(folder: &Path, seed: u64) {
     let of = Synthetic {
         seconds: 10.0,
         ..Synthetic::tetrode(seed)
@@ -36,18 +38,33 @@ pub(crate) fn tetrode(folder: &Path, seed: u64) -> (Synthetic, Made) {
         ],
     )
     .unwrap();
-    (of, made)
 }
 
 pub(crate) const TRAIN: &str =
     "sort train raw.dat --probe probe.json --rate 30000 --channels 4 --gain 0.195 --out s.betz";
 
+/// Puts a tetrode's voltage (`raw.dat`, `probe.json`, `truth.npz`) and the sorter `s.betz` that [`TRAIN`] makes of it into
+/// `folder`, and returns the training's report. They are made once.
+pub(crate) fn trained(folder: &Path) -> &'static Value {
+    static MADE: OnceLock<(PathBuf, Value)> = OnceLock::new();
+    let (made, learned) = MADE.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sorter-fixtures");
+        std::fs::create_dir_all(&folder).unwrap();
+        tetrode(&folder, 4);
+        let learned = json(&folder, &format!("{TRAIN} --force"));
+        (folder, learned)
+    });
+    for name in ["raw.dat", "probe.json", "truth.npz", "s.betz"] {
+        std::fs::copy(made.join(name), folder.join(name)).unwrap();
+    }
+    learned
+}
+
 #[test]
 fn voltage_becomes_spikes_that_every_command_reads() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    tetrode(folder, 4);
-    let learned = json(folder, TRAIN);
+    let learned = trained(folder);
     let units = learned["units"].as_u64().unwrap();
     assert!((4..=8).contains(&units), "{learned}");
     let ran = json(
@@ -156,8 +173,10 @@ fn headers_beside_the_samples_are_read() {
 fn bad_input_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let (_, made) = tetrode(folder, 6);
-    let big: Vec<u8> = made.samples.iter().flat_map(|s| s.to_be_bytes()).collect();
+    trained(folder);
+    std::fs::remove_file(folder.join("s.betz")).unwrap();
+    let raw = std::fs::read(folder.join("raw.dat")).unwrap();
+    let big: Vec<u8> = raw.chunks(2).flat_map(|b| [b[1], b[0]]).collect();
     std::fs::write(folder.join("big.dat"), big).unwrap();
     std::fs::write(folder.join("zero.dat"), vec![0; 30_000 * 8]).unwrap();
     std::fs::write(folder.join("short.dat"), vec![1; 80]).unwrap();
@@ -223,7 +242,7 @@ fn bad_input_is_named() {
         fails(folder, &line, words);
     }
     assert!(!folder.join("s.betz").exists());
-    done(folder, TRAIN);
+    trained(folder);
     fails(
         folder,
         "sort run s.betz raw.dat --channels 4 --out x.npz --block 0",

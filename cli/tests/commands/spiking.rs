@@ -182,7 +182,7 @@ fn what_makes_no_sense_is_refused() {
         ("simulate --out a.npz --picture a.svg", "betz info"),
         (
             "simulate --closed-loop --trials 0 --repeats 1 --decoder ole",
-            "trial",
+            "--trials: expected at least 1",
         ),
         ("simulate --closed-loop --bin 0.0003", "whole steps"),
         ("simulate --closed-loop --feedback-delay -1", "delay"),

@@ -114,7 +114,7 @@ impl<'a> SpikesView<'a> {
     }
 
     /// Sum of the weights of the events `range`.
-    pub fn total_of(&self, range: Range<usize>) -> f64 {
+    pub(crate) fn total_of(&self, range: Range<usize>) -> f64 {
         match self.is_weighted() {
             true => self.weights[range].iter().map(|&w| f64::from(w)).sum(),
             false => range.len() as f64,

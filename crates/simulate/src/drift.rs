@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Poisson};
 
 /// Rate of a screaming unit.
-pub const SCREAM_HZ: f64 = 120.0;
+pub(crate) const SCREAM_HZ: f64 = 120.0;
 
 /// Changes of a recording from a moment on. Units are drawn for each change by itself.
 #[derive(Debug, Clone, PartialEq)]

@@ -28,7 +28,8 @@ use betz_base::memory;
 use betz_recording::{Recording, Segment, SpikeForm};
 
 /// Lengths of data sets 1 to 8 in seconds (Patnaik et al., table II).
-pub const DATA_SET_SECONDS: [f64; 8] = [4000.0, 2000.0, 1000.0, 500.0, 200.0, 100.0, 50.0, 20.0];
+pub(crate) const DATA_SET_SECONDS: [f64; 8] =
+    [4000.0, 2000.0, 1000.0, 500.0, 200.0, 100.0, 50.0, 20.0];
 
 /// The network: everything but the seed.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // tests stop where something fails
 
+use std::sync::OnceLock;
+
 use betz_sort::score::{Score, Train, score};
 use betz_sort::synthetic::{Made, Synthetic, make};
 use betz_sort::{
@@ -65,23 +67,35 @@ fn short(of: Synthetic) -> Synthetic {
     }
 }
 
-#[test]
-fn units_of_a_probe_a_tetrode_and_an_array_are_found() {
-    for (name, of, least) in [
-        ("probe", short(Synthetic::probe(3)), 0.75),
-        ("tetrode", short(Synthetic::tetrode(4)), 0.7),
-        (
-            "array",
-            short(Synthetic {
-                units: 5,
-                ..Synthetic::array(5, 7)
-            }),
-            0.6,
-        ),
-    ] {
+/// A tetrode, its voltage, and what was learned from it: learned once.
+fn tetrode() -> &'static (Synthetic, Made, Trained) {
+    static TETRODE: OnceLock<(Synthetic, Made, Trained)> = OnceLock::new();
+    TETRODE.get_or_init(|| {
+        let of = short(Synthetic::tetrode(4));
         let made = make(&of).unwrap();
         let trained = learn(&of, &made);
-        let score = scored(&made, &sort(&trained.sorter, &made.samples, 30));
+        (of, made, trained)
+    })
+}
+
+#[test]
+fn units_of_a_probe_a_tetrode_and_an_array_are_found() {
+    let array = short(Synthetic {
+        units: 5,
+        ..Synthetic::array(5, 7)
+    });
+    let learned = [short(Synthetic::probe(3)), array].map(|of| {
+        let made = make(&of).unwrap();
+        let trained = learn(&of, &made);
+        (of, made, trained)
+    });
+    let [probe, array] = &learned;
+    for (name, (_, made, trained), least) in [
+        ("probe", probe, 0.75),
+        ("tetrode", tetrode(), 0.7),
+        ("array", array, 0.6),
+    ] {
+        let score = scored(made, &sort(&trained.sorter, &made.samples, 30));
         let accuracy = score.mean(|u| u.accuracy);
         println!(
             "{name}: accuracy {accuracy:.3}, {} of {} units",
@@ -98,15 +112,14 @@ fn units_of_a_probe_a_tetrode_and_an_array_are_found() {
 
 #[test]
 fn a_sorter_survives_its_file_and_damage_is_found() {
-    let of = short(Synthetic::tetrode(5));
-    let made = make(&of).unwrap();
-    let sorter = learn(&of, &made).sorter;
+    let (_, made, trained) = tetrode();
+    let sorter = &trained.sorter;
     let bytes = sorter.to_bytes();
     let again = Sorter::from_bytes(&bytes).unwrap();
-    assert_eq!(again, sorter);
+    assert_eq!(&again, sorter);
     assert_eq!(
         sort(&again, &made.samples, 30),
-        sort(&sorter, &made.samples, 30)
+        sort(sorter, &made.samples, 30)
     );
     for cut in [0, 7, 30, bytes.len() / 2, bytes.len() - 1] {
         assert!(Sorter::from_bytes(&bytes[..cut]).is_err(), "{cut} bytes");
@@ -120,9 +133,8 @@ fn a_sorter_survives_its_file_and_damage_is_found() {
 
 #[test]
 fn merging_and_splitting_keep_numbers_and_are_kept() {
-    let of = short(Synthetic::tetrode(6));
-    let made = make(&of).unwrap();
-    let mut sorter = learn(&of, &made).sorter;
+    let (_, made, trained) = tetrode();
+    let mut sorter = trained.sorter.clone();
     let before = sort(&sorter, &made.samples, 30);
     let ids: Vec<u32> = sorter.units().iter().map(|u| u.id).collect();
     assert!(ids.len() >= 3, "{ids:?}");
@@ -193,10 +205,9 @@ fn merging_and_splitting_keep_numbers_and_are_kept() {
 
 #[test]
 fn a_unit_that_appears_after_training_is_not_labelled_as_another() {
-    let of = short(Synthetic::tetrode(4));
-    let mut made = make(&of).unwrap();
-    let sorter = learn(&of, &made).sorter;
-    let before = scored(&made, &sort(&sorter, &made.samples, 300)).mean(|u| u.accuracy);
+    let (of, made, trained) = tetrode();
+    let (mut made, sorter) = (made.clone(), &trained.sorter);
+    let before = scored(&made, &sort(sorter, &made.samples, 300)).mean(|u| u.accuracy);
     let newcomer = make(&Synthetic {
         units: 1,
         microvolts: (420.0, 420.0),
@@ -208,7 +219,7 @@ fn a_unit_that_appears_after_training_is_not_labelled_as_another() {
     for (sample, more) in made.samples.iter_mut().zip(&newcomer.samples) {
         *sample += more;
     }
-    let spikes = sort(&sorter, &made.samples, 300);
+    let spikes = sort(sorter, &made.samples, 300);
     let its: Vec<&Spike> = (spikes.iter())
         .filter(|s| newcomer.spikes.iter().any(|t| (t - s.sample).abs() <= 9))
         .collect();
@@ -235,7 +246,7 @@ fn a_unit_between_two_groups_is_one() {
             .map(|c| [(c % 2) as f32 * 20.0, (c / 2) as f32 * 20.0])
             .collect(),
         units: 30,
-        seconds: 8.0,
+        seconds: 5.0,
         microvolts: (120.0, 250.0),
         rates_hz: (8.0, 20.0),
         ..Synthetic::probe(5)

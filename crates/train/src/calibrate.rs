@@ -25,16 +25,25 @@ use betz_simulate::poisson;
 /// Length of a step of the problems timed here.
 const STEP_SECONDS: f64 = 0.00025;
 
+/// A number of steps, and a tenth of it in a build for development: its times fit no other build, and are only tested.
+const fn steps(number: usize) -> usize {
+    if cfg!(debug_assertions) {
+        number / 10
+    } else {
+        number
+    }
+}
+
 /// (channels, filters, steps, spikes per second and channel): small enough that the CPU takes seconds
 /// for all, different enough to tell the terms of a model apart.
 const CPU_PROBLEMS: &[(usize, usize, usize, f64)] = &[
-    (4, 1, 2_000, 20.0),
-    (32, 1, 40_000, 20.0),
-    (32, 1, 40_000, 400.0),
-    (100, 3, 20_000, 20.0),
-    (128, 1, 40_000, 20.0),
-    (300, 1, 20_000, 100.0),
-    (1000, 1, 8_000, 20.0),
+    (4, 1, steps(2_000), 20.0),
+    (32, 1, steps(40_000), 20.0),
+    (32, 1, steps(40_000), 400.0),
+    (100, 3, steps(20_000), 20.0),
+    (128, 1, steps(40_000), 20.0),
+    (300, 1, steps(20_000), 100.0),
+    (1000, 1, steps(8_000), 20.0),
 ];
 
 /// As [`CPU_PROBLEMS`], for a device.
@@ -74,7 +83,7 @@ const CUDA_DECODING: &[(usize, usize, usize, u32)] = &[
 
 /// Runs of each problem, after one that is not counted; the least is kept, which other work on the
 /// machine disturbs least.
-const RUNS: usize = 5;
+const RUNS: usize = if cfg!(debug_assertions) { 1 } else { 5 };
 
 /// One problem, as measured.
 #[derive(Debug, Clone, PartialEq)]

@@ -365,7 +365,7 @@ pub fn length_warning<'d>(decoder: &Decoder, data: impl Into<DatasetView<'d>>) -
 
 /// A warning for trials most of which are a single step: labels that recur, or are no numbers, cut a recording so.
 /// `None` if trials are longer.
-pub fn single_step_warning<'d>(data: impl Into<DatasetView<'d>>) -> Option<String> {
+pub(crate) fn single_step_warning<'d>(data: impl Into<DatasetView<'d>>) -> Option<String> {
     let segments = data.into().segments;
     let single = segments.iter().filter(|s| s.len() == 1).count();
     (segments.len() as u64 >= LEAST_TRIALS && 2 * single > segments.len()).then(|| {

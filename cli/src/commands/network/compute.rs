@@ -42,19 +42,8 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
     if let Measure::SpikeTiling { .. } = args.edges.measure {
         return sttc::run(args);
     }
-    if args.edges.reach.is_some() {
-        return Err(Error::argument(format!(
-            "--reach: expected --measure sttc beside it, got {}",
-            args.edges.measure.name()
-        )));
-    }
+    check_request(args)?;
     let device = device::open(&args.common.device)?.with_memory_cap(args.device_memory);
-    let mut files = Files::new(&args.common).reads("INPUT", &args.input);
-    let kind = match args.shard {
-        Some(_) => Kind::NetworkPart,
-        None => Kind::Network,
-    };
-    files.may_write("--out", args.out.as_deref(), kind)?;
     let chance = significance(args)?;
     let input = Input::read(&args.input, &args.from)?;
     let signal = input.signal()?;
@@ -91,10 +80,10 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         return Ok(());
     };
     let spec = *plan.spec();
-    let full = match args.full {
-        true => Some(full::values(&spec, &signal, network.len(), &bar)?),
-        false => None,
-    };
+    let full = (args
+        .full
+        .then(|| full::values(&spec, &signal, network.len(), &bar)))
+    .transpose()?;
     let compute = started.elapsed().as_secs_f64();
     drop(bar);
     let complete = args.shard.is_some() || network.len() == planned;
@@ -121,6 +110,23 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
         total: 0.0,
     };
     finish(args, out, &file, Request::new(&spec, &signal), seconds)
+}
+
+/// Refuses a reach, which is of spike tiling alone, and an output that would replace something else than an earlier
+/// result.
+fn check_request(args: &Compute) -> Result<()> {
+    if args.edges.reach.is_some() {
+        return Err(Error::argument(format!(
+            "--reach: expected --measure sttc beside it, got {}",
+            args.edges.measure.name()
+        )));
+    }
+    let mut files = Files::new(&args.common).reads("INPUT", &args.input);
+    let kind = match args.shard {
+        Some(_) => Kind::NetworkPart,
+        None => Kind::Network,
+    };
+    files.may_write("--out", args.out.as_deref(), kind)
 }
 
 /// The plan on its device, and what the CPU would take; with a threshold for now if surrogates will find one.

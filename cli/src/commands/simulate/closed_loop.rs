@@ -128,6 +128,10 @@ pub(super) fn run(args: &Simulate) -> Result<()> {
 /// Refuses options that do not fit together.
 fn check_options(args: &Simulate) -> Result<()> {
     let asked = &args.closed_loop;
+    // Before the population is calibrated, which takes seconds.
+    if asked.trials == 0 {
+        return Err(Error::argument("--trials: expected at least 1, got 0"));
+    }
     if asked.adapt.is_some() && asked.calibration.is_some() {
         return Err(Error::argument(
             "--adapt: expected decoders to be tried, but --calibration only writes a recording",

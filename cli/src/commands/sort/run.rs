@@ -68,17 +68,7 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         .reads("RAW", &args.raw.raw)
         .reads("RAW", &info.path);
     files.writes("--out", &args.out, Kind::Sorted)?;
-    if args.block == 0 {
-        return Err(Error::argument(
-            "--block: expected one sample at least, got 0",
-        ));
-    }
-    if let (Some(folder), true) = (&args.phy, args.feature != Feature::Sorted) {
-        return Err(Error::argument(format!(
-            "--phy {}: expected --feature sorted",
-            folder.display()
-        )));
-    }
+    check_options(args)?;
     let phy = (args.phy.as_deref())
         .map(|folder| phy::Folder::of(folder, &source, args.common.force))
         .transpose()?;
@@ -140,6 +130,22 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
     };
     recording.write_npz(&args.out)?;
     report::tell(&ran, args.common.json)
+}
+
+/// Refuses options that do not fit together.
+fn check_options(args: &SortRun) -> Result<()> {
+    if args.block == 0 {
+        return Err(Error::argument(
+            "--block: expected one sample at least, got 0",
+        ));
+    }
+    match &args.phy {
+        Some(folder) if args.feature != Feature::Sorted => Err(Error::argument(format!(
+            "--phy {}: expected --feature sorted",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The origin of the spikes, as JSON.

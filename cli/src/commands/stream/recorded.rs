@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use betz::model::Decoder;
+use betz::recording::Dataset;
 use betz::stream::{ChannelRules, Session, SessionConfig, StepStatus};
 use betz::train::score::score_estimates;
 use betz::{Error, Result};
@@ -26,16 +27,32 @@ struct StreamReport {
     scores: Scores,
     latency_us: LatencyUs,
     dropped: u64,
-    /// Steps of which there was something to say.
-    flagged: u64,
-    /// And how many by what was said; see `StepStatus`.
-    flags: BTreeMap<&'static str, u64>,
+    #[serde(flatten)]
+    flags: FlagCounts,
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_misses: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unlike_training: Option<UnlikeTraining>,
     #[serde(skip)]
     spikes: u64,
+}
+
+/// Counts of steps that were flagged.
+#[derive(Default, Serialize)]
+struct FlagCounts {
+    /// Steps with any flag.
+    flagged: u64,
+    /// Steps with each flag; see `StepStatus`.
+    flags: BTreeMap<&'static str, u64>,
+}
+
+impl FlagCounts {
+    fn add(&mut self, status: StepStatus) {
+        self.flagged += u64::from(!status.is_ok());
+        for name in status.names() {
+            *self.flags.entry(name).or_insert(0) += 1;
+        }
+    }
 }
 
 pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
@@ -56,17 +73,14 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     if let Some(rates) = Rates::of(&model, &dataset) {
         rates.warn();
     }
-    let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
-    check_speed(args.speed, seconds)?;
+    check_speed(args.speed, &dataset)?;
     let config = SessionConfig {
         deadline,
         ..SessionConfig::default()
     };
     let mut session = Session::open(&model, config)?;
-    let feed = Feed {
-        counts: args.counts,
-        speed: args.speed,
-    };
+    let (counts, speed) = (args.counts, args.speed);
+    let feed = Feed { counts, speed };
     let can_watch = !args.no_watch && model.limits().blanking.is_some();
     let mut watch = (args.watch || can_watch)
         .then(|| session.watch_channels(&model, ChannelRules::default()))
@@ -74,7 +88,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     let mut unlike = (args.unlike)
         .map(|seconds| SteppedComparison::open(&model, &mut session, seconds))
         .transpose()?;
-    let (mut flagged, mut flags) = (0, BTreeMap::new());
+    let mut flags = FlagCounts::default();
     let mut each = |status: StepStatus| {
         if let Some(watch) = &mut watch {
             watch.look();
@@ -82,10 +96,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         if let Some(unlike) = &mut unlike {
             unlike.step(status);
         }
-        flagged += u64::from(!status.is_ok());
-        for name in status.names() {
-            *flags.entry(name).or_insert(0) += 1;
-        }
+        flags.add(status);
     };
     let decoded = replay_each(&mut session, &dataset, &feed, &Bar::new(), &mut each)?;
     if let Some(path) = &args.out {
@@ -115,7 +126,6 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         scores,
         latency_us: LatencyUs::of(&stats),
         dropped: stats.dropped,
-        flagged,
         flags,
         deadline_misses: deadline.map(|_| stats.deadline_misses),
         unlike_training: unlike.map(SteppedComparison::finish).transpose()?,
@@ -124,8 +134,9 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     report::tell(&streamed, args.common.json)
 }
 
-/// Refuses a multiple of life's speed that is none, or that never comes to the end of `seconds`.
-fn check_speed(speed: Option<f64>, seconds: f64) -> Result<()> {
+/// Refuses a multiple of life's speed that is none, or that never comes to the end of `dataset`.
+fn check_speed(speed: Option<f64>, dataset: &Dataset) -> Result<()> {
+    let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
     let expected = match speed {
         Some(speed) if !(speed.is_finite() && speed > 0.0) => "> 0".to_owned(),
         Some(speed) if Duration::try_from_secs_f64(seconds / speed).is_err() => {
@@ -146,13 +157,13 @@ impl Outcome for StreamReport {
         if let Some(misses) = self.deadline_misses {
             report::line(&format!("deadline misses: {misses}"))?;
         }
-        let flags: Vec<String> = (self.flags.iter())
+        let flags: Vec<String> = (self.flags.flags.iter())
             .map(|(name, steps)| format!("{name}: {steps}"))
             .collect();
         if !flags.is_empty() {
             report::line(&format!(
                 "steps flagged: {} ({})",
-                self.flagged,
+                self.flags.flagged,
                 flags.join(", ")
             ))?;
         }

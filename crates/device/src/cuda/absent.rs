@@ -84,7 +84,7 @@ enum Never {}
 
 impl Context {
     /// False.
-    pub fn any_open() -> bool {
+    pub(crate) fn any_open() -> bool {
         false
     }
 

@@ -57,7 +57,7 @@ static OPEN: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
 impl Context {
     /// True when [`Context::open`] has opened a device in this process, or is about to: does not wait
     /// for that.
-    pub fn any_open() -> bool {
+    pub(crate) fn any_open() -> bool {
         match OPEN.try_lock() {
             Ok(open) => !open.is_empty(),
             Err(TryLockError::Poisoned(open)) => !open.into_inner().is_empty(),

@@ -340,7 +340,7 @@ impl Plan {
     ///
     /// # Errors
     /// `InvalidArgument` with file, line and key if the voltage of a bit is not known.
-    pub fn front_settings(&self, signal: &Signal) -> Result<(Settings, BlockOptions)> {
+    pub(crate) fn front_settings(&self, signal: &Signal) -> Result<(Settings, BlockOptions)> {
         let voltage = &self.voltage;
         let microvolts = signal
             .microvolts

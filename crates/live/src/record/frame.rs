@@ -12,7 +12,7 @@ pub const HEAD: usize = 48;
 /// Bytes that a frame begins with.
 pub const MAGIC: [u8; 4] = *b"BREC";
 /// Most bytes of a body: more is a damaged length.
-pub const LONGEST_BODY: usize = 1 << 28;
+pub(crate) const LONGEST_BODY: usize = 1 << 28;
 
 /// Kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

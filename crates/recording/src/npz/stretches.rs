@@ -113,10 +113,7 @@ impl Stretches {
             Columns::Events { ticks, .. } => match archive.read_scalar::<i64>("duration_ticks")? {
                 Some(ticks) => ticks,
                 None => {
-                    let last = match ticks.shape()[0] {
-                        0 => None,
-                        n => Some(ticks.element::<i64>(n - 1)?),
-                    };
+                    let last = last_element(ticks)?;
                     let samples = behavior.as_mut().map(Samples::last).transpose()?;
                     last_tick(last, samples, segments.as_deref(), tick_seconds)?
                 }
@@ -143,15 +140,7 @@ impl Stretches {
             meta: archive.read_strings("meta", 0)?.and_then(|mut m| m.pop()),
         };
         outline.check()?;
-        if let Some(b) = &behavior
-            && b.times.is_none()
-            && b.count != ticks as u64
-        {
-            return Err(Error::recording(format!(
-                "array `behavior`: expected {ticks} samples, one per bin (there is no `behavior_times`), got {}",
-                b.count
-            )));
-        }
+        check_samples(behavior.as_ref(), ticks)?;
         let outline = Recording {
             behavior: outputs.map(|outputs| Behavior {
                 outputs,
@@ -519,6 +508,26 @@ fn open_behavior(path: &Path) -> Result<Option<Samples>> {
     };
     samples.check()?;
     Ok(Some(samples))
+}
+
+/// Refuses samples without times that are not one per bin.
+fn check_samples(behavior: Option<&Samples>, ticks: i64) -> Result<()> {
+    match behavior {
+        Some(samples) if samples.times.is_none() && samples.count != ticks as u64 => {
+            Err(Error::recording(format!(
+                "array `behavior`: expected {ticks} samples, one per bin (there is no `behavior_times`), got {}",
+                samples.count
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn last_element(ticks: &mut Column) -> Result<Option<i64>> {
+    match ticks.shape()[0] {
+        0 => Ok(None),
+        n => ticks.element(n - 1).map(Some),
+    }
 }
 
 /// The spikes of the file at `path`, and the number of channels where they are a matrix.

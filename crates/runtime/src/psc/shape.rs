@@ -36,7 +36,7 @@ impl Filter {
 
     /// −dt/τ, of which [`decay`](Self::decay) is the exponential; a step of more than 40 τ counts as one
     /// of 40 τ.
-    pub fn log_decay(&self, step_seconds: f64) -> f64 {
+    pub(crate) fn log_decay(&self, step_seconds: f64) -> f64 {
         -self.step_taus(step_seconds)
     }
 

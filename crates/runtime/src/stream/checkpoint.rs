@@ -132,6 +132,31 @@ impl Session {
                 "restore: expected a session without a second model beside it; release or roll back the swap first",
             ));
         }
+        let payload = self.checked_payload(bytes)?;
+        let running = self.running_mut().active_mut().states_mut();
+        for (state, bytes) in running.zip(payload.states) {
+            *state = number(bytes);
+        }
+        let (flagged, last) = self.holding_mut().state_mut();
+        *flagged = payload.flagged;
+        for (value, bytes) in last.iter_mut().zip(payload.last) {
+            *value = number(bytes) as f32;
+        }
+        if let Some(slew) = self.slew_mut() {
+            for (value, bytes) in slew.state_mut().iter_mut().zip(payload.limited) {
+                *value = number(bytes) as f32;
+            }
+        }
+        if let Some(detector) = self.event_detector_mut() {
+            detector.set_state(payload.events.iter().map(number));
+        }
+        self.set_clock(payload.tick);
+        *self.counters_mut() = payload.counters;
+        Ok(())
+    }
+
+    /// The payload of a checkpoint that this session can take.
+    fn checked_payload<'a>(&self, bytes: &'a [u8]) -> Result<Payload<'a>> {
         let (version, payload) = frame::open(CHECKPOINT, bytes)?;
         if version != VERSION {
             return Err(Error::new(
@@ -169,18 +194,7 @@ impl Session {
                 "checkpoint: expected one of the model {model:#018x} that this session runs, got one of {fingerprint:#018x}"
             )));
         }
-        let events = self.kept_events();
-        let other = 3 * outputs + 2 * events - kept;
-        if last_count != kept as u64 && last_count == other as u64 {
-            let (own, its) = match self.slew() {
-                Some(_) => ("with", "without"),
-                None => ("without", "with"),
-            };
-            return Err(Error::mismatch(format!(
-                "checkpoint: expected one of a session {own} a slew limit, got one of a session {its}"
-            )));
-        }
-        let number = |word: &[u8; 8]| f64::from_le_bytes(*word);
+        self.check_slew_limit(last_count)?;
         let sane = (states.iter().take(expected)).all(|s| number(s).abs() <= LARGEST_STATE)
             && (states.iter().skip(expected).take(outputs)).all(|s| (number(s) as f32).is_finite())
             && (states.iter().skip(expected + outputs)).all(|s| !number(s).is_nan());
@@ -199,35 +213,59 @@ impl Session {
         }
         let (states, last) = states.split_at(expected);
         let (last, given) = last.split_at(outputs);
-        let (given, events) = given.split_at(given.len() - events);
-        let running = self.running_mut().active_mut().states_mut();
-        for (state, bytes) in running.zip(states) {
-            *state = number(bytes);
-        }
-        let (own_flagged, own_last) = self.holding_mut().state_mut();
-        *own_flagged = flagged;
-        for (value, bytes) in own_last.iter_mut().zip(last) {
-            *value = number(bytes) as f32;
-        }
-        if let Some(slew) = self.slew_mut() {
-            for (value, bytes) in slew.state_mut().iter_mut().zip(given) {
-                *value = number(bytes) as f32;
-            }
-        }
-        if let Some(detector) = self.event_detector_mut() {
-            detector.set_state(events.iter().map(number));
-        }
-        self.set_clock(tick as i64);
-        *self.counters_mut() = Counters {
-            ticks,
-            spikes,
-            unknown,
-            dropped,
-            late,
-            future,
-            skipped,
-            swaps,
-        };
-        Ok(())
+        let (limited, events) = given.split_at(given.len() - self.kept_events());
+        Ok(Payload {
+            flagged,
+            tick: tick as i64,
+            counters: Counters {
+                ticks,
+                spikes,
+                unknown,
+                dropped,
+                late,
+                future,
+                skipped,
+                swaps,
+            },
+            states,
+            last,
+            limited,
+            events,
+        })
     }
+
+    /// Refuses a checkpoint, with `kept` outputs, of a session that has a slew limit where this one has none, or the reverse.
+    fn check_slew_limit(&self, kept: u64) -> Result<()> {
+        let own = self.kept_outputs();
+        let other = 3 * self.outputs() + 2 * self.kept_events() - own;
+        if kept == own as u64 || kept != other as u64 {
+            return Ok(());
+        }
+        let (own, its) = match self.slew() {
+            Some(_) => ("with", "without"),
+            None => ("without", "with"),
+        };
+        Err(Error::mismatch(format!(
+            "checkpoint: expected one of a session {own} a slew limit, got one of a session {its}"
+        )))
+    }
+}
+
+/// The numbers of a checkpoint, by what they restore.
+struct Payload<'a> {
+    flagged: u64,
+    tick: i64,
+    counters: Counters,
+    /// States of filters, low-pass and head.
+    states: &'a [[u8; 8]],
+    /// The last estimates.
+    last: &'a [[u8; 8]],
+    /// State of the slew limit, if there is one.
+    limited: &'a [[u8; 8]],
+    /// State of the detector of events, if there is one.
+    events: &'a [[u8; 8]],
+}
+
+fn number(word: &[u8; 8]) -> f64 {
+    f64::from_le_bytes(*word)
 }

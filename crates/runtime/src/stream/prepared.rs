@@ -73,15 +73,8 @@ impl PreparedModel {
     /// [`ErrorKind::InvalidModel`](betz_base::ErrorKind::InvalidModel) for log-variances that do not fit the
     /// head.
     pub fn new(decoder: &Decoder, mask: Option<&[bool]>) -> Result<Self> {
-        let (channels, latents) = (decoder.channels(), decoder.latents());
-        if let Some(mask) = mask
-            && mask.len() != channels
-        {
-            return Err(Error::mismatch(format!(
-                "channel mask: expected {channels} entries, one per channel of the model, got {}",
-                mask.len()
-            )));
-        }
+        check_mask(mask, decoder.channels())?;
+        let latents = decoder.latents();
         let step_seconds = decoder.step_seconds();
         let order = order(decoder);
         let stages: Vec<Stage> = (order.iter())
@@ -98,23 +91,9 @@ impl PreparedModel {
         };
         let low_pass_silence = low_pass(1)?.map(|one| LowPassSilence::new(&stages, &one));
         let variance = LogVariance::of(decoder)?;
-        let head = match &variance {
-            Some(variance) => {
-                let outputs = decoder.outputs().len();
-                let readout = &variance.readout;
-                let head = decoder.head().with_variance(readout, latents, outputs)?;
-                head.prepare(step_seconds)?
-            }
-            None => decoder.head().prepare(step_seconds)?,
-        };
+        let head = prepared_head(decoder, variance.as_ref())?;
         let head_outputs = decoder.outputs().len() * if variance.is_some() { 2 } else { 1 }
             + head.hidden_classes();
-        let event_rules = decoder.classes().map_or(Vec::new(), |classes| {
-            let rules = classes.events.iter();
-            rules
-                .map(|rule| rule.map(|rule| StepRule::new(rule, step_seconds)))
-                .collect()
-        });
         let linear_memory = linear_memory(decoder);
         let memory_steps = linear_memory.saturating_add(head.memory_steps());
         let silence = HeadSilence::new(&head, head_outputs, decoder.intercept(), linear_memory)?;
@@ -137,7 +116,7 @@ impl PreparedModel {
             head,
             silence,
             tells_variances: variance.is_some(),
-            event_rules,
+            event_rules: event_rules(decoder),
             blanking,
             ranges: decoder.limits().ranges.clone(),
             count_caps: (decoder.limits().count_caps.iter())
@@ -415,6 +394,35 @@ impl PreparedBlanking {
         hash.word(self.most);
         self.mean_drive.iter().for_each(|v| hash.number(*v));
     }
+}
+
+/// Refuses a mask that has not one entry per channel.
+fn check_mask(mask: Option<&[bool]>, channels: usize) -> Result<()> {
+    match mask {
+        Some(mask) if mask.len() != channels => Err(Error::mismatch(format!(
+            "channel mask: expected {channels} entries, one per channel of the model, got {}",
+            mask.len()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The head, which also gives the logarithms of variances if there is a readout for them.
+fn prepared_head(decoder: &Decoder, variance: Option<&LogVariance>) -> Result<PreparedHead> {
+    let Some(variance) = variance else {
+        return decoder.head().prepare(decoder.step_seconds());
+    };
+    let (latents, outputs) = (decoder.latents(), decoder.outputs().len());
+    let head = (decoder.head()).with_variance(&variance.readout, latents, outputs)?;
+    head.prepare(decoder.step_seconds())
+}
+
+/// The rule of each class, in steps.
+fn event_rules(decoder: &Decoder) -> Vec<Option<StepRule>> {
+    let classes = decoder.classes().into_iter();
+    let rules = classes.flat_map(|classes| &classes.events);
+    let in_steps = |rule| StepRule::new(rule, decoder.step_seconds());
+    rules.map(|rule| rule.map(in_steps)).collect()
 }
 
 /// Numbers of a decoder's filters, sorted by order.

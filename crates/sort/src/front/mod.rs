@@ -105,6 +105,16 @@ pub struct FrontEnd {
     blanked: Blanked,
 }
 
+/// The weights of a layout's regression, whose rows have room to `padded` channels.
+fn padded_regression(layout: &Layout, padded: usize) -> Result<Vec<f32>> {
+    let channels = layout.channels();
+    let mut regression = memory::filled("regression", 0.0, channels * padded)?;
+    for (from, weights) in layout.regression.chunks_exact(channels).enumerate() {
+        regression[from * padded..][..channels].copy_from_slice(weights);
+    }
+    Ok(regression)
+}
+
 impl FrontEnd {
     /// A front end at rest.
     ///
@@ -134,13 +144,10 @@ impl FrontEnd {
             + blank as usize
             + rows_of_templates(settings))
         .next_power_of_two();
-        let mut regression = Vec::new();
-        if settings.reference == Reference::Regression {
-            regression = memory::filled("regression", 0.0, n * padded)?;
-            for (from, weights) in layout.regression.chunks_exact(n).enumerate() {
-                regression[from * padded..][..n].copy_from_slice(weights);
-            }
-        }
+        let regression = match settings.reference {
+            Reference::Regression => padded_regression(layout, padded)?,
+            _ => Vec::new(),
+        };
         let each = |value: f32, beyond: f32| {
             let mut all = vec![value; n];
             all.resize(padded, beyond);

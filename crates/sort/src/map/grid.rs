@@ -88,7 +88,7 @@ impl Grid {
     }
 
     /// (row, column) of a node.
-    pub fn row_column(&self, node: usize) -> (usize, usize) {
+    pub(crate) fn row_column(&self, node: usize) -> (usize, usize) {
         (node / self.columns, node % self.columns)
     }
 

@@ -18,7 +18,7 @@ use crate::spec::{
 };
 
 /// Length of a step.
-pub const STEP_MS: f64 = 0.25;
+pub(crate) const STEP_MS: f64 = 0.25;
 /// Steps of the paper's 10 s.
 pub const STEPS: u64 = 40_000;
 /// The listing's weight.

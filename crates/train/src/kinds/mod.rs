@@ -34,7 +34,7 @@ use betz_runtime::model::OutputScore;
 use lifts::Lifts;
 use nonlinear::Nonlinear;
 pub use options::{Kind, KindOptions};
-use others::{TrainedKind, kalman_score, place_score, recurrent_score};
+use others::{OtherKind, TrainedKind, kalman_score, place_score, recurrent_score};
 use teams::Teams;
 
 /// A kind must gain at least this many standard errors over folds to be chosen.
@@ -146,6 +146,60 @@ impl Kind {
     }
 }
 
+/// Shares of a comparison's time.
+struct TimeShares {
+    latents: u64,
+    finish: u64,
+    all: u64,
+}
+
+impl TimeShares {
+    fn new(kinds: &KindOptions) -> Self {
+        let asked = |kind| kinds.kinds.contains(&kind);
+        let others = kinds.kinds.iter().filter(|kind| **kind != Kind::Linear);
+        let latents = match asked(Kind::Lift) || asked(Kind::Experts) {
+            true => LATENTS,
+            false => 0,
+        };
+        let finish = match asked(Kind::Recurrent) {
+            true => RECURRENT_FINISH,
+            false => FINISH,
+        };
+        let of_kinds: u64 = others.map(|kind| kind.time_share()).sum();
+        Self {
+            latents,
+            finish,
+            all: Kind::Linear.time_share() + latents + of_kinds + finish,
+        }
+    }
+}
+
+impl Comparison {
+    fn new(scores: Vec<KindScore>, kinds: &KindOptions) -> Self {
+        Self {
+            taken: taken(&scores, kinds),
+            kinds: scores,
+            artefacts: 0,
+            stopped: None,
+        }
+    }
+}
+
+/// Trains the kind that was taken on the whole recording, if it is one of `others`.
+fn taken_other(
+    others: &[(Kind, OtherKind)],
+    (data, options, found): (&DatasetView<'_>, &TrainOptions, &BankChoice),
+    comparison: &Comparison,
+    progress: &dyn Progress,
+) -> Result<Option<TrainedKind>> {
+    let taken = others.iter().find(|(kind, _)| *kind == comparison.taken);
+    let of_kind = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
+    let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
+        return Ok(None);
+    };
+    (taken.decoder(data, options, found, score, progress)).map(Some)
+}
+
 /// Runs [`train_kinds_on`] on `data` without artefacts, with known velocities.
 fn compare(
     device: &Device,
@@ -156,56 +210,27 @@ fn compare(
     progress: &dyn Progress,
 ) -> Result<(Trained, Comparison)> {
     let asked = |kind| kinds.kinds.contains(&kind);
-    let has_latents = asked(Kind::Lift) || asked(Kind::Experts);
-    let of_kinds: u64 = kinds
-        .kinds
-        .iter()
-        .filter(|kind| **kind != Kind::Linear)
-        .map(|kind| kind.time_share())
-        .sum();
-    let latents = if has_latents { LATENTS } else { 0 };
-    let finish = if asked(Kind::Recurrent) {
-        RECURRENT_FINISH
-    } else {
-        FINISH
-    };
-    let all = Kind::Linear.time_share() + latents + of_kinds + finish;
-    let mut phases = Phases::new(progress, "training", all);
+    let shares = TimeShares::new(kinds);
+    let mut phases = Phases::new(progress, "training", shares.all);
     let phase = &phases.next(Kind::Linear.time_share());
     let found = validate::cross_validate_banks(device, data, options, search, phase)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     plan_memory(data, &found, kinds)?;
-    let comparison = |scores: Vec<KindScore>| Comparison {
-        taken: taken(&scores, kinds),
-        kinds: scores,
-        artefacts: 0,
-        stopped: None,
-    };
     let mut others = Vec::new();
-    for kind in [Kind::Kalman, Kind::Refit, Kind::Place, Kind::Recurrent] {
-        if asked(kind) {
-            let phase = &phases.next(kind.time_share());
-            let (other, score) = match kind {
-                Kind::Place => place_score(data, options, &found, kinds.cells, phase)?,
-                Kind::Recurrent => recurrent_score(device, data, options, &found, kinds, phase)?,
-                _ => kalman_score(data, options, &found, kind, phase)?,
-            };
-            others.push((kind, other));
-            scores.push(score);
-        }
-    }
-    let other = |comparison: &Comparison, phase: &dyn Progress| -> Result<Option<TrainedKind>> {
-        let taken = others.iter().find(|(kind, _)| *kind == comparison.taken);
-        let of_kind = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
-        let (Some((_, taken)), Some(score)) = (taken, of_kind) else {
-            return Ok(None);
+    for kind in OtherKind::ALL.into_iter().filter(|kind| asked(*kind)) {
+        let phase = &phases.next(kind.time_share());
+        let (other, score) = match kind {
+            Kind::Place => place_score(data, options, &found, kinds.cells, phase)?,
+            Kind::Recurrent => recurrent_score(device, data, options, &found, kinds, phase)?,
+            _ => kalman_score(data, options, &found, kind, phase)?,
         };
-        taken.decoder(data, options, &found, score, phase).map(Some)
-    };
-    if !has_latents {
-        let last = &phases.next(finish);
-        let mut comparison = comparison(scores);
-        let trained = match other(&comparison, last)? {
+        others.push((kind, other));
+        scores.push(score);
+    }
+    if shares.latents == 0 {
+        let last = &phases.next(shares.finish);
+        let mut comparison = Comparison::new(scores, kinds);
+        let trained = match taken_other(&others, (data, options, &found), &comparison, last)? {
             Some(other) => trained_kind(&mut comparison, found, other),
             None => validate::finish(data, options, found, last)?,
         };
@@ -229,11 +254,11 @@ fn compare(
         team = Some(config);
         scores.push(score);
     }
-    let mut comparison = comparison(scores);
+    let mut comparison = Comparison::new(scores, kinds);
     let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
     let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
-    let last = &phases.next(finish);
-    if let Some(other) = other(&comparison, last)? {
+    let last = &phases.next(shares.finish);
+    if let Some(other) = taken_other(&others, (data, options, &found), &comparison, last)? {
         return Ok((trained_kind(&mut comparison, found, other), comparison));
     }
     let seed = kinds.seed;

@@ -124,6 +124,9 @@ struct EngineAndHead {
 }
 
 impl OtherKind {
+    /// The kinds that are scored by themselves, without the latents of others.
+    pub(super) const ALL: [Kind; 4] = [Kind::Kalman, Kind::Refit, Kind::Place, Kind::Recurrent];
+
     /// The decoder of the whole recording, which did as `score` says.
     ///
     /// # Errors

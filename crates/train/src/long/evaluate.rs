@@ -90,18 +90,8 @@ pub fn evaluate(
                     truth,
                 })?;
             }
-            let Some((from, to)) = paired_steps(segment, delay).filter(|_| labelled) else {
-                continue;
-            };
-            let (from, to) = (from.max(inside.start), to.min(inside.stop));
-            if from < to {
-                let truth = (from - delay) as usize * width..(to - delay) as usize * width;
-                let own =
-                    (from - inside.start) as usize * width..(to - inside.start) as usize * width;
-                let here = sums_of(width, &data.behavior[truth], &estimates[own]);
-                all.iter_mut()
-                    .zip(&here)
-                    .for_each(|(all, here)| all.join(here));
+            if labelled {
+                join_sums(&mut all, &data, (segment, &inside), delay, &estimates);
             }
         }
         Ok(())
@@ -119,6 +109,31 @@ pub fn evaluate(
         segments,
         ran: Ran::on_cpu("session"),
     })
+}
+
+/// Adds the sums of the `estimates` of `inside`, a part of `segment`, that have behaviour `delay` steps before.
+fn join_sums(
+    all: &mut [ScoreSums],
+    data: &Dataset,
+    (segment, inside): (&Segment, &Segment),
+    delay: i64,
+    estimates: &[f32],
+) {
+    let Some((from, to)) = paired_steps(segment, delay) else {
+        return;
+    };
+    let (from, to) = (from.max(inside.start), to.min(inside.stop));
+    if from >= to {
+        return;
+    }
+    let width = all.len();
+    let values = |first: i64| (from - first) as usize * width..(to - first) as usize * width;
+    let (truth, own) = (
+        &data.behavior[values(delay)],
+        &estimates[values(inside.start)],
+    );
+    let here = sums_of(width, truth, own);
+    (all.iter_mut().zip(&here)).for_each(|(all, here)| all.join(here));
 }
 
 /// The estimates of the steps of `inside`, (steps, outputs).

@@ -155,6 +155,15 @@ impl Visits {
     }
 }
 
+/// Probability of each cell before the first step: its share of the `time`, and a thousandth of the mean share more.
+fn start(cells: &[usize], time: &[f64]) -> Vec<f64> {
+    let all_time: f64 = cells.iter().map(|&c| time[c]).sum();
+    let least = 1e-3 * all_time / cells.len() as f64;
+    let start: Vec<f64> = cells.iter().map(|&c| time[c] + least).collect();
+    let sum: f64 = start.iter().sum();
+    start.iter().map(|t| t / sum).collect()
+}
+
 impl Fields {
     /// The fields over the steps of `data` for which `trains` holds and that have a partner.
     ///
@@ -215,10 +224,6 @@ impl Fields {
         for rates in log_rates.chunks_exact(cells.len()) {
             total.iter_mut().zip(rates).for_each(|(t, r)| *t += r.exp());
         }
-        let all_time: f64 = cells.iter().map(|&c| time[c]).sum();
-        let least = 1e-3 * all_time / cells.len() as f64;
-        let start: Vec<f64> = cells.iter().map(|&c| time[c] + least).collect();
-        let sum: f64 = start.iter().sum();
         let values = cells.iter().flat_map(|&cell| {
             let mean = |sum: &Vec<f64>| match time[cell] > 0.0 {
                 true => sum[cell] / time[cell],
@@ -232,7 +237,7 @@ impl Fields {
         });
         Ok(Self {
             values: values.collect(),
-            start: start.iter().map(|t| t / sum).collect(),
+            start: start(&cells, &time),
             movement,
             step_seconds: dt,
             grid,

@@ -8,7 +8,7 @@ use super::batch::Task;
 use super::batch::{Batch, Losses};
 use super::fit::{self, FIRST_DECAY, FitOutcome, SECOND_DECAY, StepFactors};
 use super::random::Random;
-use super::shape::{GATES, Layer};
+use super::shape::{GATES, Layer, Shape};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, Kernel};
 use betz_kernels::recurrent::{
@@ -213,29 +213,80 @@ fn plan_batch(task: &Task<'_>, batch: &Batch, random: &mut Random, numbers: &mut
     }
 }
 
+/// Places of values in the work memory of a batch. The inputs come first.
+struct WorkPlaces {
+    layers: Vec<LayerPlace>,
+    /// Of the gradient by the estimates.
+    by_estimate: usize,
+    /// Length of the memory.
+    end: usize,
+}
+
+fn work_places(shape: &Shape, rows: usize) -> WorkPlaces {
+    let mut end = rows * shape.inputs;
+    let mut next = |numbers: usize| {
+        let start = end;
+        end += rows * numbers;
+        start
+    };
+    let layers = (shape.layers.iter())
+        .map(|layer| LayerPlace {
+            of_input: next(layer.columns),
+            by_state: next(layer.columns),
+            gates: next(4 * layer.units),
+            before: next(layer.units),
+            after: next(layer.units),
+            by_output: next(layer.units),
+        })
+        .collect();
+    let by_estimate = next(shape.columns);
+    WorkPlaces {
+        layers,
+        by_estimate,
+        end,
+    }
+}
+
+/// Five numbers per matrix of weights: place and width of its input, place and width of the gradient by its output, and
+/// its first weight.
+fn gradient_jobs(shape: &Shape, places: &[LayerPlace], by_estimate: usize) -> Vec<u32> {
+    let mut jobs = Vec::new();
+    for (l, layer) in shape.layers.iter().enumerate() {
+        let place = &places[l];
+        let input = if l == 0 { 0 } else { places[l - 1].after };
+        let (of_input, of_state) = (layer.input_weights.start, layer.state_weights.start);
+        jobs.push([input, layer.inputs, place.of_input, layer.columns, of_input]);
+        jobs.push([
+            place.before,
+            layer.units,
+            place.by_state,
+            layer.columns,
+            of_state,
+        ]);
+    }
+    let top = places.last().map_or(0, |place| place.after);
+    jobs.push([
+        top,
+        shape.top(),
+        by_estimate,
+        shape.columns,
+        shape.readout.start,
+    ]);
+    jobs.into_iter()
+        .flatten()
+        .map(|number| number as u32)
+        .collect()
+}
+
 impl<'a> OnCuda<'a> {
     fn new(task: &'a Task<'a>, context: &Context, weights: &[f32]) -> Result<Self> {
         let (shape, samples, scaling) = (task.shape, task.samples, task.scaling);
         let rows = task.recipe.sequences.most_steps(task.runs);
-        let mut end = 0;
-        let mut next = |numbers: usize| {
-            let start = end;
-            end += rows * numbers;
-            start
-        };
-        // The inputs come first.
-        next(shape.inputs);
-        let places: Vec<LayerPlace> = (shape.layers.iter())
-            .map(|layer| LayerPlace {
-                of_input: next(layer.columns),
-                by_state: next(layer.columns),
-                gates: next(4 * layer.units),
-                before: next(layer.units),
-                after: next(layer.units),
-                by_output: next(layer.units),
-            })
-            .collect();
-        let by_estimate = next(shape.columns);
+        let WorkPlaces {
+            layers: places,
+            by_estimate,
+            end,
+        } = work_places(shape, rows);
         int(end)?;
         let entries = samples.channels.len();
         let labels = samples.data.steps * shape.outputs;
@@ -249,33 +300,7 @@ impl<'a> OnCuda<'a> {
                 room,
             ));
         }
-        let mut jobs = Vec::new();
-        for (l, layer) in shape.layers.iter().enumerate() {
-            let place = &places[l];
-            let input = if l == 0 { 0 } else { places[l - 1].after };
-            let sides = [
-                (input, layer.inputs, place.of_input, &layer.input_weights),
-                (
-                    place.before,
-                    layer.units,
-                    place.by_state,
-                    &layer.state_weights,
-                ),
-            ];
-            for (from, width, by_side, weights) in sides {
-                let job = [from, width, by_side, layer.columns, weights.start];
-                jobs.extend(job.map(|number| number as u32));
-            }
-        }
-        let top = places.last().map_or(0, |place| place.after);
-        let job = [
-            top,
-            shape.top(),
-            by_estimate,
-            shape.columns,
-            shape.readout.start,
-        ];
-        jobs.extend(job.map(|number| number as u32));
+        let jobs = gradient_jobs(shape, &places, by_estimate);
         let mut labels = Vec::new();
         (0..samples.data.steps).for_each(|step| samples.extend_targets(step, scaling, &mut labels));
         let first: Vec<u32> = samples.first.iter().map(|&entry| entry as u32).collect();

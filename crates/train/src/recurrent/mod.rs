@@ -9,6 +9,7 @@ mod batch;
 mod cuda;
 mod entrant;
 mod fit;
+mod gates;
 mod mixing;
 mod pass;
 pub(crate) mod product;
@@ -212,6 +213,18 @@ fn place(
     Placement::decide(device, work)
 }
 
+/// Refuses runs without a step that has labels.
+fn check_labels(samples: &Samples<'_>, runs: &[Range<usize>]) -> Result<()> {
+    let mut steps = runs.iter().cloned().flatten();
+    match steps.any(|step| samples.labels(step).is_some()) {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::InsufficientData,
+            "recurrent decoder: expected steps with labels to train on, got none",
+        )),
+    }
+}
+
 /// Trains the members of `sizes` on `runs`, each on a thread: the same weights for any number of threads. On a request
 /// to stop after the first epoch, keeps the weights so far.
 fn train(
@@ -221,17 +234,7 @@ fn train(
     epochs: &Epochs<'_>,
     placement: &Placement,
 ) -> Result<Trained> {
-    if !runs
-        .iter()
-        .cloned()
-        .flatten()
-        .any(|step| samples.labels(step).is_some())
-    {
-        return Err(Error::new(
-            ErrorKind::InsufficientData,
-            "recurrent decoder: expected steps with labels to train on, got none",
-        ));
-    }
+    check_labels(samples, runs)?;
     let (channels, outputs) = (samples.data.channels(), samples.data.outputs.len());
     let scaling = samples.scaling(runs);
     let mixing = match sizes.mixed {

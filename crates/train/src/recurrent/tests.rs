@@ -226,7 +226,7 @@ fn training_that_is_stopped_gives_a_decoder_and_says_how_far_it_came() {
 
 #[test]
 fn the_decoder_steps_as_its_networks_estimate() {
-    let data = wave(40);
+    let data = wave(16);
     for delay in [0, 2] {
         let samples = Samples::new(data.view(), delay);
         let all = runs(data.segments.iter().copied());
@@ -245,7 +245,7 @@ fn the_decoder_steps_as_its_networks_estimate() {
             assert_eq!(decoder.channel_mask().iter().filter(|m| !**m).count(), 1);
             assert_eq!(
                 decoder.training().steps as usize,
-                40 * (30 - delay as usize)
+                16 * (30 - delay as usize)
             );
             let mut session = Session::open(&decoder, SessionConfig::default()).unwrap();
             let mut out = [0.0; 2];

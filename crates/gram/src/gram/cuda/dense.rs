@@ -293,6 +293,34 @@ impl Pass<'_> {
         self.block_about_centre(&rows, columns, Sums::Known(upsilon))
     }
 
+    /// Memory of a block of Γ whose rows, and columns if they are others, are `features`.
+    fn block_work(
+        &self,
+        features: Vec<Range<usize>>,
+        is_centred: bool,
+        staging: &mut GramStaging,
+    ) -> Result<BlockWork> {
+        let (context, round_chunks) = (self.context, self.plan.round_chunks);
+        let states = self.source.filters().map_or(0, |filters| filters.order + 1);
+        let (rows, outputs) = (features[0].len(), self.task.outputs);
+        let operand = |features: Range<usize>| {
+            let n = features.len();
+            Ok(ResponseRows {
+                features,
+                responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
+                states: context.alloc(round_chunks * states * n)?,
+                carry: context.zeros(states * n)?,
+            })
+        };
+        let behavior_values = round_chunks * CHUNK_STEPS * outputs;
+        Ok(BlockWork {
+            operands: (features.into_iter().map(operand)).collect::<Result<_>>()?,
+            behavior: Feed::new(context, behavior_values, &mut staging.f32s)?,
+            chunk_upsilon: context.alloc(round_chunks * (outputs + 1) * rows)?,
+            is_centred,
+        })
+    }
+
     fn block_about_centre(
         &mut self,
         rows: &Range<usize>,
@@ -304,30 +332,13 @@ impl Pass<'_> {
             .chain(columns.clone())
             .collect();
         let mut staging = context.take_slot::<GramStaging>();
-        let states = self.source.filters().map_or(0, |filters| filters.order + 1);
         let options = self.options();
         self.source
             .begin(self.timeline, &features, round_chunks, &mut staging)?;
-        let operand = |features: Range<usize>| {
-            let n = features.len();
-            Ok(ResponseRows {
-                features,
-                responses: OperandBuffer::new(context, n, round_chunks * CHUNK_STEPS)?,
-                states: context.alloc(round_chunks * states * n)?,
-                carry: context.zeros(states * n)?,
-            })
-        };
-        let operands = features.into_iter().map(operand);
-        let m = self.task.outputs;
         let block_count = round_chunks * CHUNK_BLOCKS + 1;
         let mut blocks = Feed::new(context, block_count, &mut staging.blocks)?;
-        let behavior_values = round_chunks * CHUNK_STEPS * m;
-        let mut work = BlockWork {
-            operands: operands.collect::<Result<_>>()?,
-            behavior: Feed::new(context, behavior_values, &mut staging.f32s)?,
-            chunk_upsilon: context.alloc(round_chunks * (m + 1) * rows.len())?,
-            is_centred: !matches!(sums, Sums::Add(_)),
-        };
+        let is_centred = !matches!(sums, Sums::Add(_));
+        let mut work = self.block_work(features, is_centred, &mut staging)?;
         let mut sum = Accumulator::new(
             context,
             options.clone(),
