@@ -12,7 +12,7 @@ const CHANNELS: usize = 8;
 const STEPS: i64 = 4000;
 
 /// Channels that fire more in class 1 (the first half of them) or in class 0; segments of 200 steps, states of 25.
-fn recording(seed: u64) -> (Dataset, Labels) {
+pub(crate) fn recording(seed: u64) -> (Dataset, Labels) {
     let rng = &mut ChaCha8Rng::seed_from_u64(seed);
     let mut state = 0;
     let mut of_step = Vec::new();
