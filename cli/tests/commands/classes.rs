@@ -79,6 +79,42 @@ fn a_class_gates_velocities() {
     assert!(evaluated["classes"]["auc"][1].as_f64().unwrap() > 0.9);
 }
 
+/// Sums over labels of two recordings, merged in either order, give the same model, bit for bit.
+#[test]
+fn sums_over_labels_make_calibrated_classes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let sums = "sums train.npz --step 0.02 --filter 0.02:0 --filter 0.1:1 --labels right=x>0";
+    json(folder, &format!("{sums} --until 20 --out a.sums"));
+    json(folder, &format!("{sums} --from 20 --out b.sums"));
+    json(folder, &format!("{} --out x.sums", sums.replace(" --labels right=x>0", "")));
+    let options = "--calibrate test.npz --labels right=x>0 --out";
+    let solved = json(folder, &format!("solve a.sums b.sums {options} m.betz"));
+    assert_eq!((&solved["decoder"], &solved["parts"]), (&"classes".into(), &2.into()));
+    let auc = solved["classes"]["scores"]["auc"][1].as_f64().unwrap();
+    assert!(auc > 0.9, "{solved}");
+    json(folder, &format!("solve b.sums a.sums {options} n.betz"));
+    let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(bytes("m.betz") == bytes("n.betz"));
+    let evaluated = json(folder, "evaluate m.betz train.npz");
+    assert!(evaluated["classes"]["auc"][1].as_f64().unwrap() > 0.9);
+    for (line, part) in [
+        (format!("solve x.sums {options} x.betz"), "expected sums over labels"),
+        (
+            "solve a.sums --calibrate train.npz --until 20 --labels right=x>0 --out x.betz".into(),
+            "in none of the sums",
+        ),
+        ("solve a.sums --calibrate test.npz --out x.betz".into(), "--labels"),
+        ("solve a.sums --ridge 1 --from 2 --out x.betz".into(), "expected --calibrate"),
+        ("sums a.sums b.sums --labels right=x>0 --out x.sums".into(), "expected a recording to sum"),
+        (format!("{sums} --out x.sums --memory 1GiB"), "--memory"),
+        (format!("solve a.sums {options} x.betz --priors 0.5,0.6"), "add up to 1"),
+    ] {
+        fails(folder, &line, part);
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();

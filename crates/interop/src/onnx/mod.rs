@@ -2,7 +2,8 @@
 //!
 //! Inputs are `counts` (1, channels) float32, `state` (states, latents) float64 and, behind a head with a memory,
 //! `head_state` float64: (1, outputs) or, of recurrent decoders and classes, (1, states). Outputs are `estimates`
-//! (1, outputs) float32, `state_out` and `head_state_out`; a gated decoder also has `probabilities` (1, classes) float32. States are 0 at rest; each step's come out and go into the next. Metadata
+//! (1, outputs) float32, `state_out` and `head_state_out`; a gated decoder also has `probabilities` (1, classes) float32.
+//! States are 0 at rest; the states that come out of a step go into the next. Metadata
 //! hold `step_seconds`, `delay_steps`, `channels` and `outputs` (names as JSON).
 //!
 //! PSC filters and low-pass are linear: with the drive d = counts · φ, a row a filter, the states s of one latent go to
@@ -24,7 +25,8 @@ use betz_runtime::psc::{BINOMIAL, LowPassFilter};
 use self::proto::{DOUBLE, FLOAT, Graph};
 
 /// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift, a Kalman filter, a recurrent decoder, classes or a
-/// gate on velocity, with its blanking, its caps of counts and the ranges of its outputs. Estimated variances, channel watches and sums that travel with it are left out.
+/// gate on velocity, with its blanking, its caps of counts and the ranges of its outputs. Estimated variances, channel
+/// watches, events and sums that travel with it are left out.
 ///
 /// # Errors
 /// `InvalidArgument` for a decoder of another kind; those of its low-pass.
