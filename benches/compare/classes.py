@@ -127,8 +127,7 @@ def class_rows(betz, recording, data, folder):
     classes = (*train, "--decoder", "classes", "--labels")
     _, cpu = betz(*classes, "move=speed>60", "--out", "move.betz")
     scores = betz("evaluate", "move.betz", recording, "--segments", TEST)[0]["classes"]
-    yield "move/rest: balanced accuracy, AUC, ECE", "0.965, 0.994, 0.005", "{:.3f}, {:.4f}, {:.4f}".format(
-        max(scores["balanced_accuracy"], scores["balanced_accuracy_by_prior"]), scores["auc"][1], scores["ece"])
+    yield "move/rest: balanced accuracy, AUC, ECE", "0.965, 0.994, 0.005", decisions(scores)
     moves = os.path.join(folder, "moves.csv")
     write_intervals(moves, [part for start, stop, on, off, _ in trials for part in
                             ((start, on, "rest"), (on, off, "move"), (off, stop, "rest"))], dt)
@@ -151,13 +150,25 @@ def class_rows(betz, recording, data, folder):
     report, _ = betz(*classes, shuffled, "--out", "shuffled.betz")
     yield "labels of other trials, AUC (folds of training)", "0.5 ± 0.03 of chance", "{:.3f}".format(
         report["classes"]["scores"]["auc"][report["classes"]["scores"]["classes"].index("move")])
-    for name, labels in (("LDA from sums of trials 0-399 and 400-699, calibrated on 700-799: ", "move=speed>60"),):
-        for part, segments in (("a", "0..400"), ("b", "400..700")):
-            betz("sums", recording, "--segments", segments, "--bank", "reach", "--labels", labels, "--out", f"{part}.sums")
-        betz("solve", "a.sums", "b.sums", "--calibrate", recording, "--segments", "700..800", "--labels", labels, "--out", "lda.betz")
-        scores = betz("evaluate", "lda.betz", recording, "--segments", TEST)[0]["classes"]
-        yield name + "balanced accuracy, AUC, ECE", "", "{:.3f}, {:.4f}, {:.4f}".format(
-            max(scores["balanced_accuracy"], scores["balanced_accuracy_by_prior"]), scores["auc"][1], scores["ece"])
+
+
+def decisions(scores):
+    """Balanced accuracy, AUC and calibration error, as text."""
+    balanced = max(scores["balanced_accuracy"], scores["balanced_accuracy_by_prior"])
+    return f"{balanced:.3f}, {scores['auc'][1]:.4f}, {scores['ece']:.4f}"
+
+
+def sums_rows(betz, recording):
+    labels = "move=speed>60"
+    for part, segments in (("a", "0..400"), ("b", "400..700")):
+        betz("sums", recording, "--segments", segments, "--bank", "reach", "--labels", labels, "--out", f"{part}.sums")
+    betz("solve", "a.sums", "b.sums", "--calibrate", recording, "--segments", "700..800", "--labels", labels, "--out", "lda.betz")
+    scores = betz("evaluate", "lda.betz", recording, "--segments", TEST)[0]["classes"]
+    yield "the same by LDA from sums of trials 0-399 and 400-699, calibrated on 700-799", "", decisions(scores)
+
+
+def gate_rows(betz, recording, data):
+    train = ("train", recording, "--segments", TRAIN)
     betz(*train, "--decoder", "linear", "--out", "linear.betz")
     betz(*train, "--decoder", "linear", "--labels", "move=speed>60", "--gate", "move", "--out", "gated.betz")
     figures = []
@@ -205,17 +216,19 @@ def main():
     parser.add_argument("program")
     parser.add_argument("recording")
     parser.add_argument("--package")
+    parser.add_argument("--only", choices=["classes", "sums", "gate", "drift"], help="only these rows")
     arguments = parser.parse_args()
     recording = os.path.abspath(arguments.recording)
     data = np.load(recording)
     with tempfile.TemporaryDirectory() as folder:
         betz = Runner(arguments.program, folder)
-        print("| held-out reaches | goal | Betz |\n|---|---|---|")
-        for row in class_rows(betz, recording, data, folder):
-            print("| " + " | ".join(row) + " |", flush=True)
-        print("\n| drift | old model, R² | recalibrated without labels |\n|---|---|---|")
-        for row in drift_rows(betz, recording):
-            print("| " + " | ".join(row) + " |", flush=True)
+        tables = {"classes": lambda: class_rows(betz, recording, data, folder), "sums": lambda: sums_rows(betz, recording),
+                  "gate": lambda: gate_rows(betz, recording, data), "drift": lambda: drift_rows(betz, recording)}
+        for name, rows in tables.items():
+            if arguments.only in (None, name):
+                print(f"\n{name}", flush=True)
+                for row in rows():
+                    print("| " + " | ".join(row) + " |", flush=True)
         if arguments.package:
             print("\n| step of 95 channels, 20 spikes | instructions |\n|---|---|")
             for name, count in instructions(arguments.program, os.path.abspath(arguments.package), folder):

@@ -28,7 +28,7 @@ pub(crate) struct ClassChoice {
 }
 
 /// Result of [`HeldScores::choose`].
-pub(crate) struct Chosen {
+pub(crate) struct ChoiceOutcome {
     pub(crate) choice: ClassChoice,
     pub(crate) report: ClassReport,
     /// Probabilities of held-out steps, (step, class); NaN elsewhere.
@@ -104,7 +104,7 @@ impl HeldScores {
         judge: Judge<'_>,
         (labelled, priors): (Vec<usize>, Vec<f64>),
         options: &ClassOptions,
-    ) -> Result<Chosen> {
+    ) -> Result<ChoiceOutcome> {
         let classes = judge.labels.classes();
         let calibration = Calibration::fit(&self.scores, &self.classes, classes);
         let raw = self.probabilities(judge.data.steps, None);
@@ -139,7 +139,7 @@ impl HeldScores {
             events: rules,
             markov,
         };
-        Ok(Chosen {
+        Ok(ChoiceOutcome {
             choice,
             report,
             probabilities: last,

@@ -7,6 +7,7 @@
 
 mod calibrate;
 mod choice;
+mod confusion;
 mod events;
 mod features;
 mod gate;
@@ -20,9 +21,10 @@ pub use labels::LabelSource;
 pub use scores::{ClassScores, EventScores};
 
 pub(crate) use choice::{HeldScores, Judge, shares};
+pub(crate) use confusion::attach as attach_confusion;
 pub(crate) use labels::labelled_parts;
 
-use choice::{Chosen, ClassChoice};
+use choice::{ChoiceOutcome, ClassChoice};
 use features::{ClassFeatures, Samples, latent_tau};
 use scores::{Predictions, label_at};
 use softmax::Softmax;
@@ -120,10 +122,12 @@ impl Training {
                 Ok((found.trained, None))
             },
         )?;
-        let report = report.into_inner();
-        report
-            .map(|report| Ok((outcome.with_sample(data)?, report)))
-            .ok_or_else(|| Error::argument("classes: expected a report of training, got none"))?
+        let Some(report) = report.into_inner() else {
+            return Err(Error::argument(
+                "classes: expected a report of training, got none",
+            ));
+        };
+        Ok((outcome.with_confusion(data, &report)?, report))
     }
 
     fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
@@ -189,6 +193,15 @@ impl Training {
             report: chosen.report,
             held_out: chosen.probabilities,
         })
+    }
+}
+
+impl TrainingOutcome {
+    /// The same with a sample of `data`, and with the confusion of `report`.
+    fn with_confusion(self, data: &Dataset, report: &ClassReport) -> Result<Self> {
+        let mut outcome = self.with_sample(data)?;
+        outcome.decoder = attach_confusion(outcome.decoder, &report.scores)?;
+        Ok(outcome)
     }
 }
 
@@ -293,7 +306,7 @@ impl ClassFit<'_> {
         data: DatasetView<'_>,
         split: &Split<'_>,
         options: &ClassOptions,
-    ) -> Result<Chosen> {
+    ) -> Result<ChoiceOutcome> {
         let classes = self.labels.classes();
         let mut held = HeldScores::default();
         for (k, fold) in split.folds().enumerate() {

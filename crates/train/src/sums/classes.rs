@@ -8,7 +8,7 @@
 use super::Sums;
 use super::solve::SolveOptions;
 use crate::classes::{
-    ClassOptions, ClassReport, HeldScores, Judge, labelled_parts, shares,
+    ClassOptions, ClassReport, HeldScores, Judge, attach_confusion, labelled_parts, shares,
 };
 use crate::discriminant::{ClassSums, Scatter, Scores};
 use crate::fit;
@@ -130,7 +130,8 @@ impl Sums {
         );
         let mut parts = engine.into_parts();
         parts.head = head;
-        Ok((fit::checked(parts)?, chosen.report))
+        let decoder = attach_confusion(fit::checked(parts)?, &chosen.report.scores)?;
+        Ok((decoder, chosen.report))
     }
 
     /// The number of steps of each class.
