@@ -68,12 +68,13 @@ def states(classes):
     return rng.poisson(rates).astype(np.uint8), y
 
 
-@pytest.mark.parametrize("classes, bank, has_markov", [(2, [(0.1, 0)], None), (3, [(0.1, 0), (0.3, 1)], None), (2, [(0.0001, 0)], True)])
-def test_onnxruntime_gives_the_same_probabilities(classes, bank, has_markov, tmp_path):
+@pytest.mark.parametrize("classes, step, bank", [(2, 0.02, [(0.1, 0)]), (3, 0.02, [(0.1, 0), (0.3, 1)]), (2, 1.0, [(0.01, 0)])])
+def test_onnxruntime_gives_the_same_probabilities(classes, step, bank, tmp_path):
     X, y = states(classes)
-    fitted = betz.ClassDecoder(step_seconds=0.02, bank=bank, units=16).fit(X, y)
-    if has_markov:
-        assert fitted.training_["kappa"] is not None
+    if step == 1.0:
+        X = X[:, :4]  # few channels without a memory: a hidden Markov model helps
+    fitted = betz.ClassDecoder(step_seconds=step, bank=bank, units=16).fit(X, y)
+    assert (fitted.training_["kappa"] is not None) == (step == 1.0)
     fitted.model_.to_onnx(tmp_path / "classes.onnx")
     estimates = steps_in_onnxruntime(tmp_path / "classes.onnx", X)
     expected = fitted.predict_proba(X)

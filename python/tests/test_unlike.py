@@ -32,7 +32,17 @@ def fitted():
 
 
 def step(session, X):
-    return np.array([session.step(row) for row in X])
+    """Filters start from rest at every trial, as in training."""
+    outputs = []
+    for i, row in enumerate(X):
+        if i % STEPS == 0:
+            session.reset()
+        outputs.append(session.step(row))
+    return np.array(outputs)
+
+
+def dataset(X):
+    return betz.Dataset.of_rows(X, None, 0.02, [(k, k + STEPS) for k in range(0, len(X), STEPS)])
 
 
 def test_a_session_suggests_applies_and_rolls_back(fitted):
@@ -60,11 +70,11 @@ def test_a_session_suggests_applies_and_rolls_back(fitted):
 
 
 def test_a_recording_is_recalibrated_for(fitted):
-    X, y, labels = trials(5, 100, WEAKER)
-    report, model = betz.recalibrate(fitted.model_, betz.Dataset.of_rows(X, None, 0.02))
+    X = trials(5, 100, WEAKER)[0]
+    report, model = betz.recalibrate(fitted.model_, dataset(X))
     assert report["refusal"] is None and 0 <= report["explained"] < 0.6 and report["unexplained"] > 0.2
     assert np.abs(report["gains"] - WEAKER).max() < 0.2 and model is not None
-    same, none = betz.recalibrate(fitted.model_, betz.Dataset.of_rows(trials(8, 100)[0], None, 0.02))
+    same, none = betz.recalibrate(fitted.model_, dataset(trials(8, 100)[0]))
     assert none is None and "rates changed" in same["refusal"]
 
 
