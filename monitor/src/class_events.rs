@@ -33,7 +33,10 @@ pub(crate) fn card(decoder: &Decoder) -> Value {
     let names = decoder.class_names();
     let bytes = decoder.attachment(CONFUSION).unwrap_or_default();
     let (counts, _) = bytes.as_chunks::<8>();
-    let counts: Vec<u64> = counts.iter().map(|count| u64::from_le_bytes(*count)).collect();
+    let counts: Vec<u64> = counts
+        .iter()
+        .map(|count| u64::from_le_bytes(*count))
+        .collect();
     let rows = (counts.len() == names.len() * names.len() && !names.is_empty())
         .then(|| counts.chunks_exact(names.len()).collect::<Vec<_>>());
     json!({"names": names, "confusion": rows})
@@ -111,8 +114,13 @@ mod tests {
         let mut events = ClassEvents::new(&rules, 0.1).unwrap();
         let mut told = Vec::new();
         // On at tick 2; a trial ends it at tick 6, and it is on again at tick 7.
-        for (tick, p) in [0.1, 0.9, 0.9, 0.9, 0.5, 0.9, 0.9, 0.9, 0.1].into_iter().enumerate() {
-            events.step(&step(tick as i64, p), |tick, event| told.push((tick, event)));
+        for (tick, p) in [0.1, 0.9, 0.9, 0.9, 0.5, 0.9, 0.9, 0.9, 0.1]
+            .into_iter()
+            .enumerate()
+        {
+            events.step(&step(tick as i64, p), |tick, event| {
+                told.push((tick, event))
+            });
         }
         let ticks: Vec<i64> = told.iter().map(|t| t.0).collect();
         assert_eq!((ticks, &told[0].1["class"]), (vec![2, 7], &json!("go")));

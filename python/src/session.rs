@@ -320,12 +320,7 @@ impl Session {
     /// `window_seconds`. The model must store its sums (`betz train --retain`, `Decoder(retain_bytes=...)`). With `suggest`, the
     /// comparison also suggests recalibrations, which change nothing until they are applied. Once per session.
     #[pyo3(signature = (window_seconds=100.0, *, suggest=false))]
-    fn unlike(
-        &mut self,
-        py: Python<'_>,
-        window_seconds: f64,
-        suggest: bool,
-    ) -> PyResult<Unlike> {
+    fn unlike(&mut self, py: Python<'_>, window_seconds: f64, suggest: bool) -> PyResult<Unlike> {
         let model = self.model.clone_ref(py);
         Unlike::open(py, model.get(), self.session()?, (window_seconds, suggest))
     }

@@ -117,11 +117,13 @@ impl Unlike {
     /// Gives the session the suggested model at one of its next steps; goes back to the model as it was trained if the
     /// newest window does not suggest a recalibration any more. "recalibrated", "rolled back", or None for no change.
     fn apply(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
-        Ok(match self.change(py, |swapper| self.watch.apply(swapper))? {
-            ModelChange::Recalibrated => Some("recalibrated"),
-            ModelChange::RolledBack => Some("rolled back"),
-            _ => None,
-        })
+        Ok(
+            match self.change(py, |swapper| self.watch.apply(swapper))? {
+                ModelChange::Recalibrated => Some("recalibrated"),
+                ModelChange::RolledBack => Some("rolled back"),
+                _ => None,
+            },
+        )
     }
 
     /// Goes back to the model as it was trained. False if no recalibrated model runs.

@@ -64,8 +64,7 @@ impl ClassSums<'_> {
     /// The mean of each class. An empty one lies at the mean of all, and is hardly ever chosen.
     fn means(&self) -> Mat<f64> {
         let (n, total) = (self.features, self.steps());
-        let overall =
-            |i: usize| self.sums.iter().skip(i).step_by(n).sum::<f64>() / total as f64;
+        let overall = |i: usize| self.sums.iter().skip(i).step_by(n).sum::<f64>() / total as f64;
         Mat::from_fn(n, self.members.len(), |i, k| match self.members[k] {
             0 => overall(i),
             count => self.sums[k * n + i] / count as f64,

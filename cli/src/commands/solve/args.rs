@@ -64,6 +64,11 @@ pub(crate) struct Solve {
     #[arg(long, value_name = "RATE", default_value_t = 1.0)]
     pub(crate) false_alarms: f64,
     /// Share of each class in use, separated by commas, in the order of the classes [default: the shares in the sums]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "calibrate")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "calibrate"
+    )]
     pub(crate) priors: Option<Vec<f64>>,
 }

@@ -117,7 +117,12 @@ pub(super) fn gated(
     let of_classes = columns(graph, latents, outputs..outputs + gate.classes.latents());
     let shares = probabilities(graph, &gate.classes, of_classes, step_seconds);
     let single = graph.node_with("Cast", &[&shares], &[("to", FLOAT)]);
-    graph.output("probabilities", &single, FLOAT, &[1, gate.classes.classes()]);
+    graph.output(
+        "probabilities",
+        &single,
+        FLOAT,
+        &[1, gate.classes.classes()],
+    );
     let share = columns(graph, &shares, class..class + 1);
     // Factors of the outputs: base + part·p.
     let pick = |own: f64, other: f64| -> Vec<f64> {

@@ -176,9 +176,12 @@ fn head(graph: &mut Graph, decoder: &Decoder, latents: String) -> Result<String>
             latents,
             decoder.step_seconds(),
         )),
-        Head::VelocityGate(gate) => {
-            Ok(classes::gated(graph, gate, &latents, decoder.step_seconds()))
-        }
+        Head::VelocityGate(gate) => Ok(classes::gated(
+            graph,
+            gate,
+            &latents,
+            decoder.step_seconds(),
+        )),
         _ => Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(

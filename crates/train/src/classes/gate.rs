@@ -134,7 +134,8 @@ impl ClassGate<'_> {
         let estimates = found.estimates.clone();
         let linear = validate::finish(&clean, &plan.options, found, progress)?;
         let delay_steps = plan.options.delay_steps;
-        let by_classes = self.classes(used, &linear.decoder, (options, plan), (device, progress))?;
+        let by_classes =
+            self.classes(used, &linear.decoder, (options, plan), (device, progress))?;
         let gated = self.gated();
         let factors = Factors {
             data: clean,
@@ -194,7 +195,12 @@ impl ClassGate<'_> {
             ..Search::ridge()
         });
         let indicators = self.labels.indicators(used);
-        training.classes(&indicators, self.labels, (options, plan), (device, progress))
+        training.classes(
+            &indicators,
+            self.labels,
+            (options, plan),
+            (device, progress),
+        )
     }
 }
 

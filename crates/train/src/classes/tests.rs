@@ -231,11 +231,13 @@ fn a_hidden_markov_model_helps_where_features_have_no_memory() {
     // Steps that are too long for a filter of the latents.
     data.step_seconds = 1.0;
     let memoryless = Training {
-        bank: Some(betz_runtime::psc::FilterBank::new(vec![betz_runtime::psc::Filter {
-            tau_seconds: 0.05,
-            order: 0,
-        }])
-        .unwrap()),
+        bank: Some(
+            betz_runtime::psc::FilterBank::new(vec![betz_runtime::psc::Filter {
+                tau_seconds: 0.05,
+                order: 0,
+            }])
+            .unwrap(),
+        ),
         ..training()
     };
     let run = |markov| {
@@ -248,12 +250,21 @@ fn a_hidden_markov_model_helps_where_features_have_no_memory() {
     };
     let ((smoothed, with), (plain, without)) = (run(true), run(false));
     assert_eq!(without.kappa, None);
-    assert!(with.kappa.is_some() && with.scores.nll < without.scores.nll, "{with:?}");
-    assert!(with.scores.auc[1] > without.scores.auc[1] + 0.02, "{with:?} {without:?}");
+    assert!(
+        with.kappa.is_some() && with.scores.nll < without.scores.nll,
+        "{with:?}"
+    );
+    assert!(
+        with.scores.auc[1] > without.scores.auc[1] + 0.02,
+        "{with:?} {without:?}"
+    );
     // Features with a memory hold the past already.
     assert_eq!(self::run(&recording(1).0, &labels).unwrap().1.kappa, None);
     for decoder in [smoothed.decoder, plain.decoder] {
-        assert_eq!(bits(&streamed(&decoder, &data)), bits(&decoded(&decoder, &data)));
+        assert_eq!(
+            bits(&streamed(&decoder, &data)),
+            bits(&decoded(&decoder, &data))
+        );
     }
 }
 
@@ -268,7 +279,11 @@ fn no_transition_crosses_the_end_of_a_segment() {
     let found = markov::from_labels(&labels, &data.view(), 0.5);
     let steps = (data.segments.len() / 2 * 199) as f64;
     let stays = (steps + 0.5) / (steps + 1.0);
-    for (share, expected) in found.transitions.iter().zip([stays, 1.0 - stays, 1.0 - stays, stays]) {
+    for (share, expected) in found
+        .transitions
+        .iter()
+        .zip([stays, 1.0 - stays, 1.0 - stays, stays])
+    {
         assert!((share - expected).abs() < 1e-12, "{found:?}");
     }
     assert_eq!(found.start, [0.5, 0.5]);

@@ -60,7 +60,13 @@ impl Sums {
                 "sums: expected labelled steps inside segments, got none",
             ));
         }
-        Self::over_parts(device, &indicators.view(), options, progress, parts.as_deref())
+        Self::over_parts(
+            device,
+            &indicators.view(),
+            options,
+            progress,
+            parts.as_deref(),
+        )
     }
 
     /// The decoder of kind `classes` of these sums [over labels](Self::over_labels), by linear discriminant analysis:
@@ -81,7 +87,9 @@ impl Sums {
         options: &ClassOptions,
     ) -> Result<(Decoder, ClassReport)> {
         let labelled = self.check_classes(held_out, options)?;
-        let names: Vec<&str> = (self.form.outputs.iter()).map(|o| o.name.as_str()).collect();
+        let names: Vec<&str> = (self.form.outputs.iter())
+            .map(|o| o.name.as_str())
+            .collect();
         let labels = labels.in_order(&names)?;
         labels.check(options.least_labelled)?;
         options.check(&labels)?;
@@ -165,12 +173,19 @@ impl Sums {
         };
         if held_out.channel_names != form.channel_names {
             let channels = |names: &[String]| count(names.len() as u128, "channel");
-            let (own, other) = (channels(&form.channel_names), channels(&held_out.channel_names));
+            let (own, other) = (
+                channels(&form.channel_names),
+                channels(&held_out.channel_names),
+            );
             return differ("channels", own, other);
         }
         if held_out.step_seconds.to_bits() != form.step_seconds.to_bits() {
             let seconds = |step: f64| format!("{step} s");
-            return differ("step", seconds(form.step_seconds), seconds(held_out.step_seconds));
+            return differ(
+                "step",
+                seconds(form.step_seconds),
+                seconds(held_out.step_seconds),
+            );
         }
         if let Some(warning) = self.sample.overlap(held_out).warning() {
             return Err(Error::mismatch(format!(
@@ -192,7 +207,14 @@ impl<'a> Engines<'a> {
     fn new(sums: &'a Sums, equations: &'a NormalEquations) -> Result<Self> {
         let (features, classes) = (equations.features, equations.outputs);
         let by_class: Vec<f64> = (0..classes)
-            .flat_map(|class| equations.upsilon.iter().skip(class).step_by(classes).copied())
+            .flat_map(|class| {
+                equations
+                    .upsilon
+                    .iter()
+                    .skip(class)
+                    .step_by(classes)
+                    .copied()
+            })
             .collect();
         let members: Vec<u64> = (equations.output_sum.iter()).map(|n| *n as u64).collect();
         let class_sums = ClassSums {
@@ -233,7 +255,10 @@ impl<'a> Engines<'a> {
         };
         let ridge = shrinkage * self.scatter.mean_diagonal() * self.equations.steps as f64;
         let options = SolveOptions::with(RidgeChoice::Fixed(ridge));
-        let mut parts = (self.sums.decoder(self.equations, ridge, &options, solution)?).into_parts();
+        let mut parts = (self
+            .sums
+            .decoder(self.equations, ridge, &options, solution)?)
+        .into_parts();
         // Scores have no range.
         parts.limits.ranges = Vec::new();
         fit::checked(parts).map(Some)
@@ -243,7 +268,9 @@ impl<'a> Engines<'a> {
     fn radius(&self, engine: &Decoder) -> f64 {
         let (sums, m) = (self.equations, self.equations.outputs);
         let product = sums.gram_times(engine.weights(), m);
-        let mut square: f64 = (product.iter().zip(engine.weights())).map(|(p, w)| p * w).sum();
+        let mut square: f64 = (product.iter().zip(engine.weights()))
+            .map(|(p, w)| p * w)
+            .sum();
         let rows = engine.weights().chunks_exact(m).zip(&sums.feature_sum);
         for (row, sum) in rows {
             let products = row.iter().zip(engine.intercept()).map(|(w, b)| w * b);
@@ -264,11 +291,14 @@ fn held_scores(engine: &Decoder, judge: Judge<'_>) -> Result<HeldScores> {
     for (first, stop) in paired {
         for step in first as usize..stop as usize {
             let row = &decoded[step * classes..][..classes];
-            let Some(class) = judge.label(step).filter(|_| row.iter().all(|s| s.is_finite()))
+            let Some(class) = judge
+                .label(step)
+                .filter(|_| row.iter().all(|s| s.is_finite()))
             else {
                 continue;
             };
-            held.scores.extend(row.iter().map(|score| f64::from(*score)));
+            held.scores
+                .extend(row.iter().map(|score| f64::from(*score)));
             held.classes.push(class);
             held.steps.push(step);
         }

@@ -15,11 +15,11 @@ mod validate;
 
 use super::blank::CleanData;
 use super::choice::{Choice, choose};
+use super::folds::Part;
 use super::limits::{Extremes, extremes, widen};
 use super::options::TrainOptions;
 use super::training_data::TrainingData;
 use super::usual_counts::UsualCounts;
-use super::folds::Part;
 use super::validate::Study;
 use super::{device, fit};
 use betz_base::error::{Error, ErrorKind, Result};

@@ -100,19 +100,31 @@ fn steps_without_a_label_enter_no_sum() {
         let all = sums_of(&(data.clone(), labels.clone()), &options).equations();
         assert_eq!((both.steps, &both.output_sum), (all.steps, &all.output_sum));
         for (x, y) in both.gram.iter().zip(&all.gram) {
-            assert!((x - y).abs() < 1e-3 * y.abs(), "{x} and {y}, delay {delay_steps}");
+            assert!(
+                (x - y).abs() < 1e-3 * y.abs(),
+                "{x} and {y}, delay {delay_steps}"
+            );
         }
         for (x, y) in both.upsilon.iter().zip(&all.upsilon) {
-            assert!((x - y).abs() < 1e-3 * y.abs(), "{x} and {y}, delay {delay_steps}");
+            assert!(
+                (x - y).abs() < 1e-3 * y.abs(),
+                "{x} and {y}, delay {delay_steps}"
+            );
         }
     }
 }
 
 #[test]
 fn a_discriminant_is_calibrated_and_tells_classes_apart() {
-    let sums = merged(&[&sums_of(&recording(1), &options()), &sums_of(&recording(2), &options())]);
+    let sums = merged(&[
+        &sums_of(&recording(1), &options()),
+        &sums_of(&recording(2), &options()),
+    ]);
     let (decoder, report) = solved(&sums, &recording(9));
-    assert_eq!((decoder.kind(), decoder.class_names()), ("classes", vec!["rest", "go"]));
+    assert_eq!(
+        (decoder.kind(), decoder.class_names()),
+        ("classes", vec!["rest", "go"])
+    );
     assert_eq!(report.labelled.iter().sum::<usize>() as u64, sums.steps());
     assert!(report.scores.ece < report.ece_before, "{report:?}");
     let (other, truth) = recording(5);
@@ -129,7 +141,9 @@ fn what_cannot_be_solved_is_refused_by_name() {
     let held_out = recording(9);
     let error = |sums: &Sums, held_out: &(Dataset, Labels)| {
         let with = (&held_out.0, &held_out.1);
-        let error = sums.solve_classes(with, &ClassOptions::default()).unwrap_err();
+        let error = sums
+            .solve_classes(with, &ClassOptions::default())
+            .unwrap_err();
         error.to_string()
     };
     let plain = Sums::over(&Device::cpu(), &own.0, &options(), &()).unwrap();
@@ -153,5 +167,10 @@ fn what_cannot_be_solved_is_refused_by_name() {
     let mut none = own;
     none.1.of_step.fill(UNLABELLED);
     let refused = Sums::over_labels(&Device::cpu(), &none.0, &none.1, &options(), &());
-    assert!(refused.unwrap_err().to_string().contains("labelled steps inside segments"));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("labelled steps inside segments")
+    );
 }
