@@ -94,11 +94,11 @@ def by_targets(rows, trials):
 
 
 def rest_speed(rows, data):
-    """Root mean square of the estimated speed while the hand rests, in mm/s."""
+    """Root mean square of the estimated velocities, vx and vy, while the hand rests, in mm/s."""
     squares = []
     for row in rows:
         if np.hypot(*data["behavior"][int(row["step"]), 2:4]) <= FASTER:
-            squares.append(float(row["vx"]) ** 2 + float(row["vy"]) ** 2)
+            squares += [float(row["vx"]) ** 2, float(row["vy"]) ** 2]
     return np.sqrt(np.mean(squares))
 
 
@@ -175,7 +175,7 @@ def gate_rows(betz, recording, data):
     for model in ("linear.betz", "gated.betz"):
         r2 = velocity_r2(betz("evaluate", model, recording, "--segments", TEST)[0])
         figures.append((r2, rest_speed(betz.table("decode", model, recording, "--segments", TEST), data)))
-    yield "gate: R² of velocity, rms of the speed at rest", "0.743 to 0.890, 42 to 10 mm/s", "{:.3f} to {:.3f}, {:.0f} to {:.0f} mm/s".format(
+    yield "gate: R² of velocity, its rms at rest", "0.743 to 0.890, 42 to 10 mm/s", "{:.3f} to {:.3f}, {:.0f} to {:.0f} mm/s".format(
         figures[0][0], figures[1][0], figures[0][1], figures[1][1])
 
 
