@@ -111,13 +111,12 @@ def mean_r2(evaluated):
 
 
 def shuffled_labels(trials, dt, path):
-    """The onsets' labels of another trial, drawn once; the labels of a trial keep their order."""
-    order = np.random.default_rng(7).permutation(len(trials))
-    intervals = []
-    for (start, stop, *_), other in zip(trials, order):
-        begin, _, on, off, _ = trials[other]
-        cuts = [start, min(start + on - begin, stop), min(start + off - begin, stop), stop]
-        intervals += zip(cuts, cuts[1:], ("rest", "move", "rest"))
+    """The runs of rest and movement of all trials, laid over the recording in a random order, which says nothing."""
+    runs = [run for start, stop, on, off, _ in trials for run in ((on - start, "rest"), (off - on, "move"), (stop - off, "rest"))]
+    intervals, at = [], 0
+    for k in np.random.default_rng(7).permutation(len(runs)):
+        intervals.append((at, at + runs[k][0], runs[k][1]))
+        at += runs[k][0]
     write_intervals(path, intervals, dt)
 
 
@@ -145,11 +144,14 @@ def class_rows(betz, recording, data, folder):
     yield "8 targets, 300 ms before onset, at onset; decisions right", "0.97, 0.99; 99.3 %", \
         f"{right[-3]:.3f}, {right[0]:.3f}; {100 * decided:.1f} % (of {100 * share:.1f} % of trials, {1000 * time * dt:.0f} ms from onset)"
     yield "training, CPU s: move/rest; rest and 8 targets", "3", f"{cpu:.1f}; {cpu_of_targets:.1f}"
+
+
+def shuffled_rows(betz, recording, data, folder):
     shuffled = os.path.join(folder, "shuffled.csv")
-    shuffled_labels(trials, dt, shuffled)
-    report, _ = betz(*classes, shuffled, "--out", "shuffled.betz")
-    yield "labels of other trials, AUC (folds of training)", "0.5 ± 0.03 of chance", "{:.3f}".format(
-        report["classes"]["scores"]["auc"][report["classes"]["scores"]["classes"].index("move")])
+    shuffled_labels(movements(data), float(data["step_seconds"]), shuffled)
+    report, _ = betz("train", recording, "--segments", TRAIN, "--decoder", "classes", "--labels", shuffled, "--out", "shuffled.betz")
+    scores = report["classes"]["scores"]
+    yield "shuffled labels: AUC in the folds of training", "0.5 ± 0.03", f"{scores['auc'][scores['classes'].index('move')]:.3f}"
 
 
 def decisions(scores):
@@ -216,20 +218,20 @@ def main():
     parser.add_argument("program")
     parser.add_argument("recording")
     parser.add_argument("--package")
-    parser.add_argument("--only", choices=["classes", "sums", "gate", "drift"], help="only these rows")
+    parser.add_argument("--only", choices=["classes", "sums", "shuffled", "gate", "drift", "steps"], help="only these rows")
     arguments = parser.parse_args()
     recording = os.path.abspath(arguments.recording)
     data = np.load(recording)
     with tempfile.TemporaryDirectory() as folder:
         betz = Runner(arguments.program, folder)
-        tables = {"classes": lambda: class_rows(betz, recording, data, folder), "sums": lambda: sums_rows(betz, recording),
+        tables = {"classes": lambda: class_rows(betz, recording, data, folder), "sums": lambda: sums_rows(betz, recording), "shuffled": lambda: shuffled_rows(betz, recording, data, folder),
                   "gate": lambda: gate_rows(betz, recording, data), "drift": lambda: drift_rows(betz, recording)}
         for name, rows in tables.items():
             if arguments.only in (None, name):
                 print(f"\n{name}", flush=True)
                 for row in rows():
                     print("| " + " | ".join(row) + " |", flush=True)
-        if arguments.package:
+        if arguments.package and arguments.only in (None, "steps"):
             print("\n| step of 95 channels, 20 spikes | instructions |\n|---|---|")
             for name, count in instructions(arguments.program, os.path.abspath(arguments.package), folder):
                 print(f"| {name} | {count} |", flush=True)
