@@ -2,7 +2,7 @@
 //! refuse a recording of the other form.
 
 use betz_base::{Error, Result};
-use betz_recording::SpikeForm;
+use betz_recording::{Dataset, SpikeForm};
 use betz_runtime::model::{Attachment, Decoder};
 
 const TAG: [u8; 4] = *b"form";
@@ -54,4 +54,23 @@ pub fn check(model: &Decoder, form: SpikeForm) -> Result<()> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// `dataset` with the outputs of `decoder` as its behaviour, in their order. Without behaviour if it has none, or if the
+/// decoder's outputs are probabilities of classes and the recording has no columns of their names.
+///
+/// # Errors
+/// The errors of [`Dataset::with_outputs`].
+pub fn with_behavior(decoder: &Decoder, dataset: Dataset) -> Result<Dataset> {
+    let has = |name: &String| dataset.outputs.iter().any(|output| output.name == *name);
+    let outputs = decoder.outputs();
+    let is_of_labels = decoder.kind() == "classes" && !outputs.iter().all(|o| has(&o.name));
+    if dataset.outputs.is_empty() || is_of_labels {
+        return Ok(Dataset {
+            outputs: Vec::new(),
+            behavior: Vec::new(),
+            ..dataset
+        });
+    }
+    dataset.with_outputs(outputs)
 }

@@ -92,6 +92,19 @@ pub(crate) fn text_of(model: &Decoder) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
+/// Prints the report of training on labels.
+pub(crate) fn print_training(report: &betz::train::ClassReport) -> Result<()> {
+    print(&report.scores)?;
+    report::line(&format!(
+        "calibration: error {:.4} before, {:.4} after; scores times {:.3}",
+        report.ece_before, report.scores.ece, report.scale
+    ))?;
+    report::line(&match report.kappa {
+        Some(kappa) => format!("hidden Markov model: evidence to the power of {kappa}"),
+        None => "hidden Markov model: none; it makes held-out labels less likely".to_owned(),
+    })
+}
+
 /// Prints scores of classes: one row per class, then what holds for all.
 pub(crate) fn print(scores: &betz::train::ClassScores) -> Result<()> {
     let mut header = vec!["class", "steps", "right", "AUC"];

@@ -9,13 +9,14 @@ use std::sync::atomic::AtomicBool;
 
 use betz::Error;
 use betz::model::Decoder;
-use betz::stream::Tap;
+use betz::stream::{PreparedModel, Swapper, Tap};
 
 use crate::barrier;
 use crate::cast;
 use crate::failure::Failure;
 use crate::grow;
 use crate::hearing;
+use crate::known::KnownDecoder;
 use crate::model::betz_model;
 use crate::session::betz_session;
 use crate::status::betz_status;
@@ -256,4 +257,78 @@ pub unsafe fn attach(
         })
     })
     .map_err(Refusal)
+}
+
+/// Attaches `tap` to a session of models like `decoder`, from its next step on.
+///
+/// # Errors
+/// Fails for NULL, for a session whose channels, outputs or step differ, and for one with eight taps.
+///
+/// # Safety
+/// `session` is NULL or a live session.
+pub unsafe fn attach_tap(
+    session: *mut betz_session,
+    decoder: &Decoder,
+    tap: Box<dyn Tap>,
+) -> Result<(), Refusal> {
+    let attached = AtomicBool::new(false);
+    // SAFETY: the caller's promise.
+    unsafe { attach(session, decoder, &attached, 0, || Some(tap)) }
+}
+
+/// Runs `change` with the session's swapper. It returns the model that the session then runs, if that has changed.
+///
+/// # Errors
+/// Fails for NULL, and with the errors of `change`.
+///
+/// # Safety
+/// `session` is NULL or a live session.
+pub unsafe fn swap<T>(
+    session: *mut betz_session,
+    change: impl FnOnce(&mut Swapper) -> Result<(T, Option<Arc<Decoder>>), Error>,
+) -> Result<T, Refusal> {
+    // SAFETY: the caller's promise.
+    let (session, _guard) = unsafe { barrier::second(session.cast_const()) }.map_err(Refusal)?;
+    let mut swapper = crate::swap::swapper(session);
+    let (done, running) = change(&mut swapper)?;
+    if let Some(decoder) = running {
+        let fingerprint = PreparedModel::new(&decoder, None)?.decoder_fingerprint();
+        session.remember(KnownDecoder::new(fingerprint, decoder)?, &swapper);
+    }
+    Ok(done)
+}
+
+/// Copies `text`, with a NUL behind it, to `buf` of `cap` bytes, and its length without the NUL to `*len`. With `buf` NULL
+/// and `cap` 0 it only writes the length.
+///
+/// # Errors
+/// Fails for NULL and for a buffer that is too small.
+///
+/// # Safety
+/// `buf` is NULL or points to `cap` writable bytes; `len` is NULL or writable.
+pub unsafe fn write_text(
+    text: &[u8],
+    buf: *mut c_char,
+    cap: usize,
+    len: *mut usize,
+) -> Result<(), Refusal> {
+    if len.is_null() {
+        return Err(Refusal::null("len"));
+    }
+    if !(buf.is_null() && cap == 0) {
+        if buf.is_null() {
+            return Err(Refusal::null("buf"));
+        }
+        if cap <= text.len() {
+            return Err(Refusal::length("cap", text.len() + 1, cap));
+        }
+        // SAFETY: the caller's promise; there is room for the NUL, too.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), buf.cast(), text.len());
+            buf.add(text.len()).write(0);
+        }
+    }
+    // SAFETY: the caller's promise; it is not NULL.
+    unsafe { len.write(text.len()) };
+    Ok(())
 }

@@ -87,7 +87,7 @@ const MACROS: &str = r#"/** The library whose header this is. The one that runs:
 
 /// The header of the library with a whole session, from this package's folder. A published package does not have it.
 const LIVE: &str = "../crates/live/ffi";
-const LIVE_SOURCES: [&str; 4] = ["session", "step", "outputs", "report"];
+const LIVE_SOURCES: [&str; 5] = ["session", "step", "outputs", "report", "recalibrate"];
 
 /// A fresh header. Made once: tests run beside each other, and the expanded sources are in one folder.
 fn fresh() -> &'static str {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use betz_runtime::stream::{Health, HealthReader, SwapState};
 use bytes::Bytes;
 
+use crate::class_events::ClassEvents;
 use crate::feed::{FeedReader, Taken, TruthReader};
 use crate::frame::{
     BUCKETS, Counters, Kind, MAX_TICKS, STEP_BEFORE, Section, Writer, latency_bucket,
@@ -314,6 +315,7 @@ pub(crate) struct Hub {
     truth: TruthReader,
     gathering: FrameBuilder,
     health: Option<HealthReader>,
+    classes: Option<ClassEvents>,
     last: Health,
     step: Taken,
     row: Vec<f32>,
@@ -332,6 +334,7 @@ impl Hub {
             truth,
             gathering: FrameBuilder::new(shape),
             health: None,
+            classes: None,
             last: Health::default(),
             step: Taken::default(),
             row: Vec::new(),
@@ -342,6 +345,11 @@ impl Hub {
         }
     }
 
+    /// From now on, onsets of these classes are events.
+    pub(crate) fn detect(&mut self, classes: Option<ClassEvents>) {
+        self.classes = classes;
+    }
+
     /// From now on, the totals are those that the session publishes.
     pub(crate) fn watch(&mut self, health: HealthReader) {
         self.health = Some(health);
@@ -349,7 +357,7 @@ impl Hub {
 
     /// Reads the steps in the ring, sends their frames, and returns the number of frames.
     pub(crate) fn turn(&mut self, seen: &Mutex<HubState>, mut send: impl FnMut(Bytes)) -> usize {
-        let mut frames = 0;
+        let (mut frames, mut onsets) = (0, Vec::new());
         let connected = self.reader.is_connected();
         while self.reader.take(&mut self.step) {
             if !self.gathering.takes(&self.step) {
@@ -359,8 +367,14 @@ impl Hub {
             self.truth.at(self.step.number, &mut self.row);
             self.gathering.push(&self.step, &self.row);
             self.count(seen);
+            if let Some(classes) = &mut self.classes {
+                classes.step(&self.step, |tick, onset| onsets.push((tick, onset)));
+            }
         }
         frames += usize::from(self.finish(seen, &mut send));
+        for (tick, onset) in onsets {
+            self.event(seen, "class", onset, tick, &mut send);
+        }
         self.swaps(seen, &mut send);
         if !connected && !lock(seen).ended {
             let tick = self.before.unwrap_or(0);

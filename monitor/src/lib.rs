@@ -38,6 +38,7 @@
 //! ```
 
 mod app;
+mod class_events;
 mod control;
 mod expected;
 mod explore;
@@ -177,9 +178,11 @@ impl Monitor {
             ticks_a_second: 1.0 / source.step_seconds,
             deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
         };
+        let classes = source.class_events();
         let (mut monitor, mut to_tell) = Self::serve(source, Contents::default(), true, options)?;
         *lock(&monitor.truth) = Some(truth);
         let mut hub = Hub::new(reader, truth_reader, shape);
+        hub.detect(classes);
         let (shared, given) = (monitor.shared.clone(), monitor.health.clone());
         let stopping = monitor.stopping.clone();
         let turn = Duration::from_secs(1) / FRAMES_A_SECOND;

@@ -9,6 +9,7 @@ use betz_runtime::stream::PreparedModel;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::class_events::{self, ClassEvents, ClassRules};
 use crate::frame::{Kind, Section, Writer};
 
 /// Description of a session, sent before its first step.
@@ -45,6 +46,12 @@ impl Source {
             deadline: None,
             model: Some(ModelCard::of(name, decoder)),
         }
+    }
+
+    /// The automata of the model's classes; `None` if its outputs are no probabilities.
+    pub(crate) fn class_events(&self) -> Option<ClassEvents> {
+        let rules = self.model.as_ref()?.classes.as_ref()?;
+        ClassEvents::new(rules, self.step_seconds)
     }
 
     /// Describes a page with neither session nor recordings: a name and no channels.
@@ -94,6 +101,7 @@ pub struct ModelCard {
     card: Value,
     /// (channels, filters, latents), in units of the latent per unit-sum filtered spike.
     weights: Arc<[f32]>,
+    classes: Option<ClassRules>,
 }
 
 impl ModelCard {
@@ -129,6 +137,7 @@ impl ModelCard {
                 "spikes": t.spikes, "folds": t.folds, "solver": t.solver,
             },
             "scores": scores,
+            "classes": class_events::card(decoder),
             "weight_share": weight_share(decoder),
         });
         Self {
@@ -136,6 +145,7 @@ impl ModelCard {
             fingerprint,
             card,
             weights: decoder.weights().iter().map(|w| *w as f32).collect(),
+            classes: ClassRules::of(decoder),
         }
     }
 

@@ -61,6 +61,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     keep_artefacts : bool
         True: steps with far more spikes than usual are trained on like others, and sessions do not blank them. False:
         they are left out of training, and blanked in sessions.
+    retain_bytes : int or None
+        Largest size in bytes of the sufficient statistics that the model stores, for `Session.unlike`, `betz.recalibrate`
+        and `betz adapt`. Models that would need more are refused. None: the model stores none.
     device : str
         "cpu", "auto", "cuda", "cuda:1", "cuda:all".
     seed : int
@@ -123,6 +126,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         mixed=None,
         epochs=None,
         keep_artefacts=False,
+        retain_bytes=None,
         device="cpu",
         seed=0,
         progress=None,
@@ -143,6 +147,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.mixed = mixed
         self.epochs = epochs
         self.keep_artefacts = keep_artefacts
+        self.retain_bytes = retain_bytes
         self.device = device
         self.seed = seed
         self.progress = progress
@@ -245,7 +250,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Inputs are `counts`, a row of X as float32 (1, channels), and the states, float64; outputs are `estimates`,
         float32 (1, outputs), a row of `predict`, and the states for the next step. States are 0 at rest: at the first
-        row, and wherever a trial starts. For kinds "linear", "lift", "kalman" and "refit"; others raise `BetzError`.
+        row, and wherever a trial starts. For kinds "linear", "lift", "kalman", "refit" and "recurrent"; others raise `BetzError`.
 
         Examples
         --------
@@ -318,6 +323,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "mixed": self.mixed,
             "epochs": self.epochs,
             "keep_artefacts": self.keep_artefacts,
+            "retain_bytes": self.retain_bytes,
             "seed": self.seed,
             "device": self.device,
         }

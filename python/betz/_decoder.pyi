@@ -33,6 +33,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         mixed: int | None = None,
         epochs: int | None = None,
         keep_artefacts: bool = False,
+        retain_bytes: int | None = None,
         device: str = "cpu",
         seed: int = 0,
         progress: Progress | None = None,

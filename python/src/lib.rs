@@ -27,6 +27,7 @@ mod simulate;
 mod sort;
 mod sums;
 mod train;
+mod unlike;
 mod weighted;
 mod work;
 
@@ -41,6 +42,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<session::Session>()?;
+    module.add_class::<unlike::Unlike>()?;
     module.add_class::<live::Live>()?;
     module.add_class::<live::LiveStep>()?;
     module.add_class::<live::LiveSteps>()?;
@@ -51,6 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(classes::labels, module)?)?;
     module.add_function(wrap_pyfunction!(classes::train_classes, module)?)?;
     module.add_function(wrap_pyfunction!(classes::class_events, module)?)?;
+    module.add_function(wrap_pyfunction!(unlike::recalibrate_model, module)?)?;
     module.add_class::<mine::Episode>()?;
     module.add_class::<mine::Mined>()?;
     module.add_function(wrap_pyfunction!(mine::mine, module)?)?;

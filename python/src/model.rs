@@ -78,7 +78,7 @@ impl Model {
     }
 
     /// Writes one step of the model as ONNX (opset 17) to `path`: counts and states in, estimates and states out. For
-    /// linear decoders, lifts, Kalman filters and recurrent decoders.
+    /// linear decoders, lifts, Kalman filters, recurrent decoders, classes and gated decoders.
     fn to_onnx(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| betz_interop::onnx::write(&self.inner, &path))
             .or_raise(py)

@@ -45,7 +45,7 @@ impl Bank {
 }
 
 /// Each option, and the values that it takes.
-const EXPECTED: [(&str, &str); 17] = [
+const EXPECTED: [(&str, &str); 18] = [
     (
         "bank",
         "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders",
@@ -68,6 +68,7 @@ const EXPECTED: [(&str, &str); 17] = [
     ("epochs", "a whole number of at least 1, or None"),
     ("seed", "a whole number of at least 0"),
     ("keep_artefacts", "True or False"),
+    ("retain_bytes", "a whole number of at least 0, or None"),
     (
         "device",
         "\"cpu\", \"auto\", \"cuda\", \"cuda:1\" or \"cuda:all\"",
@@ -94,6 +95,7 @@ pub(crate) struct Options {
     epochs: Option<usize>,
     seed: u64,
     keep_artefacts: bool,
+    retain_bytes: Option<usize>,
     device: String,
 }
 
@@ -134,6 +136,7 @@ impl Options {
             folds: self.folds,
             kinds: self.kinds()?,
             keep_artefacts: self.keep_artefacts,
+            retain: self.retain_bytes,
             ..Training::default()
         })
     }

@@ -14,6 +14,7 @@ use crate::arguments::{described, instance, list, whole};
 use crate::arrays::{floats, integers};
 use crate::error::OrRaise;
 use crate::model::{MODEL, Model};
+use crate::unlike::Unlike;
 
 /// A real-time session of a model: one step per tick. Filters start at rest; `reset` returns them to rest.
 ///
@@ -313,6 +314,15 @@ impl Session {
         let count = self.session()?.events(&mut room);
         let event = |e: &rust::ClassEvent| (e.tick, e.class, e.on, e.probability);
         Ok(room[..count].iter().map(event).collect())
+    }
+
+    /// Compares this session with the training of its model, from the next step on, over moving windows of
+    /// `window_seconds`. The model must store its sums (`betz train --retain`, `Decoder(retain_bytes=...)`). With `suggest`, the
+    /// comparison also suggests recalibrations, which change nothing until they are applied. Once per session.
+    #[pyo3(signature = (window_seconds=100.0, *, suggest=false))]
+    fn unlike(&mut self, py: Python<'_>, window_seconds: f64, suggest: bool) -> PyResult<Unlike> {
+        let model = self.model.clone_ref(py);
+        Unlike::open(py, model.get(), self.session()?, (window_seconds, suggest))
     }
 
     /// Counters, and latencies of steps inside the library in microseconds.

@@ -59,10 +59,8 @@ fn decoded(recording: &rust::Recording, name: &str, decoder: &Decoder) -> Result
     input_form::check(decoder, recording.form)?;
     let recording = recording.clone().with_channels(decoder.channel_names())?;
     let electrode_um = recording.electrode_um.clone();
-    let (mut dataset, times) = aligned(recording, decoder.step_seconds())?;
-    if !dataset.outputs.is_empty() {
-        dataset = dataset.with_outputs(decoder.outputs())?;
-    }
+    let (dataset, times) = aligned(recording, decoder.step_seconds())?;
+    let dataset = input_form::with_behavior(decoder, dataset)?;
     let estimates = decode_on(&Device::cpu(), decoder, &dataset)?.estimates;
     let mut source = Source::of("model", decoder);
     source.name = name.to_owned();

@@ -32,26 +32,54 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_onnxruntime_decodes_the_same(case, tmp_path):
+def steps_in_onnxruntime(path, X, output="estimates"):
+    """One row of `output` per row of X."""
     runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    X, decoder = fitted(**CASES[case])
-    decoder.to_onnx(tmp_path / "decoder.onnx")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
-    step = runtime.InferenceSession(str(tmp_path / "decoder.onnx"), options, providers=["CPUExecutionProvider"])
+    step = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in step.get_outputs()]
     states = {i.name: np.zeros(i.shape) for i in step.get_inputs() if i.name != "counts"}
     estimates = []
     for row in X.astype(np.float32):
         out = dict(zip(names, step.run(names, {"counts": row[None], **states})))
         states = {name: out[name + "_out"] for name in states}
-        estimates.append(out["estimates"][0])
+        estimates.append(out[output][0])
+    return np.array(estimates)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_onnxruntime_decodes_the_same(case, tmp_path):
+    X, decoder = fitted(**CASES[case])
+    decoder.to_onnx(tmp_path / "decoder.onnx")
+    estimates = steps_in_onnxruntime(tmp_path / "decoder.onnx", X)
     expected = decoder.predict(X)
     assert np.ptp(expected) > 0.1
     # Cosines are of float32 on both sides; all else is float64, rounded once.
     tolerance = (2e-4 if case == "lift" else 1e-5) * np.abs(expected).max()
     np.testing.assert_allclose(np.reshape(estimates, expected.shape), expected, rtol=0, atol=tolerance)
+
+
+def states(classes):
+    """Counts in bins of 20 ms, and states of half a second."""
+    rng = np.random.default_rng(5)
+    y = np.repeat(rng.integers(0, classes, 120), 25)
+    rates = np.where(np.arange(24) % classes == y[:, None], 0.9, 0.3)
+    return rng.poisson(rates).astype(np.uint8), y
+
+
+@pytest.mark.parametrize("classes, step, bank", [(2, 0.02, [(0.1, 0)]), (3, 0.02, [(0.1, 0), (0.3, 1)]), (2, 1.0, [(0.01, 0)])])
+def test_onnxruntime_gives_the_same_probabilities(classes, step, bank, tmp_path):
+    X, y = states(classes)
+    if step == 1.0:
+        X = X[:, :4]  # few channels without a memory: a hidden Markov model helps
+    fitted = betz.ClassDecoder(step_seconds=step, bank=bank, units=16).fit(X, y)
+    assert (fitted.training_["kappa"] is not None) == (step == 1.0)
+    fitted.model_.to_onnx(tmp_path / "classes.onnx")
+    estimates = steps_in_onnxruntime(tmp_path / "classes.onnx", X)
+    expected = fitted.predict_proba(X)
+    assert expected[:, 1].std() > 0.1
+    np.testing.assert_allclose(estimates, expected, rtol=0, atol=1e-4)
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):

@@ -14,7 +14,7 @@ use crate::report::{self, Outcome};
 pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Model file: a linear decoder, a lift, a Kalman filter or a recurrent decoder
+    /// Model file: a linear decoder, a lift, a Kalman filter, a recurrent decoder, classes or a gated decoder
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// ONNX file to write. It computes one step: counts and states in, estimates and states out

@@ -328,11 +328,9 @@ fn decoded(
     let electrode_um = recording.electrode_um.clone();
     let step = model.step_seconds();
     let align = |recording| data::dataset(recording, step, &args.part);
-    let (mut dataset, times) =
+    let (dataset, times) =
         SpikeTimes::align(recording, step, align).map_err(|e| e.at(path.display()))?;
-    if !dataset.outputs.is_empty() {
-        dataset = dataset.with_outputs(model.outputs())?;
-    }
+    let dataset = betz::input_form::with_behavior(model, dataset)?;
     let mut session = Session::open(model, SessionConfig::default())?;
     let feed = Feed {
         counts: false,

@@ -31,6 +31,18 @@ fn a_condition_and_its_intervals_make_classes() {
     let evaluated = json(folder, "evaluate m.betz test.npz");
     let auc = evaluated["classes"]["auc"][1].as_f64().unwrap();
     assert!(by_training > 0.9 && auc > 0.9, "{by_training} and {auc}");
+    // Probabilities are no behaviour: they are streamed without a score.
+    let streamed = json(folder, "stream m.betz test.npz --out stream.csv");
+    assert!(
+        streamed["outputs"].as_array().is_none_or(Vec::is_empty),
+        "{streamed}"
+    );
+    let table = std::fs::read_to_string(folder.join("stream.csv")).unwrap();
+    assert!(
+        table.lines().next().unwrap().ends_with("not right,right"),
+        "{}",
+        &table[..80]
+    );
     // The same labels as intervals of a file: the output's sign from a table of the truth.
     json(
         folder,
@@ -77,6 +89,63 @@ fn a_class_gates_velocities() {
     let evaluated = json(folder, "evaluate g.betz test.npz");
     assert_eq!(evaluated["outputs"].as_array().unwrap().len(), 2);
     assert!(evaluated["classes"]["auc"][1].as_f64().unwrap() > 0.9);
+}
+
+/// Sums over labels of two recordings, merged in either order, give the same model, bit for bit.
+#[test]
+fn sums_over_labels_make_calibrated_classes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    simulated(folder);
+    let sums = "sums train.npz --step 0.02 --filter 0.02:0 --filter 0.1:1 --labels right=x>0";
+    json(folder, &format!("{sums} --until 20 --out a.sums"));
+    json(folder, &format!("{sums} --from 20 --out b.sums"));
+    json(
+        folder,
+        &format!("{} --out x.sums", sums.replace(" --labels right=x>0", "")),
+    );
+    let options = "--calibrate test.npz --labels right=x>0 --out";
+    let solved = json(folder, &format!("solve a.sums b.sums {options} m.betz"));
+    assert_eq!(
+        (&solved["decoder"], &solved["parts"]),
+        (&"classes".into(), &2.into())
+    );
+    let auc = solved["classes"]["scores"]["auc"][1].as_f64().unwrap();
+    assert!(auc > 0.9, "{solved}");
+    json(folder, &format!("solve b.sums a.sums {options} n.betz"));
+    let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(bytes("m.betz") == bytes("n.betz"));
+    let evaluated = json(folder, "evaluate m.betz train.npz");
+    assert!(evaluated["classes"]["auc"][1].as_f64().unwrap() > 0.9);
+    for (line, part) in [
+        (
+            format!("solve x.sums {options} x.betz"),
+            "expected sums over labels",
+        ),
+        (
+            "solve a.sums --calibrate train.npz --until 20 --labels right=x>0 --out x.betz".into(),
+            "in none of the sums",
+        ),
+        (
+            "solve a.sums --calibrate test.npz --out x.betz".into(),
+            "--labels",
+        ),
+        (
+            "solve a.sums --ridge 1 --from 2 --out x.betz".into(),
+            "expected --calibrate",
+        ),
+        (
+            "sums a.sums b.sums --labels right=x>0 --out x.sums".into(),
+            "expected a recording to sum",
+        ),
+        (format!("{sums} --out x.sums --memory 1GiB"), "--memory"),
+        (
+            format!("solve a.sums {options} x.betz --priors 0.5,0.6"),
+            "add up to 1",
+        ),
+    ] {
+        fails(folder, &line, part);
+    }
 }
 
 #[test]

@@ -186,12 +186,11 @@ impl Labels {
         labelled < data.steps_in_segments()
     }
 
-    /// Refuses labels that cannot be trained on.
+    /// Refuses a name that comes twice.
     ///
     /// # Errors
-    /// [`ErrorKind::InsufficientData`] for fewer than two classes, and for a class with fewer than `least` steps
-    /// (usually [`LEAST_LABELLED`]); [`ErrorKind::InvalidArgument`] for a name that comes twice.
-    pub fn check(&self, least: usize) -> Result<()> {
+    /// [`ErrorKind::InvalidArgument`].
+    pub fn check_names(&self) -> Result<()> {
         if let Some(twice) =
             (1..self.names.len()).find(|&i| self.names[..i].contains(&self.names[i]))
         {
@@ -200,6 +199,16 @@ impl Labels {
                 self.names[twice]
             )));
         }
+        Ok(())
+    }
+
+    /// Refuses labels that cannot be trained on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InsufficientData`] for fewer than two classes, and for a class with fewer than `least` steps
+    /// (usually [`LEAST_LABELLED`]); [`ErrorKind::InvalidArgument`] for a name that comes twice.
+    pub fn check(&self, least: usize) -> Result<()> {
+        self.check_names()?;
         let counts = self.counts();
         let occurring: Vec<&String> = (self.names.iter().zip(&counts))
             .filter(|(_, count)| **count > 0)

@@ -31,6 +31,7 @@ mod calibrate;
 mod choice;
 mod classes;
 mod device;
+mod discriminant;
 mod experts;
 mod fit;
 mod folds;

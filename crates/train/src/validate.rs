@@ -320,7 +320,12 @@ pub(super) struct Study<'a> {
 impl Study<'_> {
     /// Sums over `parts`, each with its history: those from where its filters start, less those before
     /// it begins.
-    fn sums_of(&self, bank: &FilterBank, parts: &[Part], paths: Paths) -> Result<PathSums> {
+    pub(super) fn sums_of(
+        &self,
+        bank: &FilterBank,
+        parts: &[Part],
+        paths: Paths,
+    ) -> Result<PathSums> {
         let over = |segments: Vec<Segment>, paths| {
             let (part, told) = (self.data.with_segments(&segments), Quiet(self.progress));
             normal_equations(self.placement, paths, &part, self.options, bank, &told)

@@ -17,7 +17,7 @@ export interface ModelCard {
   name: string; fingerprint: string; kind: string; channels: number; masked: number; latents: number;
   filters: { tau_seconds: number; order: number }[]; delay_steps: number; memory_steps: number; ridge: number | null;
   trained: { betz_version: string; steps: number; segments: number; spikes: number; folds: number; solver: string };
-  scores: { name: string; unit: string; r2: number | null; rmse: number | null }[]; weight_share: number[];
+  scores: { name: string; unit: string; r2: number | null; rmse: number | null }[]; weight_share: number[]; classes: { names: string[]; confusion: number[][] | null };
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;

@@ -121,10 +121,8 @@ fn from_files(args: &Arguments, model: &Path, recording: &Path) -> Result<Work> 
     let read = data::recording_for(&decoder, recording, &args.part.behavior)?;
     let electrode_um = read.electrode_um.clone();
     let dataset = data::dataset(read, decoder.step_seconds(), &args.part);
-    let mut dataset = dataset.map_err(|e| e.at(recording.display()))?;
-    if !dataset.outputs.is_empty() {
-        dataset = dataset.with_outputs(decoder.outputs())?;
-    }
+    let dataset = dataset.map_err(|e| e.at(recording.display()))?;
+    let dataset = betz::input_form::with_behavior(&decoder, dataset)?;
     if dataset.steps_in_segments() == 0 {
         let message = format!("{}: expected steps to run, got none", recording.display());
         return Err(Error::new(ErrorKind::InsufficientData, message));

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::common_args::{Common, memory_size};
+use crate::common_args::{Common, Part, memory_size};
 
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  betz solve monday.sums tuesday.sums --hold-back friday.sums --out m.betz\n  betz solve *.sums --validate --out m.betz\n  betz solve m.betz --ridge 30 --out n.betz"
+    after_help = "Examples:\n  betz solve monday.sums tuesday.sums --hold-back friday.sums --out m.betz\n  betz solve *.sums --validate --out m.betz\n  betz solve m.betz --ridge 30 --out n.betz\n  betz solve monday.sums tuesday.sums --calibrate friday.npz --labels move=speed>60 --out move.betz"
 )]
 pub(crate) struct Solve {
     #[command(flatten)]
     pub(crate) common: Common,
+    #[command(flatten)]
+    pub(crate) part: Part,
     /// Files of sums, which are merged, or one model that stores its sums. Of a model the linear
     /// part is solved again; the readout behind its latents stays
     #[arg(value_name = "SUMS|MODEL", required = true)]
@@ -50,4 +52,23 @@ pub(crate) struct Solve {
         value_parser = memory_size
     )]
     pub(crate) retain: Option<u64>,
+    /// Recording in none of the SUMS, which `betz sums --labels` wrote: solve them for classes by linear discriminant
+    /// analysis, and calibrate the probabilities on it. Needs --labels
+    #[arg(long, value_name = "RECORDING", requires = "labels",
+          conflicts_with_all = ["ridge", "noise", "hold_back", "validate", "retain", "refuse_dead"])]
+    pub(crate) calibrate: Option<PathBuf>,
+    /// Labels of the recording of --calibrate, as for `betz train`
+    #[arg(long, value_name = "COLUMN|CONDITION|FILE", requires = "calibrate")]
+    pub(crate) labels: Option<String>,
+    /// False alarms per minute that the events of a class may make
+    #[arg(long, value_name = "RATE", default_value_t = 1.0)]
+    pub(crate) false_alarms: f64,
+    /// Share of each class in use, separated by commas, in the order of the classes [default: the shares in the sums]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "calibrate"
+    )]
+    pub(crate) priors: Option<Vec<f64>>,
 }

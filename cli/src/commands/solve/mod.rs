@@ -1,6 +1,7 @@
 //! `betz solve`: a decoder from sums, or a model's linear part solved again from those that it retains.
 
 pub(crate) mod args;
+mod classes;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -58,8 +59,15 @@ pub(crate) fn run(args: &Solve) -> Result<()> {
     for path in &args.hold_back {
         files = files.reads("--hold-back", path);
     }
+    if let Some(path) = &args.calibrate {
+        files = files.reads("--calibrate", path);
+    }
     files.writes("--out", &args.out, Kind::Model)?;
     let device = device::cpu_for("solving", &args.common.device)?;
+    if let (Some(path), Some(labels)) = (&args.calibrate, &args.labels) {
+        return classes::run(args, (path, labels), device);
+    }
+    classes::check_part(&args.part)?;
     let models = (args.inputs.iter())
         .map(|path| Ok(first_bytes(path)? == *b"BETZMODL"))
         .collect::<Result<Vec<bool>>>()?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use betz::input_form;
 use betz::model::Decoder;
 use betz::recording::Dataset;
 use betz::stream::{ChannelRules, Session, SessionConfig, StepStatus};
@@ -66,10 +67,8 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     let deadline = args.deadline.map(deadline).transpose()?;
     let device = device::cpu_for("a session", &args.common.device)?;
     let model = Decoder::load(&args.model)?;
-    let (mut dataset, _) = data::dataset_for(&model, recording, &args.part)?;
-    if !dataset.outputs.is_empty() {
-        dataset = dataset.with_outputs(model.outputs())?;
-    }
+    let (dataset, _) = data::dataset_for(&model, recording, &args.part)?;
+    let dataset = input_form::with_behavior(&model, dataset)?;
     if let Some(rates) = Rates::of(&model, &dataset) {
         rates.warn();
     }

@@ -54,4 +54,8 @@ pub(crate) struct Sums {
     /// they are [default: they are artefacts, summed and decoded as if they were usual]
     #[arg(long)]
     pub(crate) keep_artefacts: bool,
+    /// Sum the classes of these labels in place of the outputs, for `betz solve --calibrate`: a column, a condition such
+    /// as move=speed>60, or a file of intervals, as for `betz train`
+    #[arg(long, value_name = "COLUMN|CONDITION|FILE", conflicts_with = "memory")]
+    pub(crate) labels: Option<String>,
 }

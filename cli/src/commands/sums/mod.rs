@@ -19,6 +19,7 @@ use crate::chunks;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind, first_bytes};
+use crate::labels;
 use crate::report::{self, Bar, Outcome, count, number};
 use args::Sums as Arguments;
 
@@ -174,6 +175,11 @@ fn check(args: &Arguments, are_sums: &[bool]) -> Result<()> {
             "--keep-artefacts: expected a recording to sum, got sums, whose artefacts are already kept or left out",
         ));
     }
+    if args.labels.is_some() && recordings == 0 {
+        return Err(Error::argument(
+            "--labels: expected a recording to sum, got sums, whose outputs are fixed",
+        ));
+    }
     let told = args.bank.is_some() || !args.filters.is_empty();
     if told == (recordings > 0) {
         return Ok(());
@@ -196,8 +202,14 @@ fn of_recording(args: &Arguments, device: &Device, path: &Path) -> Result<(Sums,
     let at = |e: Error| e.at(path.display());
     let (dataset, aligned) = data::aligned_dataset(recording, step, &args.part).map_err(at)?;
     let options = options(args, bank, dataset.step_seconds)?;
-    let sums = Sums::over(device, &dataset, &options, &Bar::new()).map_err(at)?;
-    Ok((sums, aligned))
+    let sums = match &args.labels {
+        None => Sums::over(device, &dataset, &options, &Bar::new()),
+        Some(text) => {
+            let labels = labels::read(text, &dataset)?;
+            Sums::over_labels(device, &dataset, &labels, &options, &Bar::new())
+        }
+    };
+    Ok((sums.map_err(at)?, aligned))
 }
 
 /// The sums over the recording at `path`, read in chunks.

@@ -133,15 +133,7 @@ pub(super) fn run(
 impl Outcome for ClassTrainingReport {
     fn print(&self) -> Result<()> {
         report::line(&format!("scores by {}-fold cross-validation:", self.folds))?;
-        labels::print(&self.classes.scores)?;
-        report::line(&format!(
-            "calibration: error {:.4} before, {:.4} after; scores times {:.3}",
-            self.classes.ece_before, self.classes.scores.ece, self.classes.scale
-        ))?;
-        report::line(&match self.classes.kappa {
-            Some(kappa) => format!("hidden Markov model: evidence to the power of {kappa}"),
-            None => "hidden Markov model: none; it makes held-out labels less likely".to_owned(),
-        })?;
+        labels::print_training(&self.classes)?;
         if let Some(gate) = &self.gate {
             report::line(&format!(
                 "gate: velocities times {:.3} + {:.3} p({}); their R² {:.4} before, {:.4} after",

@@ -1,28 +1,32 @@
 //! Decoders as ONNX: one step, its state in and out.
 //!
 //! Inputs are `counts` (1, channels) float32, `state` (states, latents) float64 and, behind a head with a memory,
-//! `head_state` float64: (1, outputs) or, of a recurrent decoder, (1, states). Outputs are `estimates` (1, outputs)
-//! float32, `state_out` and `head_state_out`. States are 0 at rest; each step's come out and go into the next. Metadata
+//! `head_state` float64: (1, outputs) or, of recurrent decoders and classes, (1, states). Outputs are `estimates`
+//! (1, outputs) float32, `state_out` and `head_state_out`; a gated decoder also has `probabilities` (1, classes) float32.
+//! States are 0 at rest; the states that come out of a step go into the next. Metadata
 //! hold `step_seconds`, `delay_steps`, `channels` and `outputs` (names as JSON).
 //!
 //! PSC filters and low-pass are linear: with the drive d = counts · φ, a row a filter, the states s of one latent go to
 //! T·[s; d], and the latent is a row of the same matrix. The matrix is found by asking the filters themselves.
 
+mod classes;
 mod proto;
 mod recurrent;
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 
 use betz_base::file::write_atomically;
 use betz_base::{Error, ErrorKind, Result};
-use betz_runtime::model::{Decoder, FilteredReadout, Head};
+use betz_runtime::model::{Cosines, Decoder, FilteredReadout, Head};
 use betz_runtime::psc::{BINOMIAL, LowPassFilter};
 
 use self::proto::{DOUBLE, FLOAT, Graph};
 
-/// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift, a Kalman filter or a recurrent decoder, with its
-/// blanking, its caps of counts and the ranges of its outputs. Estimated variances, channel watches and sums that travel with it are left out.
+/// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift, a Kalman filter, a recurrent decoder, classes or a
+/// gate on velocity, with its blanking, its caps of counts and the ranges of its outputs. Estimated variances, channel
+/// watches, events and sums that travel with it are left out.
 ///
 /// # Errors
 /// `InvalidArgument` for a decoder of another kind; those of its low-pass.
@@ -155,16 +159,7 @@ fn head(graph: &mut Graph, decoder: &Decoder, latents: String) -> Result<String>
             let cosines = &lift.cosines;
             let z = clipped(graph, latents, cosines.radius);
             let single = graph.node_with("Cast", &[&z], &[("to", FLOAT)]);
-            let frequencies = graph.floats(&[inputs, cosines.units()], &cosines.frequencies);
-            let phases = graph.floats(&[1, cosines.units()], &cosines.phases);
-            let turns = graph.node("MatMul", &[&single, &frequencies]);
-            let turns = graph.node("Add", &[&turns, &phases]);
-            // Within half a turn the cosine is as exact for many turns as for few.
-            let whole = graph.node("Round", &[&turns]);
-            let turns = graph.node("Sub", &[&turns, &whole]);
-            let full = graph.floats(&[1, 1], &[std::f32::consts::TAU]);
-            let angle = graph.node("Mul", &[&turns, &full]);
-            let cosine = graph.node("Cos", &[&angle]);
+            let cosine = self::cosines(graph, &single, cosines, inputs);
             let cosine = graph.node_with("Cast", &[&cosine], &[("to", DOUBLE)]);
             let features = graph.node_with("Concat", &[&z, &cosine], &[("axis", 1)]);
             Ok(readout(
@@ -175,14 +170,47 @@ fn head(graph: &mut Graph, decoder: &Decoder, latents: String) -> Result<String>
             ))
         }
         Head::Recurrent(network) => Ok(recurrent::outputs(graph, network, &latents)),
+        Head::Classes(classes) => Ok(classes::probabilities(
+            graph,
+            classes,
+            latents,
+            decoder.step_seconds(),
+        )),
+        Head::VelocityGate(gate) => Ok(classes::gated(
+            graph,
+            gate,
+            &latents,
+            decoder.step_seconds(),
+        )),
         _ => Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
-                "ONNX: expected a decoder of the kind linear, lift, kalman or recurrent, got {}",
+                "ONNX: expected a decoder of the kind linear, lift, kalman, recurrent, classes or gated, got {}",
                 decoder.kind()
             ),
         )),
     }
+}
+
+/// Columns of a value of one row.
+fn columns(graph: &mut Graph, value: &str, range: Range<usize>) -> String {
+    let bounds = [range.start as i64, range.end as i64, 1];
+    let [start, end, axis] = bounds.map(|bound| graph.integers(&[bound]));
+    graph.node("Slice", &[value, &start, &end, &axis])
+}
+
+/// The cosines of float32 `z`, (1, units) float32.
+fn cosines(graph: &mut Graph, z: &str, cosines: &Cosines, inputs: usize) -> String {
+    let frequencies = graph.floats(&[inputs, cosines.units()], &cosines.frequencies);
+    let phases = graph.floats(&[1, cosines.units()], &cosines.phases);
+    let turns = graph.node("MatMul", &[z, &frequencies]);
+    let turns = graph.node("Add", &[&turns, &phases]);
+    // Within half a turn the cosine is as exact for many turns as for few.
+    let whole = graph.node("Round", &[&turns]);
+    let turns = graph.node("Sub", &[&turns, &whole]);
+    let full = graph.floats(&[1, 1], &[std::f32::consts::TAU]);
+    let angle = graph.node("Mul", &[&turns, &full]);
+    graph.node("Cos", &[&angle])
 }
 
 /// z·min(1, R / |z|).

@@ -1,7 +1,6 @@
 //! One step of a recurrent decoder as ONNX.
 
-use std::ops::Range;
-
+use super::columns;
 use super::proto::{DOUBLE, FLOAT, Graph};
 use betz_runtime::model::{Blend, Cell, Recurrent, RecurrentLayer};
 
@@ -102,13 +101,6 @@ fn blended(
     let part = graph.node("Div", &[&most, &below]);
     let moved = graph.node("Mul", &[&apart, &part]);
     (graph.node("Add", &[by_mixtures, &moved]), distance)
-}
-
-/// Columns of a value of one row.
-fn columns(graph: &mut Graph, value: &str, range: Range<usize>) -> String {
-    let bounds = [range.start as i64, range.end as i64, 1];
-    let [start, end, axis] = bounds.map(|bound| graph.integers(&[bound]));
-    graph.node("Slice", &[value, &start, &end, &axis])
 }
 
 /// `value`·`weights` + `bias`.

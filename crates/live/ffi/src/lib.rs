@@ -2,7 +2,7 @@
 //!
 //! It is a separate library, so that libbetz contains no sockets and no recorder. It also has all
 //! functions of libbetz, because a model belongs to one library: link one of the two. The
-//! documentation in [`session`], [`step`], [`outputs`] and [`report`] is that of the header:
+//! documentation in [`session`], [`step`], [`outputs`], [`report`] and [`recalibrate`] is that of the header:
 //! `ffi/tests/header.rs` generates it.
 #![allow(
     unsafe_code,
@@ -11,6 +11,7 @@
 )]
 
 pub mod outputs;
+pub mod recalibrate;
 pub mod report;
 pub mod session;
 pub mod step;

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use ::betz_live::{BackgroundHealth, Phase, Replay};
-use betz_ffi::beside::{self, Grows, Refusal};
+use betz_ffi::beside::{self, Grows};
 use betz_ffi::status::betz_status;
 
 use crate::session::{betz_live, here};
@@ -185,29 +185,11 @@ pub unsafe extern "C" fn betz_live_folder(
     len: *mut usize,
 ) -> betz_status {
     beside::run(|| {
-        if len.is_null() {
-            return Err(Refusal::null("len"));
-        }
         // SAFETY: the caller's promise.
         let live = unsafe { here(live)? };
         let folder = live.session.health()?.folder.unwrap_or_default();
-        let bytes = folder.as_os_str().as_encoded_bytes();
-        if !(buf.is_null() && cap == 0) {
-            if buf.is_null() {
-                return Err(Refusal::null("buf"));
-            }
-            if cap <= bytes.len() {
-                return Err(Refusal::length("cap", bytes.len() + 1, cap));
-            }
-            // SAFETY: the caller's promise; there is room for the NUL, too.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), bytes.len());
-                buf.add(bytes.len()).write(0);
-            }
-        }
-        // SAFETY: the caller's promise; it is not NULL.
-        unsafe { len.write(bytes.len()) };
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { beside::write_text(folder.as_os_str().as_encoded_bytes(), buf, cap, len) }
     })
 }
 

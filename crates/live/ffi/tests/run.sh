@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The session for C: live.c and examples/c/live.c against libbetz_live.so as cargo builds it, and models that are trained
+# The session for C: live.c, recalibrate.c and examples/c/live.c against libbetz_live.so as cargo builds it, and models that are trained
 # here. Needs gcc; its sanitizers, if it has them, check what is written to the caller's memory, and that all of it is freed.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.."
@@ -12,11 +12,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 compile() { # SOURCE PROGRAM [FLAGS]
-    gcc -std=c99 -O1 -Wall -Wextra -Werror -pedantic "${@:3}" "$1" -Iffi/include -Icrates/live/ffi/include -L"$built" -lbetz_live \
-        "-Wl,-rpath,$(cd "$built" && pwd)" -o "$2"
+    gcc -std=c99 -O1 -Wall -Wextra -Werror -pedantic "${@:3}" "$1" -Iffi/include -Iffi/tests/c -Icrates/live/ffi/include -L"$built" \
+        -lbetz_live -lm "-Wl,-rpath,$(cd "$built" && pwd)" -o "$2"
 }
 compile crates/live/ffi/tests/live.c "$work/live"
 compile examples/c/live.c "$work/example"
+compile crates/live/ffi/tests/recalibrate.c "$work/recalibrate" -D_GNU_SOURCE
+"$work/recalibrate"
 echo '#include <betz_live.h>' >"$work/only.cpp"
 if command -v g++ >/dev/null; then
     g++ -std=c++11 -Wall -Wextra -Werror -pedantic -fsyntax-only -Iffi/include -Icrates/live/ffi/include "$work/only.cpp"
@@ -36,6 +38,8 @@ done
 "$work/live" "$work/12.betz" "$work/7.betz" "$work"
 if compile crates/live/ffi/tests/live.c "$work/sanitized" -fsanitize=address,undefined 2>/dev/null; then
     "$work/sanitized" "$work/12.betz" "$work/7.betz" "$work"
+    compile crates/live/ffi/tests/recalibrate.c "$work/recalibrate" -D_GNU_SOURCE -fsanitize=address,undefined
+    "$work/recalibrate"
 else
     echo "no sanitizers here: skipped"
 fi

@@ -1,9 +1,11 @@
 //! The gate: v̂ ← (a + b·p)·v̂, by least squares on estimates and probabilities of held-out folds.
 
-use super::{ClassOptions, ClassReport};
+use super::{ClassOptions, ClassReport, TrainedClasses};
 use crate::blank::CleanData;
+use crate::device::Trained;
 use crate::fit::checked;
 use crate::kinds::KindOptions;
+use crate::options::TrainingPlan;
 use crate::search::Search;
 use crate::training::{Training, TrainingOutcome};
 use crate::validate;
@@ -14,7 +16,7 @@ use betz_gram::gram::paired_steps;
 use betz_gram::movement::outputs_with_velocities;
 use betz_gram::score::{mean_r2, score_estimates};
 use betz_recording::labels::Labels;
-use betz_recording::{Dataset, DatasetView};
+use betz_recording::{Dataset, DatasetView, OutputInfo};
 use betz_runtime::model::{Decoder, DecoderParts, Head, VelocityGate};
 use std::cell::RefCell;
 
@@ -53,98 +55,152 @@ impl Training {
         progress: &dyn Progress,
     ) -> Result<(TrainingOutcome, GateReport)> {
         self.check_classes(labels, options)?;
-        let Some(class) = labels.names.iter().position(|name| name == gate) else {
-            return Err(Error::argument(format!(
-                "gate: expected one of the classes [{}], got {gate:?}",
-                labels.names.join(", ")
-            )));
+        let gate = ClassGate {
+            training: self,
+            class: position(labels, gate)?,
+            labels,
+            outputs: outputs_with_velocities(&data.view()),
         };
-        let outputs = outputs_with_velocities(&data.view());
-        let gated: Vec<bool> = outputs.iter().map(|output| output.is_velocity()).collect();
-        if !gated.contains(&true) {
-            let names: Vec<&str> = outputs.iter().map(|o| o.name.as_str()).collect();
-            return Err(Error::argument(format!(
-                "gate: expected outputs that are velocities, which alone are gated, got [{}]; name them with --velocity",
-                names.join(", ")
-            )));
-        }
+        gate.check_velocities()?;
         let report = RefCell::new(None);
         let outcome = self.run_by(data, Self::best_delay(progress), |used, plan| {
-            let search = plan
-                .search
-                .clone()
-                .unwrap_or(Search::scores_only(self.folds));
-            let view = used.view();
-            let cleaned = CleanData::new(&view, &plan.options)?;
-            let clean = DatasetView {
-                outputs: &outputs,
-                ..cleaned.view(&view)
-            };
-            let found =
-                validate::cross_validate_banks(device, &clean, &plan.options, &search, progress)?;
-            let estimates = found.estimates.clone();
-            let options_of_all = plan.options.clone();
-            let linear = validate::finish(&clean, &options_of_all, found, progress)?;
-            let classes = Training {
-                bank: Some(linear.decoder.bank().clone()),
-                ridge: None,
-                leave_out_silent: false,
-                kinds: KindOptions {
-                    kinds: vec![crate::kinds::Kind::Linear],
-                    ..self.kinds.clone()
-                },
-                ..self.clone()
-            };
-            let mut plan = plan;
-            plan.options.bank = linear.decoder.bank().clone();
-            plan.search = Some(Search {
-                folds: self.folds,
-                ..Search::ridge()
-            });
-            let indicators = labels.indicators(used);
-            let by_classes =
-                classes.classes(&indicators, labels, (options, plan), (device, progress))?;
-            let factors = Factors {
-                data: clean,
-                gated: &gated,
-                estimates: &estimates,
-                shares: (&by_classes.held_out, labels.classes(), class),
-                delay_steps: options_of_all.delay_steps,
-            };
-            let (closed, slope) = factors.fit()?;
-            let [r2_before, r2] = factors.r2(closed, slope)?;
-            report.replace(Some(GateReport {
-                class: gate.to_owned(),
-                closed,
-                slope,
-                r2_before,
-                r2,
-                classes: by_classes.report,
-            }));
-            let decoder = joined(
-                linear.decoder,
-                by_classes.trained.decoder,
-                |classes, names| VelocityGate {
-                    classes,
-                    names,
-                    class: class as u32,
-                    closed,
-                    slope,
-                    gated: gated.clone(),
-                },
-            )?;
-            let trained = crate::device::Trained {
-                decoder,
-                artefacts: cleaned.artefacts,
-                ran: linear.ran,
-                gram_error: linear.gram_error,
-            };
+            let (trained, found) = gate.run(used, (options, plan), (device, progress))?;
+            report.replace(Some(found));
             Ok((trained, None))
         })?;
-        let report = report.into_inner();
-        report
-            .map(|report| Ok((outcome.with_sample(data)?, report)))
-            .ok_or_else(|| Error::argument("gate: expected a report of training, got none"))?
+        let Some(report) = report.into_inner() else {
+            return Err(Error::argument(
+                "gate: expected a report of training, got none",
+            ));
+        };
+        Ok((outcome.with_confusion(data, &report.classes)?, report))
+    }
+}
+
+/// Index of the class `name`.
+fn position(labels: &Labels, name: &str) -> Result<usize> {
+    let found = labels.names.iter().position(|own| own == name);
+    found.ok_or_else(|| {
+        Error::argument(format!(
+            "gate: expected one of the classes [{}], got {name:?}",
+            labels.names.join(", ")
+        ))
+    })
+}
+
+/// A class whose probability gates velocities.
+struct ClassGate<'a> {
+    training: &'a Training,
+    labels: &'a Labels,
+    class: usize,
+    /// Outputs of the recording, velocities marked.
+    outputs: Vec<OutputInfo>,
+}
+
+impl ClassGate<'_> {
+    /// True for each output that is a velocity.
+    fn gated(&self) -> Vec<bool> {
+        self.outputs.iter().map(|o| o.is_velocity()).collect()
+    }
+
+    fn check_velocities(&self) -> Result<()> {
+        if self.gated().contains(&true) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.outputs.iter().map(|o| o.name.as_str()).collect();
+        Err(Error::argument(format!(
+            "gate: expected outputs that are velocities, which alone are gated, got [{}]; name them with --velocity",
+            names.join(", ")
+        )))
+    }
+
+    /// The gated decoder of `used`.
+    fn run(
+        &self,
+        used: &Dataset,
+        (options, plan): (&ClassOptions, TrainingPlan),
+        (device, progress): (&Device, &dyn Progress),
+    ) -> Result<(Trained, GateReport)> {
+        let folds = self.training.folds;
+        let search = plan.search.clone().unwrap_or(Search::scores_only(folds));
+        let view = used.view();
+        let cleaned = CleanData::new(&view, &plan.options)?;
+        let clean = DatasetView {
+            outputs: &self.outputs,
+            ..cleaned.view(&view)
+        };
+        let found =
+            validate::cross_validate_banks(device, &clean, &plan.options, &search, progress)?;
+        let estimates = found.estimates.clone();
+        let linear = validate::finish(&clean, &plan.options, found, progress)?;
+        let delay_steps = plan.options.delay_steps;
+        let by_classes =
+            self.classes(used, &linear.decoder, (options, plan), (device, progress))?;
+        let gated = self.gated();
+        let factors = Factors {
+            data: clean,
+            gated: &gated,
+            estimates: &estimates,
+            shares: (&by_classes.held_out, self.labels.classes(), self.class),
+            delay_steps,
+        };
+        let (closed, slope) = factors.fit()?;
+        let [r2_before, r2] = factors.r2(closed, slope)?;
+        let report = GateReport {
+            class: self.labels.names[self.class].clone(),
+            closed,
+            slope,
+            r2_before,
+            r2,
+            classes: by_classes.report,
+        };
+        let gate = |classes, names| VelocityGate {
+            classes,
+            names,
+            class: self.class as u32,
+            closed,
+            slope,
+            gated: gated.clone(),
+        };
+        let trained = Trained {
+            decoder: joined(linear.decoder, by_classes.trained.decoder, gate)?,
+            artefacts: cleaned.artefacts,
+            ran: linear.ran,
+            gram_error: linear.gram_error,
+        };
+        Ok((trained, report))
+    }
+
+    /// The classes of `used`, by the bank of `linear`.
+    fn classes(
+        &self,
+        used: &Dataset,
+        linear: &Decoder,
+        (options, mut plan): (&ClassOptions, TrainingPlan),
+        (device, progress): (&Device, &dyn Progress),
+    ) -> Result<TrainedClasses> {
+        let training = Training {
+            bank: Some(linear.bank().clone()),
+            ridge: None,
+            leave_out_silent: false,
+            kinds: KindOptions {
+                kinds: vec![crate::kinds::Kind::Linear],
+                ..self.training.kinds.clone()
+            },
+            ..self.training.clone()
+        };
+        plan.options.bank = linear.bank().clone();
+        plan.search = Some(Search {
+            folds: training.folds,
+            ..Search::ridge()
+        });
+        let indicators = self.labels.indicators(used);
+        training.classes(
+            &indicators,
+            self.labels,
+            (options, plan),
+            (device, progress),
+        )
     }
 }
 

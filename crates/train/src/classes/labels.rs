@@ -1,10 +1,11 @@
 //! Sources of labels, and the probabilities of a decoder on a recording.
 
+use crate::folds::Part;
 use betz_base::error::{Error, Result};
 use betz_gram::decode::decode;
 use betz_gram::movement::{outputs_with_velocities, speed};
 use betz_recording::labels::{LabelledInterval, Labels};
-use betz_recording::{Dataset, DatasetView};
+use betz_recording::{Dataset, DatasetView, Segment};
 use betz_runtime::model::{Decoder, DecoderParts, Head};
 
 /// Source of the labels of a recording.
@@ -122,6 +123,38 @@ fn column(name: &str, data: &Dataset) -> Result<Vec<f32>> {
          has [{}]",
         names.join(", ")
     )))
+}
+
+/// Step at which the filters of a part that begins at `start` start from rest: `history` steps earlier, or with the segment.
+pub(super) fn start_of_filters(start: i64, data: &Dataset, history: usize) -> i64 {
+    let history = i64::try_from(history).unwrap_or(i64::MAX);
+    let of = (data.segments).partition_point(|segment| segment.stop <= start);
+    let first = (data.segments.get(of)).map_or(start, |segment| segment.start.min(start));
+    start.saturating_sub(history).max(first)
+}
+
+/// Parts of `data` whose sums pair the labelled steps, and no others, with the responses `delay_steps` later.
+pub(crate) fn labelled_parts(
+    labels: &Labels,
+    data: &Dataset,
+    delay_steps: i64,
+    history: usize,
+) -> Vec<Part> {
+    let parts = labels.runs(data).into_iter().filter_map(|run| {
+        let of = (data.segments).partition_point(|segment| segment.stop <= run.start);
+        let stop = data.segments.get(of)?.stop;
+        // Sums pair x(t) with a(t + delay) if t is in the part and the delay ahead, or t + delay is and the delay is not.
+        let shift = delay_steps.max(0);
+        let segment = Segment {
+            start: run.start.saturating_add(shift),
+            stop: run.stop.saturating_add(shift).min(stop),
+        };
+        (segment.start < segment.stop).then(|| Part {
+            segment,
+            from: start_of_filters(segment.start, data, history),
+        })
+    });
+    parts.collect()
 }
 
 /// Probabilities of `decoder`'s classes at every step of `data`, (step, class).

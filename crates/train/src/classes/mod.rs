@@ -6,6 +6,8 @@
 //! ```
 
 mod calibrate;
+mod choice;
+mod confusion;
 mod events;
 mod features;
 mod gate;
@@ -18,7 +20,11 @@ pub use gate::GateReport;
 pub use labels::LabelSource;
 pub use scores::{ClassScores, EventScores};
 
-use calibrate::Calibration;
+pub(crate) use choice::{HeldScores, Judge, shares};
+pub(crate) use confusion::attach as attach_confusion;
+pub(crate) use labels::labelled_parts;
+
+use choice::{ChoiceOutcome, ClassChoice};
 use features::{ClassFeatures, Samples, latent_tau};
 use scores::{Predictions, label_at};
 use softmax::Softmax;
@@ -40,7 +46,7 @@ use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::labels::{LEAST_LABELLED, Labels};
 use betz_recording::{Dataset, DatasetView};
-use betz_runtime::model::{Classes, Decoder, EventRule, Head, MAX_CLASSES};
+use betz_runtime::model::{Classes, Decoder, Head, MAX_CLASSES};
 use betz_runtime::stream::{ClassEvent, EventDetector};
 use std::cell::RefCell;
 
@@ -116,10 +122,12 @@ impl Training {
                 Ok((found.trained, None))
             },
         )?;
-        let report = report.into_inner();
-        report
-            .map(|report| Ok((outcome.with_sample(data)?, report)))
-            .ok_or_else(|| Error::argument("classes: expected a report of training, got none"))?
+        let Some(report) = report.into_inner() else {
+            return Err(Error::argument(
+                "classes: expected a report of training, got none",
+            ));
+        };
+        Ok((outcome.with_confusion(data, &report)?, report))
     }
 
     fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
@@ -168,9 +176,9 @@ impl Training {
             tau_seconds: latent_tau(data.step_seconds),
             progress,
         };
-        let (chosen, report, held_out) = fitting.validate(data, behind.split(), options)?;
+        let chosen = fitting.validate(data, behind.split(), options)?;
         let whole = behind.whole(progress)?;
-        let head = fitting.head(behind.all(&whole), chosen, options)?;
+        let head = fitting.head(behind.all(&whole), chosen.choice, options)?;
         let decoder = behind.decoder((&whole, fitting.whole_latents(&whole)), head, Vec::new())?;
         let decoder = match train.keep_artefacts {
             true => without_blanking(decoder)?,
@@ -182,9 +190,18 @@ impl Training {
         };
         Ok(TrainedClasses {
             trained,
-            report,
-            held_out,
+            report: chosen.report,
+            held_out: chosen.probabilities,
         })
+    }
+}
+
+impl TrainingOutcome {
+    /// The same with a sample of `data`, and with the confusion of `report`.
+    fn with_confusion(self, data: &Dataset, report: &ClassReport) -> Result<Self> {
+        let mut outcome = self.with_sample(data)?;
+        outcome.decoder = attach_confusion(outcome.decoder, &report.scores)?;
+        Ok(outcome)
     }
 }
 
@@ -197,7 +214,7 @@ struct TrainedClasses {
 }
 
 impl ClassOptions {
-    fn check(&self, labels: &Labels) -> Result<()> {
+    pub(crate) fn check(&self, labels: &Labels) -> Result<()> {
         let classes = labels.classes();
         if classes > MAX_CLASSES {
             return Err(Error::argument(format!(
@@ -238,16 +255,8 @@ fn labelled_folds(
     }
     let runs = labels.runs(data);
     let mut split = folds(&runs, count, guard, history)?;
-    let history = i64::try_from(history).unwrap_or(i64::MAX);
     for part in split.folds.iter_mut().flatten() {
-        let of = data
-            .segments
-            .partition_point(|segment| segment.stop <= part.segment.start);
-        let start = data
-            .segments
-            .get(of)
-            .map_or(part.segment.start, |segment| segment.start);
-        part.from = part.segment.start.saturating_sub(history).max(start);
+        part.from = labels::start_of_filters(part.segment.start, data, history);
     }
     // The sums are those of the parts: steps without a label are in no sum.
     split.whole = true;
@@ -263,15 +272,6 @@ struct ClassFit<'a> {
     seed: u64,
     tau_seconds: Option<f64>,
     progress: &'a dyn Progress,
-}
-
-/// Choices made on held-out folds.
-struct ClassChoice {
-    calibration: Calibration,
-    priors: Vec<f64>,
-    kappa: Option<f64>,
-    events: Vec<Option<EventRule>>,
-    markov: Option<betz_runtime::model::Markov>,
 }
 
 impl ClassFit<'_> {
@@ -290,15 +290,6 @@ impl ClassFit<'_> {
         |step| label_at(self.labels, self.delay_steps, step)
     }
 
-    fn judged<'b>(&'b self, data: DatasetView<'b>, probabilities: &'b [f32]) -> Predictions<'b> {
-        Predictions {
-            data,
-            labels: self.labels,
-            delay_steps: self.delay_steps,
-            probabilities,
-        }
-    }
-
     /// The softmax of `fold`'s training steps.
     fn fit(&self, fold: Fold<'_>, latents: usize) -> Result<(Softmax, f64)> {
         let walk = fold.walk(latents)?;
@@ -315,9 +306,9 @@ impl ClassFit<'_> {
         data: DatasetView<'_>,
         split: &Split<'_>,
         options: &ClassOptions,
-    ) -> Result<(ClassChoice, ClassReport, Vec<f32>)> {
+    ) -> Result<ChoiceOutcome> {
         let classes = self.labels.classes();
-        let (mut scores, mut held_labels, mut held_steps) = (Vec::new(), Vec::new(), Vec::new());
+        let mut held = HeldScores::default();
         for (k, fold) in split.folds().enumerate() {
             self.progress
                 .update("classes", k as u64, split.stages.len() as u64);
@@ -325,70 +316,25 @@ impl ClassFit<'_> {
             let walk = fold.walk(self.latents)?;
             let (features, label) = (self.features(self.latents), self.label());
             let every = (false, self.progress);
-            let held = Samples::collect((walk, &features), &label, &fold.holds(), every)?;
-            for block in &held.blocks {
+            let samples = Samples::collect((walk, &features), &label, &fold.holds(), every)?;
+            for block in &samples.blocks {
                 let own = softmax.scores(block);
                 let n = block.steps.len();
                 for (i, (&step, &label)) in block.steps.iter().zip(&block.labels).enumerate() {
-                    scores.extend((0..classes).map(|class| own[class * n + i]));
-                    held_labels.push(usize::from(label));
-                    held_steps.push(step);
+                    (held.scores).extend((0..classes).map(|class| own[class * n + i]));
+                    held.classes.push(usize::from(label));
+                    held.steps.push(step);
                 }
             }
         }
-        let calibration = Calibration::fit(&scores, &held_labels, classes);
+        let judge = Judge {
+            data,
+            labels: self.labels,
+            delay_steps: self.delay_steps,
+        };
         let labelled = self.labels.counts();
-        let total: usize = labelled.iter().sum();
-        let priors: Vec<f64> = labelled.iter().map(|&n| n as f64 / total as f64).collect();
-        let probabilities = |calibration: Option<Calibration>| {
-            let mut all = vec![f32::NAN; data.steps * classes];
-            let mut row = vec![0.0; classes];
-            for (scores, &step) in scores.chunks_exact(classes).zip(&held_steps) {
-                row.copy_from_slice(scores);
-                if let Some(calibration) = calibration {
-                    calibration.apply(&mut row);
-                }
-                softmax_in_place(&mut row);
-                for (all, p) in all[step * classes..].iter_mut().zip(&row) {
-                    *all = *p as f32;
-                }
-            }
-            all
-        };
-        let raw = probabilities(None);
-        let ece_before = self.judged(data, &raw).scores(&priors).ece;
-        let calibrated = probabilities(Some(calibration));
-        let smoothed = match options.markov {
-            true => markov::choose(self.judged(data, &calibrated), &priors),
-            false => None,
-        };
-        let (markov, last) = match smoothed {
-            Some((markov, probabilities)) => (Some(markov), probabilities),
-            None => (None, calibrated),
-        };
-        let judged = self.judged(data, &last);
-        let mut scores = judged.scores(&priors);
-        let mut rules = Vec::with_capacity(classes);
-        for class in 0..classes {
-            let found = events::choose_rule(judged, class, options.false_alarms)?;
-            scores.events[class] = found.map(|(_, scores)| scores);
-            rules.push(found.map(|(rule, _)| rule));
-        }
-        let report = ClassReport {
-            scores,
-            ece_before,
-            scale: calibration.scale,
-            kappa: markov.as_ref().map(|m| m.kappa),
-            labelled,
-        };
-        let chosen = ClassChoice {
-            calibration,
-            priors,
-            kappa: report.kappa,
-            events: rules,
-            markov,
-        };
-        Ok((chosen, report, last))
+        let priors = shares(&labelled);
+        held.choose(judge, (labelled, priors), options)
     }
 
     /// The head fitted to all of `fold`'s steps.
@@ -396,34 +342,17 @@ impl ClassFit<'_> {
         let latents = self.latents;
         let (softmax, radius) = self.fit(fold, latents)?;
         let classes = self.labels.classes();
-        let scale = chosen.calibration.scale;
         let (weights, bias) = softmax.weights.split_at(softmax.weights.len() - classes);
-        let mut bias = bias.to_vec();
-        chosen.calibration.apply(&mut bias);
         let cosines = self.features(latents).cosines;
-        let mut head = Classes {
-            cosines: betz_runtime::model::Cosines {
-                radius,
-                frequencies: (0..latents)
-                    .flat_map(|i| cosines.omega.iter().skip(i).step_by(latents).copied())
-                    .collect(),
-                phases: cosines.phase,
-            },
-            tau_seconds: self.tau_seconds,
-            weights: weights.iter().map(|w| (w * scale) as f32).collect(),
-            bias: bias.iter().map(|b| *b as f32).collect(),
-            priors: chosen.priors,
-            markov: chosen.markov,
-            events: chosen.events,
+        let cosines = betz_runtime::model::Cosines {
+            radius,
+            frequencies: (0..latents)
+                .flat_map(|i| cosines.omega.iter().skip(i).step_by(latents).copied())
+                .collect(),
+            phases: cosines.phase,
         };
-        debug_assert_eq!(head.markov.as_ref().map(|m| m.kappa), chosen.kappa);
-        if let Some(priors) = &options.priors {
-            for ((bias, prior), before) in head.bias.iter_mut().zip(priors).zip(&head.priors) {
-                *bias += (prior / before).ln() as f32;
-            }
-            head.priors.clone_from(priors);
-        }
-        Ok(Head::Classes(head))
+        let features = (cosines, self.tau_seconds);
+        Ok(chosen.head((weights, bias.to_vec()), features, options.priors.as_ref()))
     }
 }
 
@@ -502,4 +431,4 @@ fn expect_classes<'a>(decoder: &'a Decoder, what: &str) -> Result<&'a Classes> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

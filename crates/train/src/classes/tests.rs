@@ -12,7 +12,7 @@ const CHANNELS: usize = 8;
 const STEPS: i64 = 4000;
 
 /// Channels that fire more in class 1 (the first half of them) or in class 0; segments of 200 steps, states of 25.
-fn recording(seed: u64) -> (Dataset, Labels) {
+pub(crate) fn recording(seed: u64) -> (Dataset, Labels) {
     let rng = &mut ChaCha8Rng::seed_from_u64(seed);
     let mut state = 0;
     let mut of_step = Vec::new();
@@ -205,15 +205,112 @@ fn both_ways_to_the_softmax_agree() {
 }
 
 #[test]
-fn a_filter_in_a_whole_recording_is_a_filter_in_a_stream() {
+fn a_recording_decodes_as_a_stream_and_shares_add_up_to_1() {
     let (data, labels) = recording(8);
-    let (outcome, _) = run(&data, &labels).unwrap();
-    let decoded = betz_gram::decode::decode(&outcome.decoder, &data).unwrap();
+    let (outcome, report) = run(&data, &labels).unwrap();
+    let decoded = decoded(&outcome.decoder, &data);
+    assert_eq!(bits(&streamed(&outcome.decoder, &data)), bits(&decoded));
+    // The confusion travels with the model.
+    let counts = outcome.decoder.attachment(*b"conf").unwrap();
+    let written: Vec<u64> = (counts.as_chunks::<8>().0.iter())
+        .map(|count| u64::from_le_bytes(*count))
+        .collect();
+    assert_eq!(written, report.scores.confusion.concat());
     let Segment { start, stop } = data.segments[1];
     for step in start as usize..stop as usize {
         let sum: f32 = decoded[2 * step..2 * step + 2].iter().sum();
         assert!((sum - 1.0).abs() < 1e-6, "{sum}");
     }
+}
+
+/// Counts of single steps have no memory, and states are slow: a hidden Markov model makes held-out labels likelier. A
+/// recording decodes as a session steps through it, bit for bit, with the model and without.
+#[test]
+fn a_hidden_markov_model_helps_where_features_have_no_memory() {
+    let (mut data, labels) = recording(1);
+    // Steps that are too long for a filter of the latents.
+    data.step_seconds = 1.0;
+    let memoryless = Training {
+        bank: Some(
+            betz_runtime::psc::FilterBank::new(vec![betz_runtime::psc::Filter {
+                tau_seconds: 0.05,
+                order: 0,
+            }])
+            .unwrap(),
+        ),
+        ..training()
+    };
+    let run = |markov| {
+        let options = ClassOptions {
+            markov,
+            ..ClassOptions::default()
+        };
+        let done = memoryless.run_classes(&data, &labels, &options, &Device::cpu(), &());
+        done.unwrap()
+    };
+    let ((smoothed, with), (plain, without)) = (run(true), run(false));
+    assert_eq!(without.kappa, None);
+    assert!(
+        with.kappa.is_some() && with.scores.nll < without.scores.nll,
+        "{with:?}"
+    );
+    assert!(
+        with.scores.auc[1] > without.scores.auc[1] + 0.02,
+        "{with:?} {without:?}"
+    );
+    // Features with a memory hold the past already.
+    assert_eq!(self::run(&recording(1).0, &labels).unwrap().1.kappa, None);
+    for decoder in [smoothed.decoder, plain.decoder] {
+        assert_eq!(
+            bits(&streamed(&decoder, &data)),
+            bits(&decoded(&decoder, &data))
+        );
+    }
+}
+
+/// Transitions are counted inside segments: trials that are next to each other in a file need not be so in time.
+#[test]
+fn no_transition_crosses_the_end_of_a_segment() {
+    let (data, mut labels) = recording(1);
+    for (k, segment) in data.segments.iter().enumerate() {
+        let steps = segment.start as usize..segment.stop as usize;
+        labels.of_step[steps].fill(k as i32 % 2);
+    }
+    let found = markov::from_labels(&labels, &data.view(), 0.5);
+    let steps = (data.segments.len() / 2 * 199) as f64;
+    let stays = (steps + 0.5) / (steps + 1.0);
+    for (share, expected) in found
+        .transitions
+        .iter()
+        .zip([stays, 1.0 - stays, 1.0 - stays, stays])
+    {
+        assert!((share - expected).abs() < 1e-12, "{found:?}");
+    }
+    assert_eq!(found.start, [0.5, 0.5]);
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+fn decoded(decoder: &Decoder, data: &Dataset) -> Vec<f32> {
+    betz_gram::decode::decode(decoder, data).unwrap()
+}
+
+/// The outputs of a session that steps through `data`, which is all segments.
+fn streamed(decoder: &Decoder, data: &Dataset) -> Vec<f32> {
+    let config = betz_runtime::stream::SessionConfig::default();
+    let mut session = betz_runtime::stream::Session::open(decoder, config).unwrap();
+    let (mut out, mut all) = (vec![0.0; session.outputs()], Vec::new());
+    for segment in &data.segments {
+        session.reset();
+        for step in segment.start..segment.stop {
+            let spikes = &data.spikes.channels[data.spikes.range(step, step + 1)];
+            session.step_spikes(spikes, &mut out).unwrap();
+            all.extend_from_slice(&out);
+        }
+    }
+    all
 }
 
 /// Events of a recording are those of a session that steps through it.

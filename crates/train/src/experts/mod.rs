@@ -6,9 +6,9 @@
 
 mod clusters;
 
-use betz_linear::{Cholesky, Mat};
 use rayon::prelude::*;
 
+use crate::discriminant::{ClassSums, Scores};
 use crate::readout::{Basis, Pass, Walk};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
@@ -17,9 +17,6 @@ pub(crate) use clusters::Clusters;
 
 /// Ridge of the covariance within clusters, as a part of its mean diagonal.
 const SHRINKAGE: f64 = 1e-3;
-
-/// Least share of the steps that a cluster counts with.
-const LEAST_SHARE: f64 = 1e-6;
 
 /// g = [z; p; p ⊗ z], p = softmax(β(B[z; h ∗ z] + b)).
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +42,7 @@ pub(crate) struct Discriminant {
 }
 
 impl Discriminant {
-    /// Linear discriminant analysis (Fisher 1936; of one covariance within all clusters) of the clusters
+    /// [Linear discriminant analysis](crate::discriminant) of the clusters
     /// that `cluster_of` puts the steps of `walk` into, over those for which `counts` holds.
     ///
     /// # Errors
@@ -85,7 +82,13 @@ impl Discriminant {
             }
             Ok(())
         })?;
-        let total: u64 = members.iter().sum();
+        let by_class = ClassSums {
+            features: n,
+            products: &moments,
+            sums: &sums,
+            members: &members,
+        };
+        let total = by_class.steps();
         let lacking = |what: &str| {
             Error::new(
                 ErrorKind::InsufficientData,
@@ -98,32 +101,13 @@ impl Discriminant {
         if total == 0 {
             return Err(lacking("are there"));
         }
-        let means = means(&sums, &members, n);
-        let mut within = Mat::<f64>::zeros(n, n);
-        for i in 0..n {
-            for j in 0..=i {
-                let between: f64 = (0..clusters)
-                    .map(|k| members[k] as f64 * means[(i, k)] * means[(j, k)])
-                    .sum();
-                within[(i, j)] = (moments[i * n + j] - between) / total as f64;
-            }
-        }
-        let mean_diagonal = (0..n).map(|i| within[(i, i)]).sum::<f64>() / n as f64;
-        for i in 0..n {
-            within[(i, i)] += (SHRINKAGE * mean_diagonal).max(1e-12);
-        }
-        let factor = Cholesky::new(within.as_ref()).map_err(|_| lacking("differ"))?;
-        let scores = factor.solve(means.as_ref());
-        let weights = (0..clusters).flat_map(|k| (0..n).map(move |i| (i, k)));
-        let bias = (0..clusters).map(|k| {
-            let half: f64 = (0..n).map(|i| means[(i, k)] * scores[(i, k)]).sum::<f64>() / 2.0;
-            (members[k] as f64 / total as f64).max(LEAST_SHARE).ln() - half
-        });
+        let scores = by_class.scatter().scores(SHRINKAGE);
+        let Scores { weights, bias } = scores.ok_or_else(|| lacking("differ"))?;
         Ok(Self {
             latents,
             tau_seconds,
-            weights: weights.map(|at| scores[at]).collect(),
-            bias: bias.collect(),
+            weights,
+            bias,
         })
     }
 
@@ -138,17 +122,6 @@ impl Discriminant {
             bias: soften(&self.bias),
         }
     }
-}
-
-/// The mean of each cluster, (n, clusters), of its sum of `n` numbers. An empty one lies at the mean of all, and is hardly ever
-/// chosen.
-fn means(sums: &[f64], members: &[u64], n: usize) -> Mat<f64> {
-    let total: u64 = members.iter().sum();
-    let overall = |i: usize| sums.iter().skip(i).step_by(n).sum::<f64>() / total as f64;
-    Mat::from_fn(n, members.len(), |i, k| match members[k] {
-        0 => overall(i),
-        count => sums[k * n + i] / count as f64,
-    })
 }
 
 impl Basis for Gate {

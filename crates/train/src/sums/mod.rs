@@ -6,6 +6,7 @@
 //! numbers of 128 bits are added from there on: merging is associative and commutative, bit for bit.
 
 mod bytes;
+mod classes;
 pub(crate) mod fixed;
 mod solve;
 #[cfg(test)]
@@ -14,10 +15,12 @@ mod validate;
 
 use super::blank::CleanData;
 use super::choice::{Choice, choose};
+use super::folds::Part;
 use super::limits::{Extremes, extremes, widen};
 use super::options::TrainOptions;
 use super::training_data::TrainingData;
 use super::usual_counts::UsualCounts;
+use super::validate::Study;
 use super::{device, fit};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
@@ -192,7 +195,17 @@ impl Sums {
         options: &TrainOptions,
         progress: &dyn Progress,
     ) -> Result<Self> {
-        let data = &data.into();
+        Self::over_parts(device, &data.into(), options, progress, None)
+    }
+
+    /// The sums over `parts` of `data`; `None`: over every segment.
+    fn over_parts(
+        device: &Device,
+        data: &DatasetView<'_>,
+        options: &TrainOptions,
+        progress: &dyn Progress,
+        parts: Option<&[Part]>,
+    ) -> Result<Self> {
         fit::check(data, std::slice::from_ref(&options.bank))?;
         let features = data.channels() as u128 * options.bank.len() as u128;
         betz_base::memory::plan(
@@ -205,8 +218,18 @@ impl Sums {
         let Choice {
             placement, paths, ..
         } = choose(device, data, options, None);
-        let found =
-            device::normal_equations(&placement, paths[0], data, options, &options.bank, progress)?;
+        let (bank, paths) = (&options.bank, paths[0]);
+        let found = match parts {
+            None => device::normal_equations(&placement, paths, data, options, bank, progress)?,
+            Some(parts) => Study {
+                placement: &placement,
+                data: *data,
+                options,
+                search_ridge: false,
+                progress,
+            }
+            .sums_of(bank, parts, paths)?,
+        };
         if found.sums.steps == 0 {
             return Err(Error::new(
                 ErrorKind::InsufficientData,

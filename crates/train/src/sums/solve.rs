@@ -172,7 +172,7 @@ impl Sums {
         }
     }
 
-    fn decoder(
+    pub(super) fn decoder(
         &self,
         equations: &NormalEquations,
         ridge: f64,

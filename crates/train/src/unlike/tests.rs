@@ -476,3 +476,36 @@ fn silence_of_most_channels_is_refused() {
     let (found, decoder) = recalibrated(&model, 100, around, |c| f64::from(c % 3 == 0));
     assert!(found.refusal.unwrap().contains("silent") && decoder.is_none());
 }
+
+/// Channels that are lost, and one that screams: recalibration is as good as leaving them out, which a watch of channels
+/// does.
+#[test]
+fn lost_and_screaming_channels_are_as_if_left_out() {
+    let bank = cases::bank(&[(40.0, 0), (120.0, 1)]);
+    let model = model_with(bank, Some(1 << 20));
+    let drifted = |seed| {
+        let mut data = trials(seed, 100, around, |c| if c < 3 { 0.0 } else { 1.0 });
+        let others: Vec<(i64, u32)> = (data.spikes.ticks.iter().copied())
+            .zip(data.spikes.channels.iter().copied())
+            .filter(|spike| spike.1 != 9)
+            .collect();
+        let screams = (0..data.steps as i64).map(|step| (step, 9));
+        let mut spikes: Vec<(i64, u32)> = others.into_iter().chain(screams).collect();
+        spikes.sort_unstable();
+        (data.spikes.ticks, data.spikes.channels) = spikes.into_iter().unzip();
+        data
+    };
+    let (found, solved) = recalibrate(&model, &drifted(5), &()).unwrap();
+    assert_eq!(found.refusal, None, "{found:?}");
+    let retained = StoredStatistics::read(&model).unwrap();
+    let mut refit = crate::retained::Refit::new(&model, &retained).unwrap();
+    refit.leave_out(&[0, 1, 2, 9]).unwrap();
+    let watched = refit.solve(&retained.sums, retained.ridge).unwrap();
+    let later = drifted(6);
+    let (frozen, solved) = (mean_r2(&model, &later), mean_r2(&solved.unwrap(), &later));
+    let watched = mean_r2(&watched, &later);
+    assert!(
+        solved > frozen && solved > watched - 0.02,
+        "{frozen} frozen, {solved} recalibrated, {watched} left out"
+    );
+}

@@ -8,6 +8,7 @@ import { POINTS, reduce } from "../draw/reduce.ts";
 import * as state from "../state.ts";
 import { colours, outputInk, painted } from "../theme.ts";
 import { ticks, timeLabel } from "../draw/format.ts";
+import { Bands } from "../views/classes.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
 /** A series as a path, broken where there is no value: what uPlot's own does besides, for fills and gaps, costs more than this. */
@@ -200,10 +201,10 @@ export function Outputs({ title }: { title?: string }) {
   const note = <>{truth && !bare && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
     {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
-  const planar = outputs.length >= 2 && !title;
+  const classes = state.server.value?.model?.kind === "classes", planar = outputs.length >= 2 && !title;
   return <Panel area="outputs" title={title ?? (bare ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>
     <div class={planar ? "split" : "whole"}>
-      {planar && <Plane />}
+      {planar && (classes ? <Bands names={outputs.map(o => o.name)} /> : <Plane />)}
       <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}</div>
     </div>
   </Panel>;
