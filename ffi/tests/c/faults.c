@@ -348,8 +348,14 @@ static void a_checkpoint_of_another_policy_is_told(void) {
     CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_restore(plain, bytes, len));
     expect_in_message("slew");
     OK(betz_session_checkpoint(of_held, bytes, sizeof bytes, &len));
-    // A hold policy is no part of the state: the filters go on under the session's own.
-    OK(betz_session_restore(plain, bytes, len));
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_restore(plain, bytes, len));
+    expect_in_message("hold: expected none, got one");
+    betz_session_close(plain);
+    held.hold_seconds *= 2;
+    plain = open_with(model, &held);
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_restore(plain, bytes, len));
+    expect_in_message("hold_seconds");
+    OK(betz_session_restore(of_held, bytes, len));
     betz_session_close(of_slow);
     betz_session_close(of_held);
     betz_session_close(plain);
