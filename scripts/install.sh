@@ -6,7 +6,7 @@
 #
 #   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
 #   --runtime-only  only load, step and swap models, and queues: the smallest library
-#   --with-kinds    also train lifts, experts, Kalman, place and recurrent decoders from C: 1.5 MB more
+#   --with-kinds    also train lifts, experts, Kalman, place and recurrent decoders, and classes, from C: 1.5 MB more
 #   --with-workspace  build with the features of the whole workspace, so that nothing is compiled again after
 #                   `cargo build`; the linker removes unused code, so the library
 #                   does not grow

@@ -18,7 +18,7 @@ mod temporary;
 pub use plan::FilePlan;
 use target::{Stream, Target};
 pub use temporary::wait_for_disk;
-use temporary::{BY_NAME, Unfinished, beside, in_place, temporary};
+use temporary::{BY_NAME, NewFile, beside, in_place, temporary};
 
 use crate::error::{Error, Result};
 use crate::memory;
@@ -160,12 +160,12 @@ fn replace(
         Target::Regular(real, old) => (real, Some(old)),
         Target::Stream(stream) => return pour(&stream, fill),
     };
-    let unfinished = Unfinished::new(&real, old.as_ref())?;
-    let mut writer = BufWriter::new(unfinished.file());
+    let new_file = NewFile::new(&real, old.as_ref())?;
+    let mut writer = BufWriter::new(new_file.file());
     fill(&mut writer)?;
     writer.flush()?;
     drop(writer);
-    unfinished.finish(&real)
+    new_file.finish(&real)
 }
 
 /// Lets `fill` finish a file that has no name, then copies it to `stream`, which need not seek.

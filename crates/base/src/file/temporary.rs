@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::target::folder_of;
 
 /// A file that is being written and has not its name yet.
-pub(super) enum Unfinished {
+pub(super) enum NewFile {
     /// It has no name at all, so nothing is left of it if the process is killed.
     #[cfg(target_os = "linux")]
     Unnamed(File),
@@ -20,7 +20,7 @@ pub(super) enum Unfinished {
     Named(NamedTempFile),
 }
 
-impl Unfinished {
+impl NewFile {
     /// A file for the place of `real`, with the mode and owner of the `old` one.
     pub(super) fn new(real: &Path, old: Option<&Metadata>) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
@@ -230,17 +230,20 @@ mod tests {
             for text in ["first", "second"] {
                 let old = fs::metadata(&real).ok();
                 let (before, expected) = (names(), usize::from(is_named || !has_unnamed));
-                let unfinished = match is_named {
-                    false => Unfinished::new(&real, old.as_ref()).unwrap(),
-                    true => Unfinished::Named(beside(&real, old.as_ref(), SUFFIX).unwrap()),
+                let new_file = match is_named {
+                    false => NewFile::new(&real, old.as_ref()).unwrap(),
+                    true => NewFile::Named(beside(&real, old.as_ref(), SUFFIX).unwrap()),
                 };
-                unfinished.file().write_all(text.as_bytes()).unwrap();
+                new_file.file().write_all(text.as_bytes()).unwrap();
                 assert_eq!(names() - before, expected, "{text}");
-                unfinished.finish(&real).unwrap();
+                new_file.finish(&real).unwrap();
                 assert_eq!(fs::read_to_string(&real).unwrap(), text);
                 assert_eq!(names(), 1);
                 if let Some(old) = old {
-                    assert_eq!(fs::metadata(&real).unwrap().permissions(), old.permissions());
+                    assert_eq!(
+                        fs::metadata(&real).unwrap().permissions(),
+                        old.permissions()
+                    );
                 } else {
                     fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
                 }
@@ -248,7 +251,7 @@ mod tests {
             fs::remove_file(&real).unwrap();
         }
         // Nobody gives it a name: nothing is left.
-        drop(Unfinished::new(&folder.path().join("never"), None).unwrap());
+        drop(NewFile::new(&folder.path().join("never"), None).unwrap());
         assert_eq!(names(), 0);
     }
 }

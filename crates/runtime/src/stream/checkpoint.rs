@@ -155,10 +155,10 @@ impl Session {
                 "restore: expected a session without a second model beside it; release or roll back the swap first",
             ));
         }
-        let saved = Saved::read(bytes)?;
-        self.check(&saved)?;
+        let words = CheckpointWords::read(bytes)?;
+        self.check(&words)?;
         let expected = self.running().active().states().count();
-        let (states, last) = saved.values.split_at(expected);
+        let (states, last) = words.values.split_at(expected);
         let (last, given) = last.split_at(self.outputs());
         let (given, events) = given.split_at(given.len() - self.kept_events());
         let running = self.running_mut().active_mut().states_mut();
@@ -166,7 +166,7 @@ impl Session {
             *state = number(bytes);
         }
         let (own_flagged, own_last) = self.holding_mut().state_mut();
-        *own_flagged = saved.flagged;
+        *own_flagged = words.flagged;
         for (value, bytes) in own_last.iter_mut().zip(last) {
             *value = number(bytes) as f32;
         }
@@ -178,29 +178,29 @@ impl Session {
         if let Some(detector) = self.event_detector_mut() {
             detector.set_state(events.iter().map(number));
         }
-        self.set_clock(saved.tick as i64);
-        *self.counters_mut() = saved.counters;
+        self.set_clock(words.tick as i64);
+        *self.counters_mut() = words.counters;
         Ok(())
     }
 
     /// Refuses a checkpoint of another model or policy, and values that no session has.
-    fn check(&self, saved: &Saved<'_>) -> Result<()> {
+    fn check(&self, words: &CheckpointWords<'_>) -> Result<()> {
         let model = self.model().fingerprint();
-        if saved.fingerprint != model {
+        if words.fingerprint != model {
             return Err(Error::mismatch(format!(
                 "checkpoint: expected one of the model {model:#018x} that this session runs, got one of {:#018x}",
-                saved.fingerprint
+                words.fingerprint
             )));
         }
-        expect_policies(self.policies(), saved.policies)?;
+        expect_policies(self.policies(), words.policies)?;
         let expected = self.running().active().states().count();
         let (outputs, kept) = (self.outputs(), self.kept_outputs());
-        let values = saved.values;
+        let values = words.values;
         let sane = (values.iter().take(expected)).all(|s| number(s).abs() <= LARGEST_STATE)
             && (values.iter().skip(expected).take(outputs)).all(|s| (number(s) as f32).is_finite())
             && (values.iter().skip(expected + outputs)).all(|s| !number(s).is_nan());
-        if saved.states != expected as u64
-            || saved.kept != kept as u64
+        if words.states != expected as u64
+            || words.kept != kept as u64
             || values.len() != expected + kept
             || !sane
         {
@@ -208,7 +208,7 @@ impl Session {
                 ErrorKind::InvalidCheckpoint,
                 format!(
                     "checkpoint: expected {expected} finite states and {kept} outputs, got {} and {}, or others",
-                    saved.states, saved.kept
+                    words.states, words.kept
                 ),
             ));
         }
@@ -217,7 +217,7 @@ impl Session {
 }
 
 /// A checkpoint whose frame is whole.
-struct Saved<'a> {
+struct CheckpointWords<'a> {
     fingerprint: u64,
     counters: Counters,
     tick: u64,
@@ -230,7 +230,7 @@ struct Saved<'a> {
     values: &'a [[u8; 8]],
 }
 
-impl<'a> Saved<'a> {
+impl<'a> CheckpointWords<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self> {
         let (version, payload) = frame::open(CHECKPOINT, bytes)?;
         if version != VERSION {

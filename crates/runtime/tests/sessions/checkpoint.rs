@@ -141,18 +141,57 @@ fn a_checkpoint_under_another_policy_is_a_mismatch_that_names_it() {
         Session::open(&decoder, config).unwrap()
     };
     let held = |hold: Hold| with(None, Some(hold));
-    let rest = |rest: [f32; 2]| held(Hold {
-        rest: Some(rest.into()),
-        ..hold.clone()
-    });
+    let rest = |rest: [f32; 2]| {
+        held(Hold {
+            rest: Some(rest.into()),
+            ..hold.clone()
+        })
+    };
     let sessions = [
-        ("hold: expected none, got one", with(None, None), held(hold.clone())),
-        ("slew: expected none, got one", with(None, None), with(Some([0.5; 2]), None)),
-        ("slew: expected the values", with(Some([0.25, 0.5]), None), with(Some([0.5, 0.25]), None)),
-        ("hold_seconds: expected 20 steps, got 40", held(hold.clone()), held(Hold { hold_seconds: 0.4, ..hold.clone() })),
-        ("decay_seconds: expected 50 steps, got 10", held(hold.clone()), held(Hold { decay_seconds: 0.1, ..hold.clone() })),
-        ("patience_steps: expected 2 steps, got 3", held(hold.clone()), held(Hold { patience_steps: 3, ..hold.clone() })),
-        ("rest: expected the values", rest([0.0, 1.0]), rest([1.0, 0.0])),
+        (
+            "hold: expected none, got one",
+            with(None, None),
+            held(hold.clone()),
+        ),
+        (
+            "slew: expected none, got one",
+            with(None, None),
+            with(Some([0.5; 2]), None),
+        ),
+        (
+            "slew: expected the values",
+            with(Some([0.25, 0.5]), None),
+            with(Some([0.5, 0.25]), None),
+        ),
+        (
+            "hold_seconds: expected 20 steps, got 40",
+            held(hold.clone()),
+            held(Hold {
+                hold_seconds: 0.4,
+                ..hold.clone()
+            }),
+        ),
+        (
+            "decay_seconds: expected 50 steps, got 10",
+            held(hold.clone()),
+            held(Hold {
+                decay_seconds: 0.1,
+                ..hold.clone()
+            }),
+        ),
+        (
+            "patience_steps: expected 2 steps, got 3",
+            held(hold.clone()),
+            held(Hold {
+                patience_steps: 3,
+                ..hold.clone()
+            }),
+        ),
+        (
+            "rest: expected the values",
+            rest([0.0, 1.0]),
+            rest([1.0, 0.0]),
+        ),
     ];
     for (expected, to, from) in &sessions {
         let message = |from: &Session, to: &Session| {
