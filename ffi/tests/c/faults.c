@@ -550,7 +550,8 @@ static void a_killed_save_leaves_a_whole_file_and_nothing_else(void) {
         CHECK(got == a || got == b);
         betz_model_free(loaded);
     }
-    if (other_files(folder) == 0) fputs("faults: no save was killed between its two names\n", stderr);
+    // None where the file system has files without names, but for a kill in the microseconds between link and rename.
+    printf("faults: 60 killed saves left %d files\n", other_files(folder));
     OK(betz_model_save(one, file));
     CHECK(other_files(folder) == 0);
     CHECK(remove(file) == 0 && rmdir(folder) == 0);
