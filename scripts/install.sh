@@ -6,7 +6,7 @@
 #
 #   --no-cuda       omit CUDA: train, mine, compute networks and sort on the CPU
 #   --runtime-only  only load, step and swap models, and queues: the smallest library
-#   --with-kinds    also train lifts, experts, Kalman, place and recurrent decoders from C: 1.5 MB more
+#   --with-kinds    also train lifts, experts, Kalman, place and recurrent decoders, and classes, from C: 1.5 MB more
 #   --with-operations  build with the features of scripts/instructions.py, so that neither compiles anything again; the
 #                   linker removes unused code, so the library does not grow
 #   --with-workspace  build with the features of the whole workspace and those in BETZ_FEATURES, so that nothing is

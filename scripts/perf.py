@@ -4,11 +4,15 @@
     scripts/perf BASE                    CPU: the operations of benches/programs/src/bin/operations.rs
     scripts/perf BASE --bundle           GPU: puts the benches of both commits and this script into gpu-bundle/
     gpu-bundle/perf --run gpu-bundle     there, on the machine with a GPU: runs them and prints the table
+    scripts/perf --phantomcore FOLDER    a step beside one of PhantomCore's decoders, by counted instructions and by time
 
 The working tree is the second side; its programs are built against both libraries, so that both do the same work.
 A ratio is BASE's time divided by the working tree's: above 1, the working tree is faster. Machines change speed within
 seconds; two runs that follow each other share that, so each round gives one ratio, and the table has their median with
 a 95 % interval.
+
+PhantomCore is a C++ decoder (github.com/yelabb/PhantomCore, commit 52d7d2b); FOLDER holds its sources. Eigen is taken from
+EIGEN, default /usr/include/eigen3. Without one of them, or without g++ or Valgrind, that comparison is skipped.
 """
 
 import argparse
@@ -28,6 +32,12 @@ GPU_PROGRAMS = (("gpu_train", "train", "sizes"), ("gpu_gram", "alone", "bank"))
 # The sources of the measurement programs, which are taken from the working tree for both sides.
 PROGRAMS = ("benches",)
 LINE = re.compile(r"^(.*): .*?median ([\d.]+) (ns|µs|ms)\b")
+PEER = ROOT / "benches/peers/phantomcore.cpp"
+PEER_SOURCES = ("kalman_decoder", "dimensionality_reduction", "regularization", "simd_utils", "latency_tracker")
+# Flags of PhantomCore's CMakeLists. Valgrind knows no AVX-512, so steps are counted with AVX2 on both sides.
+PEER_FLAGS = ("-std=c++23", "-O3", "-ffast-math")
+ROW = re.compile(r"^desc: Trigger: Client Request: (.*); ([\d.]+); (\d+)$", re.M)
+TIMES = re.compile(r"^(.*?) +([\d.]+) spikes .*: (?:median|p50) ([\d.]+), (?:least|p99) ([\d.]+) us$", re.M)
 NANOSECONDS = {"ns": 1.0, "µs": 1e3, "ms": 1e6}
 
 
@@ -153,15 +163,90 @@ def run_bundle(folder, rounds):
     print(table(in_turns(commands, rounds)))
 
 
+def missing_for_peer(sources, eigen):
+    """A sentence on the first thing that the comparison with PhantomCore needs and has not, or None."""
+    if not (sources / "src" / "kalman_decoder.cpp").is_file():
+        return f"expected the sources of PhantomCore in {sources}, got no src/kalman_decoder.cpp there"
+    if not (eigen / "Eigen").is_dir():
+        return f"expected Eigen in {eigen} (or in the folder that EIGEN names), got none"
+    for program in ("g++", "valgrind"):
+        if shutil.which(program) is None:
+            return f"expected {program} in PATH, got none"
+    return None
+
+
+def counted(text):
+    """(name, spikes per bin) and (instructions, data lines, code lines) per step, from a dump of Callgrind."""
+    name, spikes, steps = ROW.search(text).groups()
+    columns = re.search(r"^events: (.*)$", text, re.M)[1].split()
+    totals = dict(zip(columns, map(int, re.search(r"^totals: (.*)$", text, re.M)[1].split())))
+    lines = totals.get("D1mr", 0) + totals.get("D1mw", 0)
+    # The code of a step is read once, and stays in the cache.
+    return (name, spikes), (totals["Ir"] / int(steps), lines / int(steps), totals.get("I1mr", 0))
+
+
+def compare_phantomcore(sources, package, models):
+    sources = sources.resolve()
+    eigen = Path(os.environ.get("EIGEN", "/usr/include/eigen3"))
+    missing = missing_for_peer(sources, eigen)
+    if missing:
+        print(f"PhantomCore: skipped: {missing}")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        if package is None:
+            package = Path(folder) / "package"
+            subprocess.run([ROOT / "scripts/install.sh", "--prefix", package], stdout=sys.stderr, check=True)
+        package = package.resolve()
+        programs = {}
+        for name, machine in (("count", "x86-64-v3"), ("time", "native")):
+            programs[name] = Path(folder) / name
+            command = ["g++", *PEER_FLAGS, f"-march={machine}", PEER]
+            command += [sources / "src" / f"{source}.cpp" for source in PEER_SOURCES]
+            command += [f"-I{sources}/include", "-isystem", eigen, f"-I{package}/include", f"-L{package}/lib", "-lbetz"]
+            subprocess.run([*command, f"-Wl,-rpath,{package}/lib", "-o", programs[name]], check=True)
+        counts, times = {}, {}
+        valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--cache-sim=yes", "--collect-atstart=no"]
+        valgrind += ["--I1=32768,8,64", "--D1=32768,8,64", f"--callgrind-out-file={folder}/out"]
+        subprocess.run([*valgrind, programs["count"], "count", *models], check=True)
+        for dump in Path(folder).glob("out.*"):
+            text = dump.read_text()
+            if ROW.search(text):
+                counts.update([counted(text)])
+        for way in ("0", "8", "64"):
+            ran = subprocess.run([programs["time"], way, *models], stdout=subprocess.PIPE, text=True, check=True)
+            for name, spikes, middle, edge in TIMES.findall(ran.stdout):
+                times[name, spikes, way] = f"{middle} / {edge}"
+    print(peer_table(counts, times))
+
+
+def peer_table(counts, times):
+    """A Markdown table by decoder and spikes per bin: counters by callgrind, then microseconds."""
+    lines = [
+        "| decoder | spikes per bin | instructions | data lines | code lines "
+        "| back to back: median / least, µs | 8 MiB between: p50 / p99 | 64 MiB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, spikes in dict.fromkeys([*counts, *((name, spikes) for name, spikes, _ in times)]):
+        numbers = [f"{n:.0f}" for n in counts.get((name, spikes), ())] or ["–"] * 3
+        numbers += [times.get((name, spikes, way), "–") for way in ("0", "8", "64")]
+        lines.append(f"| {name} | {spikes} | " + " | ".join(numbers) + " |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", nargs="?", help="commit to compare with")
     parser.add_argument("--bundle", action="store_true", help="prepare the comparison for a machine with a GPU")
     parser.add_argument("--run", type=Path, metavar="FOLDER", help="run the comparison that --bundle prepared")
+    parser.add_argument("--phantomcore", type=Path, metavar="FOLDER", help="compare a step with PhantomCore's decoders")
+    parser.add_argument("--package", type=Path, help="installed release build for --phantomcore (default: built now)")
+    parser.add_argument("--model", action="append", default=[], help="model of 142 channels, for --phantomcore; again for more")
     parser.add_argument("--rounds", type=int, default=7, help="number of rounds (default 7)")
     options = parser.parse_args()
     if options.run:
         run_bundle(options.run, options.rounds)
+    elif options.phantomcore:
+        compare_phantomcore(options.phantomcore, options.package, options.model)
     elif options.base is None:
         parser.error("expected BASE, a commit to compare with")
     elif options.bundle:

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # Counts what a step costs: instructions and cache lines, without a clock, so that the numbers do not depend on load.
 #
-#   scripts/step_cost.sh PACKAGE            prints the table of benches/record/step_cost.md
-#   scripts/step_cost.sh PACKAGE --check    counts two of its rows, and fails if one has grown by more than 5 %
+#   scripts/step_cost.sh PACKAGE            prints the first table of benches/record/step_cost.md
+#   scripts/step_cost.sh PACKAGE --kinds PROGRAM    prints the second one, of the other kinds of decoders; PROGRAM is
+#                                           cost_models (cargo build -p betz-programs --bin cost_models), which writes them
+#   scripts/step_cost.sh PACKAGE --skips PROGRAM    prints the third one: instructions of betz_session_skip
+#   scripts/step_cost.sh PACKAGE --check    counts two rows, and fails if one has grown by more than 5 %
 #
 # PACKAGE is where scripts/install.sh has installed a release build. Needs gcc and valgrind. Columns:
 #
@@ -13,7 +16,7 @@
 #   stack bytes    stack of a step
 set -euo pipefail
 cd "$(dirname "$0")/.."
-package=${1:?usage: step_cost.sh PACKAGE [--check]}
+package=${1:?usage: step_cost.sh PACKAGE [--check | --kinds PROGRAM | --skips PROGRAM]}
 check=${2:-}
 record=benches/record/step_cost.md
 work=$(mktemp -d)
@@ -25,28 +28,32 @@ fi
 gcc -std=gnu11 -O2 ffi/tests/c/cost.c -o "$work/cost" "-I$package/include" "-L$package/lib" -lbetz -lm -pthread \
     "-Wl,-rpath,$package/lib"
 
-row() { # CHANNELS FILTERS SPIKES
-    local model=$work/$1-$2.betz
-    [ -e "$model" ] || "$work/cost" "$model" "$1" "$2"
-    valgrind --tool=callgrind --toggle-collect=betz_session_step_spikes --cache-sim=yes \
-        --I1=32768,8,64 --D1=32768,8,64 --callgrind-out-file="$work/out" \
-        "$work/cost" "$model" "$3" >"$work/printed" 2>/dev/null
-    awk -v channels="$1" -v filters="$2" -v spikes="$3" '
+count() { # FUNCTION ARGUMENTS...: counts a function of the library in $work/out
+    local function=$1
+    shift
+    valgrind --tool=callgrind "--toggle-collect=$function" --cache-sim=yes --I1=32768,8,64 --D1=32768,8,64 \
+        --callgrind-out-file="$work/out" "$work/cost" "$@" >"$work/printed" 2>/dev/null
+}
+
+row() { # KIND CHANNELS FILTERS SPIKES
+    local model=$work/$1-$2-$3.betz
+    [ "$1" != linear ] || [ -e "$model" ] || "$work/cost" "$model" "$2" "$3"
+    count betz_session_step_spikes "$model" "$4"
+    awk -v row="| $1 | $2 | $3 | $4 |" '
         FNR == NR { steps = $2; size = $4; stack = $6; next }
         /^totals:/ {
             # Ir Dr Dw I1mr D1mr D1mw ...
-            printf "| %d | %d | %d | %d | %d | %d | %d | %d |\n", channels, filters, spikes,
-                $2 / steps + 0.5, ($6 + $7) / steps + 0.5, $5, size, stack
+            printf "%s %d | %d | %d | %d | %d |\n", row, $2 / steps + 0.5, ($6 + $7) / steps + 0.5, $5, size, stack
         }' "$work/printed" "$work/out"
 }
 
 if [ "$check" = --check ]; then
-    for cell in "96 1 3" "96 8 3"; do
+    for cell in "linear 96 1 3" "linear 96 8 3"; do
         # shellcheck disable=SC2086
         now=$(row $cell)
         before=$(grep -F "| ${cell// / | } |" "$record") || { echo "$record: expected a row for $cell"; exit 1; }
-        awk -F'|' -v cell="$cell" 'NR == 1 { for (i = 5; i <= 9; i++) was[i] = $i; next }
-            { for (i = 5; i <= 9; i++) if ($i > 1.05 * was[i] + 4) {
+        awk -F'|' -v cell="$cell" 'NR == 1 { for (i = 6; i <= 10; i++) was[i] = $i; next }
+            { for (i = 6; i <= 10; i++) if ($i > 1.05 * was[i] + 4) {
                 printf "%s: expected at most %d, got %d (column %d); update the record and say why\n", cell, was[i], $i, i
                 bad = 1 } }
             END { exit bad }' <(echo "$before") <(echo "$now")
@@ -54,12 +61,41 @@ if [ "$check" = --check ]; then
     done
     exit 0
 fi
-echo "| channels | filters | spikes | instructions | data lines | code lines | session bytes | stack bytes |"
-echo "|---|---|---|---|---|---|---|---|"
+if [ "$check" = --skips ]; then
+    "${3:?expected the program cost_models}" "$work" 96 8
+    "$work/cost" "$work/linear-96-8.betz" 96 8
+    echo "| decoder | 10 ticks | 1,000 | 100,000 | 2^40 |"
+    echo "|---|---|---|---|---|"
+    for model in "$work"/*-96-8.betz; do
+        printf '| %s |' "$(basename "$model" -96-8.betz)"
+        for ticks in 10 1000 100000 1099511627776; do
+            count betz_session_skip "$model" skip "$ticks"
+            awk '/^totals:/ { printf " %d |", $2 }' "$work/out"
+        done
+        echo
+    done
+    exit 0
+fi
+echo "| decoder | channels | filters | spikes | instructions | data lines | code lines | session bytes | stack bytes |"
+echo "|---|---|---|---|---|---|---|---|---|"
+if [ "$check" = --kinds ]; then
+    for channels in 96 256; do
+        "${3:?expected the program cost_models}" "$work" "$channels" 8
+    done
+    for kind in "$work"/*-96-8.betz; do
+        kind=$(basename "$kind" -96-8.betz)
+        for channels in 96 256; do
+            for spikes in 3 300; do
+                row "$kind" "$channels" 8 "$spikes"
+            done
+        done
+    done
+    exit 0
+fi
 for channels in 96 256; do
     for filters in 1 8; do
         for spikes in 0 3 30 300; do
-            row "$channels" "$filters" "$spikes"
+            row linear "$channels" "$filters" "$spikes"
         done
     done
 done

@@ -1,6 +1,7 @@
 """Tests of perf.py: `python3 -m unittest discover -s scripts`."""
 
 import unittest
+from pathlib import Path
 
 import perf
 
@@ -40,6 +41,28 @@ class Table(unittest.TestCase):
 
     def test_durations_have_units(self):
         self.assertEqual([perf.duration(n) for n in (12.34, 1234.0, 1.5e6)], ["12.3 ns", "1.23 µs", "1.5 ms"])
+
+
+DUMP = """# callgrind format
+desc: Trigger: Client Request: Betz, 8 filters; 0.4; 100
+events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw
+totals: 120000 1 1 90 4000 1000 0 0 0
+"""
+
+
+class Peer(unittest.TestCase):
+    def test_counters_are_per_step_but_for_code_which_is_read_once(self):
+        self.assertEqual(perf.counted(DUMP), (("Betz, 8 filters", "0.4"), (1200, 50, 90)))
+
+    def test_a_row_has_counts_and_times(self):
+        line = "Betz, 8 filters              0.4 spikes per channel and bin: median 0.563, least 0.512 us\n"
+        ((name, spikes, *times),) = perf.TIMES.findall(line)
+        table = perf.peer_table(dict([perf.counted(DUMP)]), {(name, spikes, "0"): " / ".join(times)})
+        self.assertIn("| Betz, 8 filters | 0.4 | 1200 | 50 | 90 | 0.563 / 0.512 | – | – |", table)
+
+    def test_what_is_missing_is_named(self):
+        missing = perf.missing_for_peer(Path("/nowhere"), Path("/nowhere"))
+        self.assertIn("sources of PhantomCore in /nowhere", missing)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
 // A step of Betz beside one of PhantomCore's decoders (github.com/yelabb/PhantomCore, 52d7d2b), on one core, in turns:
 // 142 channels, counts in, 4 outputs (PhantomCore's linear decoder has 2).
 //
-//   scripts/install.sh --prefix /tmp/betz
-//   p=PATH_OF_PHANTOMCORE
-//   g++ -std=c++23 -O3 -march=native -ffast-math benches/peers/phantomcore.cpp "$p"/src/kalman_decoder.cpp \
-//       "$p"/src/{dimensionality_reduction,regularization,simd_utils,latency_tracker}.cpp -I"$p"/include \
-//       -I/usr/include/eigen3 -I/tmp/betz/include -L/tmp/betz/lib -lbetz -Wl,-rpath,/tmp/betz/lib -o /tmp/phantomcore
-//   chrt -f 50 taskset -c 1 /tmp/phantomcore          back to back
-//   chrt -f 50 taskset -c 1 /tmp/phantomcore 8        once per millisecond, after writing 8 MiB of other memory
+//   scripts/perf --phantomcore PATH_OF_PHANTOMCORE    builds this program, runs it in every way, and prints the table
 //
-// The flags are those of PhantomCore's own CMakeLists. Each line: microseconds per step, the median of 300 parts of 1,000
-// steps, and the least; once per millisecond, quantiles of 1,600 steps. PhantomCore's decoders forget nothing between bins (linear), or have 4 states (Kalman); Betz
-// filters every channel through 8 PSC filters first.
+//   phantomcore 0 [MODEL...]       back to back: per step, the median of 300 parts of 1,000 steps, and the least
+//   phantomcore MIB [MODEL...]     once per millisecond, after writing MIB mebibytes of other memory: quantiles of 1,600 steps
+//   valgrind --tool=callgrind --cache-sim=yes --collect-atstart=no phantomcore count [MODEL...]
+//                                  one dump of counters per row, named after it, of 100 steps whose data are in no cache
+//
+// MODEL is a model of 142 channels (benches/programs/src/bin/cost_models.rs), whose steps are measured, too. Flags of the
+// compiler are those of PhantomCore's own CMakeLists. PhantomCore's decoders forget nothing between bins (linear), or have
+// 4 states (Kalman); Betz filters every channel through 8 PSC filters first.
 #include <algorithm>
 #include <cmath>
 #include <betz.h>
@@ -22,13 +21,16 @@
 #include <phantomcore/kalman_decoder.hpp>
 #include <random>
 #include <span>
+#include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <time.h>
+#include <valgrind/callgrind.h>
 #include <vector>
 
 namespace {
 
-constexpr std::size_t channels = 142, outputs = 4, drawn = 1024, part = 1000, parts = 300;
+constexpr std::size_t channels = 142, outputs = 4, drawn = 1024, part = 1000, parts = 300, counted = 100;
 constexpr betz_filter eight[] = {{0.005, 0}, {0.01, 1}, {0.02, 1}, {0.04, 1}, {0.05, 0}, {0.1, 1}, {0.2, 0}, {0.4, 0}};
 
 void ok(betz_status status) {
@@ -62,10 +64,16 @@ std::vector<float> movement(const Counts &counts) {
 }
 
 struct Peer {
-    const char *name;
+    std::string name;
     std::function<void(std::size_t)> step;
     std::vector<double> times;
     std::function<void()> warm = [] {};
+};
+
+// Way to measure: `count`, or the MiB of other work between two steps.
+struct Way {
+    bool counts;
+    std::size_t mebibytes;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -88,7 +96,7 @@ void back_to_back(std::vector<Peer> &peers, double mean) {
     }
     for (Peer &peer : peers) {
         std::ranges::sort(peer.times);
-        std::printf("%-36s %.1f spikes a channel and bin: median %.3f, least %.3f us\n", peer.name, mean,
+        std::printf("%-36s %.1f spikes per channel and bin: median %.3f, least %.3f us\n", peer.name.c_str(), mean,
                     peer.times[parts / 2], peer.times[0]);
     }
 }
@@ -117,8 +125,25 @@ void once_per_millisecond(std::vector<Peer> &peers, double mean, std::size_t meb
     for (Peer &peer : peers) {
         std::ranges::sort(peer.times);
         const auto quantile = [&](double q) { return peer.times[static_cast<std::size_t>(q * (peer.times.size() - 1))]; };
-        std::printf("%-36s %.1f spikes a channel and bin, %zu MiB between: p50 %.2f, p99 %.2f us\n", peer.name, mean,
+        std::printf("%-36s %.1f spikes per channel and bin, %zu MiB between: p50 %.2f, p99 %.2f us\n", peer.name.c_str(), mean,
                     mebibytes, quantile(0.5), quantile(0.99));
+    }
+}
+
+// Counters of steps whose data are in no cache of less than 4 MiB. The code of each peer is cold once.
+void count(std::vector<Peer> &peers, double mean) {
+    std::vector<char> other(4 << 20);
+    for (Peer &peer : peers) {
+        CALLGRIND_ZERO_STATS;
+        for (std::size_t i = 0; i < counted; i++) {
+            for (std::size_t at = 0; at < other.size(); at += 64) other[at]++;
+            CALLGRIND_TOGGLE_COLLECT;
+            peer.step(i % drawn);
+            CALLGRIND_TOGGLE_COLLECT;
+        }
+        char row[128];
+        std::snprintf(row, sizeof row, "%s; %.1f; %zu", peer.name.c_str(), mean, counted);
+        CALLGRIND_DUMP_STATS_AT(row);
     }
 }
 
@@ -132,7 +157,7 @@ void *block_of(std::size_t size) {
     return block;
 }
 
-void run(double mean, std::size_t mebibytes) {
+void run(double mean, Way way, std::span<char *const> models) {
     const Counts counts(mean);
     const std::vector<float> truth = movement(counts);
 
@@ -169,14 +194,16 @@ void run(double mean, std::size_t mebibytes) {
     float sum = 0;
     const auto row = [&](std::size_t t) { return std::span(counts.real.data() + t * channels, channels); };
     std::vector<Peer> peers;
+    std::vector<betz_session *> others;
     const auto step = [&](betz_session *of, std::size_t t) {
         float out[outputs];
         ok(betz_session_step_counts(of, counts.whole.data() + t * channels, channels, out, outputs));
         sum += out[0];
     };
+    const bool warms = !way.counts && way.mebibytes > 0;
     peers.push_back({"Betz, 8 filters", [&](std::size_t t) { step(session, t); }, {}});
     peers.push_back({"Betz, 8 filters, in one block", [&](std::size_t t) { step(in_block, t); }, {}});
-    if (mebibytes > 0) {
+    if (warms) {
         peers.push_back({"Betz, 8 filters, warm", [&](std::size_t t) { step(session, t); }, {},
                          [&] { ok(betz_session_warm(session)); }});
         peers.push_back({"Betz, 8 filters, in one block, warm", [&](std::size_t t) { step(in_block, t); }, {},
@@ -185,12 +212,26 @@ void run(double mean, std::size_t mebibytes) {
     peers.push_back({"PhantomCore, linear", [&](std::size_t t) { sum += linear.decode(row(t)).position.x; }, {}});
     peers.push_back({"PhantomCore, Kalman of 15 latents", [&](std::size_t t) { sum += latent.decode(row(t)).position.x; }, {}});
     peers.push_back({"PhantomCore, Kalman of all channels", [&](std::size_t t) { sum += raw.decode(row(t)).position.x; }, {}});
-    if (mebibytes == 0) {
+    for (const char *path : models) {
+        betz_model *other = nullptr;
+        ok(betz_model_load(path, &other));
+        betz_session *of = nullptr;
+        ok(betz_session_open(other, &session_config, &of));
+        const std::string name = std::string("Betz, ") + betz_model_kind(other) + " of " + path;
+        peers.push_back({name, [&, of](std::size_t t) { step(of, t); }, {}});
+        if (warms) peers.push_back({name + ", warm", [&, of](std::size_t t) { step(of, t); }, {}, [of] { ok(betz_session_warm(of)); }});
+        others.push_back(of);
+        betz_model_free(other);
+    }
+    if (way.counts) {
+        count(peers, mean);
+    } else if (way.mebibytes == 0) {
         back_to_back(peers, mean);
     } else {
-        once_per_millisecond(peers, mean, mebibytes);
+        once_per_millisecond(peers, mean, way.mebibytes);
     }
     if (!std::isfinite(sum)) std::exit(1);
+    for (betz_session *of : others) betz_session_close(of);
     betz_session_close(session);
     betz_session_close(in_block);
     std::free(block);
@@ -200,7 +241,8 @@ void run(double mean, std::size_t mebibytes) {
 } // namespace
 
 int main(int argc, char **argv) {
-    const std::size_t mebibytes = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 0;
-    run(0.4, mebibytes);
-    run(3.0, mebibytes);
+    const std::string_view first = argc > 1 ? argv[1] : "0";
+    const Way way{first == "count", std::strtoul(first.data(), nullptr, 10)};
+    const std::span<char *const> models(argv + std::min(argc, 2), argv + argc);
+    for (const double mean : {0.4, 3.0}) run(mean, way, models);
 }

@@ -43,10 +43,10 @@ pub unsafe extern "C" fn betz_session_checkpoint(
 /// Restores the state `data` of a checkpoint: the next step gives the same bits as the next step of
 /// the saved session. Counters are restored; latencies stay.
 ///
-/// The session must run the same model with the same mask (`BETZ_ERROR_MISMATCH`), and no second
-/// model in parallel (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with
-/// `BETZ_ERROR_INVALID_CHECKPOINT`, other versions with `BETZ_ERROR_UNSUPPORTED_VERSION`. On
-/// failure the session does not change.
+/// The session must run the same model with the same mask, slew limit and hold policy (`BETZ_ERROR_MISMATCH`; the
+/// message names the field of the configuration that differs), and no second model in parallel
+/// (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with `BETZ_ERROR_INVALID_CHECKPOINT`, other versions with
+/// `BETZ_ERROR_UNSUPPORTED_VERSION`. On failure the session does not change.
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
 /// Allocates: no (a refusal allocates its message).

@@ -112,7 +112,7 @@ pub unsafe extern "C" fn betz_model_load_bytes(
     })
 }
 
-/// Writes the model file `path`, complete or not at all: it writes a temporary file in the same folder and renames it.
+/// Writes the model file `path`, complete or not at all: a new file in the same folder gets this name when it is complete.
 /// Fails with `BETZ_ERROR_IO` if `path` exists and is not a regular file: a link, device or folder is not replaced.
 ///
 /// Thread-safe: yes. Realtime-safe: no (writes a file). Allocates: yes.

@@ -148,10 +148,12 @@ grows! {
         pub retain_bytes: usize,
         /// Kinds of decoders to choose from, separated by commas: "linear", "lift", "experts", "kalman", "refit",
         /// "place" and "recurrent"; or "auto" for linear, lift and experts. Another kind than the linear one is chosen
-        /// if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Needs
-        /// `folds` of at least 2, and a library with the feature "kinds" (`betz_has_feature`,
-        /// `scripts/install.sh --with-kinds`): other libraries refuse it (`BETZ_ERROR_INVALID_ARGUMENT`). NULL
-        /// (default): "linear", which every library that trains has.
+        /// if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Alone,
+        /// "classes" trains a classifier: the behaviour is one column of labels, whole numbers from 0 and -1 for none.
+        /// The classes are the numbers that occur, ascending, and the model has one output per class, its probability
+        /// (`betz_session_classes`, `betz_session_events`). All but "linear" need `folds` of at least 2, and a library
+        /// with the feature "kinds" (`betz_has_feature`, `scripts/install.sh --with-kinds`): other libraries refuse them
+        /// (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default): "linear", which every library that trains has.
         pub decoder: *const c_char,
         /// Seed of random projections, clusters and networks. Default: 0.
         pub seed: u64,

@@ -1,4 +1,6 @@
 //! Kinds of decoders in training: their names, and the library that has more than the linear one.
+//!
+//! `classes` are no kind among which training chooses: their behaviour is a column of labels.
 
 use std::ffi::c_char;
 
@@ -27,6 +29,7 @@ pub(crate) enum Kinds {
     Linear,
     Auto,
     Among(Vec<Kind>),
+    Classes,
 }
 
 /// Settings of kinds other than the linear one.
@@ -50,12 +53,14 @@ pub(crate) unsafe fn read_kinds(names: *const c_char) -> Result<Kinds> {
 }
 
 fn parse(names: &str) -> Result<Kinds> {
-    if names == "auto" {
-        return Ok(Kinds::Auto);
+    match names.trim() {
+        "auto" => return Ok(Kinds::Auto),
+        "classes" => return Ok(Kinds::Classes),
+        _ => {}
     }
     let unknown = Failure::Argument {
         name: "config->decoder",
-        expected: "\"auto\", or names of kinds separated by commas: linear, lift, experts, kalman, refit, place, recurrent",
+        expected: "\"auto\", \"classes\", or names of kinds separated by commas: linear, lift, experts, kalman, refit, place, recurrent",
     };
     let kind = |name: &str| KINDS.into_iter().find(|kind| kind.name() == name.trim());
     let kinds: Option<Vec<Kind>> = names.split(',').map(kind).collect();
@@ -108,15 +113,18 @@ impl Kinds {
                 expected: "at least 2, to choose and to score a kind other than linear",
             });
         }
-        let kinds = match self {
-            Self::Linear => KindOptions::linear(),
+        let kinds = match &self {
+            Self::Linear | Self::Classes => KindOptions::linear(),
             Self::Auto => KindOptions::auto(),
-            Self::Among(kinds) => KindOptions::among(&kinds),
+            Self::Among(kinds) => KindOptions::among(kinds),
         };
         let training = Training {
             kinds: KindOptions { seed, ..kinds },
             ..training
         };
+        if self == Self::Classes {
+            return run_classes(&training, data, device, progress);
+        }
         Ok(training.run(data, device, progress)?)
     }
 
@@ -136,6 +144,29 @@ impl Kinds {
     }
 }
 
+/// Trains on labels: the only column of behaviour.
+#[cfg(feature = "kinds")]
+fn run_classes(
+    training: &Training,
+    data: &Dataset,
+    device: &Device,
+    progress: &dyn Progress,
+) -> Result<TrainingOutcome> {
+    use betz::recording::labels::Labels;
+    use betz::train::ClassOptions;
+
+    if data.outputs.len() != 1 {
+        return Err(Failure::Argument {
+            name: "outputs",
+            expected: "1 for the decoder \"classes\": a column of labels",
+        });
+    }
+    let labels = Labels::from_numbers(&data.behavior, data)?;
+    let options = ClassOptions::default();
+    let (outcome, _) = training.run_classes(data, &labels, &options, device, progress)?;
+    Ok(outcome)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,12 +175,13 @@ mod tests {
     fn names_are_those_of_the_kinds() {
         assert_eq!(parse("linear").unwrap(), Kinds::Linear);
         assert_eq!(parse("auto").unwrap(), Kinds::Auto);
+        assert_eq!(parse("classes").unwrap(), Kinds::Classes);
         let two = Kinds::Among(vec![Kind::Lift, Kind::Recurrent]);
         assert_eq!(parse("lift, recurrent").unwrap(), two);
         for kind in KINDS {
             assert!(parse(kind.name()).is_ok());
         }
-        for wrong in ["", "Linear", "lift,", "auto,lift", "cubic"] {
+        for wrong in ["", "Linear", "lift,", "auto,lift", "classes,lift", "cubic"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -2,8 +2,8 @@
 
 use betz::model::Limits;
 use betz::model::{
-    Cell, Cosines, Decoder, DecoderParts, Experts, FilteredReadout, Gate, Head, Lift, Recurrent,
-    RecurrentLayer, RecurrentMember,
+    Cell, Classes, Cosines, Decoder, DecoderParts, EventRule, Experts, FilteredReadout, Gate, Head,
+    Kalman, Lift, Markov, Place, Recurrent, RecurrentLayer, RecurrentMember,
 };
 use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
@@ -20,6 +20,7 @@ const RADIUS: f64 = 6.0;
 
 /// Kind of a decoder, and the size of its readout.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(dead_code, reason = "each program measures some of the kinds")]
 pub(crate) enum Kind {
     Linear,
     /// Number of cosines.
@@ -28,7 +29,15 @@ pub(crate) enum Kind {
     Experts(usize),
     /// Units of each layer, and whether weights are rounded to bfloat16.
     Recurrent(&'static [usize], bool),
+    Kalman,
+    /// Cells along each of two axes.
+    Place(usize),
+    /// Number of classes, with [`UNITS`] cosines and a hidden Markov model.
+    Classes(usize),
 }
+
+/// Cosines of classes: as many as training takes.
+const UNITS: usize = 128;
 
 /// The bank that training gives a recurrent decoder: the counts of a step by themselves.
 pub(crate) fn counts_of_a_step() -> betz::Result<FilterBank> {
@@ -53,9 +62,14 @@ pub(crate) fn decoder(
     kind: Kind,
 ) -> betz::Result<Decoder> {
     let latents = match kind {
-        Kind::Linear => OUTPUTS,
-        Kind::Lift(_) | Kind::Experts(_) => LATENTS,
+        Kind::Linear | Kind::Kalman => OUTPUTS,
+        Kind::Lift(_) | Kind::Experts(_) | Kind::Classes(_) => LATENTS,
         Kind::Recurrent(units, _) => Cell::Gru.gates() * units[0],
+        Kind::Place(side) => side * side,
+    };
+    let outputs = match kind {
+        Kind::Classes(classes) => classes,
+        _ => OUTPUTS,
     };
     let mut limits = Limits::default();
     if let Kind::Recurrent(..) = kind {
@@ -67,7 +81,7 @@ pub(crate) fn decoder(
     };
     let names = (0..channels).map(|c| format!("channel {c}")).collect();
     let weights = numbers(rng, channels * bank.len() * latents, 0.05);
-    let outputs = (0..OUTPUTS).map(output).collect();
+    let outputs = (0..outputs).map(output).collect();
     Decoder::new(DecoderParts {
         weights,
         intercept: vec![0.0; latents],
@@ -99,6 +113,48 @@ fn head(rng: &mut ChaCha8Rng, kind: Kind) -> Head {
             seed: 1,
         }),
         Kind::Recurrent(units, rounded) => recurrent(rng, units, rounded),
+        Kind::Kalman => Head::Kalman(Kalman {
+            transition: (0..OUTPUTS * OUTPUTS)
+                .map(|i| if i % (OUTPUTS + 1) == 0 { 0.95 } else { 0.01 })
+                .collect(),
+            mean: numbers(rng, OUTPUTS, 2.0),
+        }),
+        Kind::Place(side) => Head::Place(Place {
+            shape: vec![side as u64; 2],
+            cells: (0..(side * side) as u64).collect(),
+            start: vec![1.0 / (side * side) as f64; side * side],
+            walk: vec![0.6, 0.15, 0.05],
+            jump: 1e-3,
+            values: numbers(rng, side * side * OUTPUTS, 50.0),
+        }),
+        Kind::Classes(classes) => Head::Classes(self::classes(rng, classes)),
+    }
+}
+
+fn classes(rng: &mut ChaCha8Rng, classes: usize) -> Classes {
+    let rule = EventRule {
+        on: 0.6,
+        off: 0.4,
+        dwell: 2,
+        refractory_seconds: 0.1,
+    };
+    let share = 1.0 / classes as f64;
+    Classes {
+        cosines: Cosines {
+            radius: RADIUS,
+            frequencies: short(rng, LATENTS * UNITS, 0.05),
+            phases: short(rng, UNITS, 0.5),
+        },
+        tau_seconds: Some(0.1),
+        weights: short(rng, (2 * LATENTS + UNITS) * classes, 0.5),
+        bias: short(rng, classes, 0.5),
+        priors: vec![share; classes],
+        markov: Some(Markov {
+            kappa: 0.4,
+            transitions: vec![share; classes * classes],
+            start: vec![share; classes],
+        }),
+        events: vec![Some(rule); classes],
     }
 }
 

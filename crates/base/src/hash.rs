@@ -38,6 +38,15 @@ impl Fnv1a {
         self.word(value.to_bits());
     }
 
+    /// The hash of `values` in their order.
+    pub fn of_values(values: &[f32]) -> u64 {
+        let mut hash = Self::new();
+        for value in values {
+            hash.number(f64::from(*value));
+        }
+        hash.finish()
+    }
+
     /// The hash of all that was taken in.
     pub const fn finish(self) -> u64 {
         self.0

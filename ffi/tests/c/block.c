@@ -1,7 +1,9 @@
 // Sessions in blocks of the host's memory: all that their steps touch, and nothing else refers to it after closing.
+#define _GNU_SOURCE
 #include "support.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 enum { CHANNELS = 24, OUTPUTS = 2, STEPS = 300, PAGE = 4096, MOST = 64 };
 
@@ -87,6 +89,38 @@ static void a_session_lives_in_its_block(const betz_model *model, const betz_mod
     CHECK(reported == 0);
 }
 
+// A model in constant memory, as in flash, at an odd address: only read, and not looked at after loading.
+static void a_model_is_loaded_from_constant_memory(const betz_model *model) {
+    size_t len = 0;
+    OK(betz_model_save_bytes(model, NULL, 0, &len));
+    const size_t mapped = (len + 1 + PAGE - 1) / PAGE * PAGE;
+    uint8_t *flash = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(flash != MAP_FAILED);
+    OK(betz_model_save_bytes(model, flash + 1, len, &len));
+    CHECK(mprotect(flash, mapped, PROT_READ) == 0);
+    betz_model *loaded = NULL;
+    OK(betz_model_load_bytes(flash + 1, len, &loaded));
+    CHECK(munmap(flash, mapped) == 0);
+    const betz_session_config config = configuration();
+    const size_t size = size_for(loaded);
+    uint8_t *block = aligned_alloc(PAGE, size);
+    CHECK(block != NULL);
+    betz_session *session = NULL, *heap = NULL;
+    OK(betz_session_open_in(loaded, &config, block, size, &session));
+    OK(betz_session_open(model, &config, &heap));
+    betz_model_free(loaded);
+    for (uint32_t t = 0; t < STEPS; t++) {
+        const uint32_t spikes[] = {t % CHANNELS, t * 7 % CHANNELS};
+        float out[OUTPUTS], expected[OUTPUTS];
+        OK(betz_session_step_spikes(session, spikes, 2, out, OUTPUTS));
+        OK(betz_session_step_spikes(heap, spikes, 2, expected, OUTPUTS));
+        CHECK(same_bits(out, expected, OUTPUTS));
+    }
+    betz_session_close(session);
+    betz_session_close(heap);
+    free(block);
+}
+
 static void *open_and_close(void *argument) {
     const betz_model *model = argument;
     const betz_session_config config = configuration();
@@ -168,6 +202,7 @@ int main(void) {
     const betz_log log = {sizeof log, BETZ_LOG_PANICS, NULL, report};
     OK(betz_set_log(&log));
     a_session_lives_in_its_block(model, next);
+    a_model_is_loaded_from_constant_memory(next);
     threads_have_their_own_blocks(model);
     at_most_64_blocks_are_in_use(model);
     refusals(model);

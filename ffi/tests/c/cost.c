@@ -1,12 +1,13 @@
 // Steps whose instructions and cache lines are counted (scripts/step_cost.sh):
 //
-//   cost MODEL CHANNELS FILTERS     trains a model on random counts and saves it
+//   cost MODEL CHANNELS FILTERS     trains a linear model on random counts and saves it
 //   cost MODEL SPIKES               steps with so many spikes of a list, and evicts all data in between
+//   cost MODEL skip TICKS           skips so many ticks, after 200 steps with spikes
 #include "support.h"
 
 #include <pthread.h>
 
-enum { OUTPUTS = 2, STEPS = 600, COUNTED = 20, EVICTED = 4 << 20, STACK = 1 << 18, PAINT = 0xA5 };
+enum { OUTPUTS = 2, MOST_OUTPUTS = 64, STEPS = 600, COUNTED = 20, EVICTED = 4 << 20, STACK = 1 << 18, PAINT = 0xA5 };
 
 static void save(const char *path, uint32_t channels, size_t filters) {
     betz_filter bank[16];
@@ -28,7 +29,7 @@ static void save(const char *path, uint32_t channels, size_t filters) {
 typedef struct {
     betz_session *session;
     const uint32_t *list;
-    size_t spikes;
+    size_t spikes, outputs;
     // The thread's stack, painted, and the bytes that a step takes of it.
     uint8_t *stack;
     size_t taken;
@@ -37,10 +38,10 @@ typedef struct {
 static void *run(void *argument) {
     static uint8_t other[EVICTED];
     steps *s = argument;
-    float out[OUTPUTS];
+    float out[MOST_OUTPUTS];
     for (int i = 0; i < COUNTED; i++) {
         for (size_t at = 0; at < EVICTED; at += 64) ((volatile uint8_t *)other)[at]++;
-        OK(betz_session_step_spikes(s->session, s->list, s->spikes, out, OUTPUTS));
+        OK(betz_session_step_spikes(s->session, s->list, s->spikes, out, s->outputs));
     }
     const uint8_t *deepest = s->stack;
     while (*deepest == PAINT) deepest++;
@@ -53,7 +54,8 @@ static void step(const char *path, size_t spikes) {
     betz_model *model = NULL;
     OK(betz_model_load(path, &model));
     const uint32_t channels = betz_model_channels(model);
-    steps s = {open_session(model), NULL, spikes, aligned_alloc(4096, STACK), 0};
+    steps s = {open_session(model), NULL, spikes, betz_model_outputs(model), aligned_alloc(4096, STACK), 0};
+    CHECK(s.outputs <= MOST_OUTPUTS);
     uint32_t *list = malloc((spikes + 1) * sizeof *list);
     pthread_attr_t attributes;
     pthread_t thread;
@@ -74,9 +76,27 @@ static void step(const char *path, size_t spikes) {
     betz_model_free(model);
 }
 
+static void skip(const char *path, uint64_t ticks) {
+    betz_model *model = NULL;
+    OK(betz_model_load(path, &model));
+    betz_session *session = open_session(model);
+    float out[MOST_OUTPUTS];
+    const size_t outputs = betz_model_outputs(model);
+    CHECK(outputs <= MOST_OUTPUTS);
+    for (uint32_t t = 0; t < 200; t++) {
+        const uint32_t spikes[] = {t % 7, t % 11, t % 13};
+        OK(betz_session_step_spikes(session, spikes, 3, out, outputs));
+    }
+    OK(betz_session_skip(session, ticks));
+    betz_session_close(session);
+    betz_model_free(model);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 3 || argc == 4);
-    if (argc == 4) {
+    if (argc == 4 && strcmp(argv[2], "skip") == 0) {
+        skip(argv[1], strtoull(argv[3], NULL, 10));
+    } else if (argc == 4) {
         save(argv[1], (uint32_t)strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
     } else {
         step(argv[1], strtoul(argv[2], NULL, 10));

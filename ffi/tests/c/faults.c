@@ -348,8 +348,14 @@ static void a_checkpoint_of_another_policy_is_told(void) {
     CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_restore(plain, bytes, len));
     expect_in_message("slew");
     OK(betz_session_checkpoint(of_held, bytes, sizeof bytes, &len));
-    // A hold policy is no part of the state: the filters go on under the session's own.
-    OK(betz_session_restore(plain, bytes, len));
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_restore(plain, bytes, len));
+    expect_in_message("hold: expected none, got one");
+    betz_session_close(plain);
+    held.hold_seconds *= 2;
+    plain = open_with(model, &held);
+    CHECK_STATUS(BETZ_ERROR_MISMATCH, betz_session_restore(plain, bytes, len));
+    expect_in_message("hold_seconds");
+    OK(betz_session_restore(of_held, bytes, len));
     betz_session_close(of_slow);
     betz_session_close(of_held);
     betz_session_close(plain);
@@ -544,7 +550,8 @@ static void a_killed_save_leaves_a_whole_file_and_nothing_else(void) {
         CHECK(got == a || got == b);
         betz_model_free(loaded);
     }
-    if (other_files(folder) == 0) fputs("faults: no save was killed between its two names\n", stderr);
+    // None where the file system has files without names, but for a kill in the microseconds between link and rename.
+    printf("faults: 60 killed saves left %d files\n", other_files(folder));
     OK(betz_model_save(one, file));
     CHECK(other_files(folder) == 0);
     CHECK(remove(file) == 0 && rmdir(folder) == 0);

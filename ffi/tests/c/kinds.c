@@ -1,4 +1,4 @@
-// Kinds of decoders in training, features of any sign, and the names that a model tells.
+// Kinds of decoders in training, classes, features of any sign, and the names that a model tells.
 //
 // Without the feature "kinds" every kind but the linear one is refused; run.sh also builds a library that has it.
 #include "support.h"
@@ -59,10 +59,78 @@ static void kinds_are_trained_by_name(void) {
     }
 }
 
-static void unknown_kinds_are_refused(void) {
-    const char *const wrong[] = {"", "Linear", "lift,", "cubic"};
+enum { CLASSES = 3, RUN = 50 };
+
+// Classes take turns; the channels of the class that is on fire more. One run of each turn has no label.
+static int label(size_t step) {
+    const size_t run = step / RUN;
+    return run % 4 == 3 ? -1 : (int)(run % 4);
+}
+
+static uint16_t *counts_of_labels(float *labels) {
+    uint16_t *counts = random_counts(STEPS, CHANNELS, 5);
+    for (size_t t = 0; t < STEPS; t++) {
+        labels[t] = (float)label(t);
+        for (size_t c = 0; c < CHANNELS; c++) {
+            if ((int)(c % CLASSES) == label(t)) counts[t * CHANNELS + c] += 1;
+        }
+    }
+    return counts;
+}
+
+static void classes_are_trained_on_a_column_of_labels(void) {
+    betz_train_config config = configuration("classes");
+    static float labels[STEPS];
+    uint16_t *counts = counts_of_labels(labels);
     betz_model *model = NULL;
-    for (int i = 0; i < 4; i++) {
+    if (!betz_has_feature("kinds")) {
+        CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                     betz_train_counts(&config, counts, labels, STEPS, 1, &model));
+        free(counts);
+        return;
+    }
+    // Two columns are no labels, and neither is half a class.
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, labels, STEPS / 2, 2, &model));
+    labels[7] = 0.5f;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, labels, STEPS, 1, &model));
+    labels[7] = (float)label(7);
+    config.folds = 0;
+    CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT,
+                 betz_train_counts(&config, counts, labels, STEPS, 1, &model));
+    config.folds = 3;
+    CHECK(model == NULL);
+    OK(betz_train_counts(&config, counts, labels, STEPS, 1, &model));
+    CHECK(strcmp(betz_model_kind(model), "classes") == 0);
+    CHECK(betz_model_outputs(model) == CLASSES && betz_model_classes(model) == CLASSES);
+    CHECK(strcmp(betz_model_class_name(model, 2), "2") == 0);
+    betz_session *session = open_session(model);
+    int right = 0, labelled = 0;
+    for (size_t t = 0; t < STEPS; t++) {
+        float out[CLASSES], p[CLASSES];
+        OK(betz_session_step_counts(session, counts + t * CHANNELS, CHANNELS, out, CLASSES));
+        OK(betz_session_classes(session, p, CLASSES));
+        CHECK(same_bits(out, p, CLASSES) && fabsf(p[0] + p[1] + p[2] - 1) < 1e-3f);
+        if (label(t) < 0 || t % RUN < 10) continue;
+        labelled++;
+        const int likely = p[1] > p[0] ? (p[2] > p[1] ? 2 : 1) : p[2] > p[0] ? 2 : 0;
+        right += likely == label(t);
+    }
+    CHECK(right > labelled * 8 / 10);
+    betz_event events[64];
+    size_t n = 0;
+    OK(betz_session_events(session, events, 64, &n));
+    CHECK(n > 0);
+    betz_session_close(session);
+    betz_model_free(model);
+    free(counts);
+}
+
+static void unknown_kinds_are_refused(void) {
+    const char *const wrong[] = {"", "Linear", "lift,", "classes,lift", "cubic"};
+    betz_model *model = NULL;
+    for (int i = 0; i < 5; i++) {
         CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, train(wrong[i], &model));
     }
     betz_train_config config = configuration("linear");
@@ -123,6 +191,7 @@ static void features_of_any_sign_are_trained_on(void) {
 int main(void) {
     a_linear_model_tells_its_kind();
     kinds_are_trained_by_name();
+    classes_are_trained_on_a_column_of_labels();
     unknown_kinds_are_refused();
     features_of_any_sign_are_trained_on();
     puts("kinds: ok");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! FilePlan   before any work: which files are read, which written, and that no two of them are one
-//! write_atomically, create_atomically   after it: beside the old file, then in its place; into a pipe as it is
+//! write_atomically, create_atomically   after it: whole, then in the old file's place; into a pipe as it is
 //! wait_for_disk   whether finished files reach the disk before they take their names
 //! ```
 
@@ -18,7 +18,7 @@ mod temporary;
 pub use plan::FilePlan;
 use target::{Stream, Target};
 pub use temporary::wait_for_disk;
-use temporary::{BY_NAME, SUFFIX, beside, in_place, temporary};
+use temporary::{BY_NAME, NewFile, beside, in_place, temporary};
 
 use crate::error::{Error, Result};
 use crate::memory;
@@ -89,7 +89,8 @@ pub fn open_file(path: &Path) -> Result<File> {
     File::open(path).map_err(io)
 }
 
-/// Lets `fill` write a temporary file beside `path`, syncs it (see [`wait_for_disk`]), then renames it to `path`.
+/// Lets `fill` write a file without a name, syncs it (see [`wait_for_disk`]), then gives it the name `path`. On file
+/// systems without such files it has a temporary name beside `path`, which a later write removes if the process is killed.
 ///
 /// A failure at any point leaves the old file, if there was one, as it was, and nothing else behind.
 /// The new file has the old one's mode (and owner, where the system allows it). Where `path` is a
@@ -159,12 +160,12 @@ fn replace(
         Target::Regular(real, old) => (real, Some(old)),
         Target::Stream(stream) => return pour(&stream, fill),
     };
-    let temporary = beside(&real, old.as_ref(), SUFFIX)?;
-    let mut writer = BufWriter::new(temporary.as_file());
+    let new_file = NewFile::new(&real, old.as_ref())?;
+    let mut writer = BufWriter::new(new_file.file());
     fill(&mut writer)?;
     writer.flush()?;
     drop(writer);
-    in_place(temporary, &real)
+    new_file.finish(&real)
 }
 
 /// Lets `fill` finish a file that has no name, then copies it to `stream`, which need not seek.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::prelude::rust_2024::*;
 
 use super::target::{Target, folder_of};
-use super::temporary::{SUFFIX, temporary};
 use crate::error::{Error, Result};
 
 /// Identity of a file, whatever its path is called.
@@ -146,8 +145,7 @@ impl FilePlan {
                 real
             }
         };
-        temporary(SUFFIX)
-            .tempfile_in(folder_of(real))
+        tempfile::tempfile_in(folder_of(real))
             .map(drop)
             .map_err(|e| Error::io("writing beside", path, &e).at(name))
     }

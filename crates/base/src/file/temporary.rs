@@ -11,6 +11,93 @@ use tempfile::NamedTempFile;
 
 use super::target::folder_of;
 
+/// A file that is being written and has not its name yet.
+pub(super) enum NewFile {
+    /// It has no name at all, so nothing is left of it if the process is killed.
+    #[cfg(target_os = "linux")]
+    Unnamed(File),
+    /// A temporary name beside the final one. Some file systems have nothing else.
+    Named(NamedTempFile),
+}
+
+impl NewFile {
+    /// A file for the place of `real`, with the mode and owner of the `old` one.
+    pub(super) fn new(real: &Path, old: Option<&Metadata>) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        if let Some(file) = unnamed(folder_of(real)) {
+            sweep(folder_of(real));
+            hold(&file);
+            resemble(&file, old)?;
+            return Ok(Self::Unnamed(file));
+        }
+        beside(real, old, SUFFIX).map(Self::Named)
+    }
+
+    pub(super) fn file(&self) -> &File {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Unnamed(file) => file,
+            Self::Named(file) => file.as_file(),
+        }
+    }
+
+    /// Gives the finished file its name.
+    pub(super) fn finish(self, real: &Path) -> io::Result<()> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Unnamed(file) => on_disk(&file, real, || give_name(&file, real)),
+            Self::Named(file) => in_place(file, real),
+        }
+    }
+}
+
+/// A file of `folder` without a name. `None` where the file system has no such files, or where it could not be named later.
+#[cfg(target_os = "linux")]
+fn unnamed(folder: &Path) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, open};
+    if !Path::new(DESCRIPTORS).exists() {
+        return None;
+    }
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    open(folder, flags, Mode::from_raw_mode(0o666))
+        .ok()
+        .map(File::from)
+}
+
+/// The folder through which a file without a name gets one.
+#[cfg(target_os = "linux")]
+const DESCRIPTORS: &str = "/proc/self/fd";
+
+#[cfg(target_os = "linux")]
+fn give_name(file: &File, real: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd;
+    let from = Path::new(DESCRIPTORS).join(file.as_raw_fd().to_string());
+    let link = |to: &Path| linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW);
+    match link(real) {
+        Err(e) if e == rustix::io::Errno::EXIST => {}
+        done => return Ok(done?),
+    }
+    // A link replaces no file; a rename does.
+    let named = temporary(SUFFIX).make_in(folder_of(real), |to| Ok(link(to)?))?;
+    named.persist(real).map(drop).map_err(|e| e.error)
+}
+
+/// Locks a file while it is written, so that nobody sweeps it away. Some file systems have no locks.
+fn hold(file: &File) {
+    #[cfg(unix)]
+    let _ = file.try_lock();
+    #[cfg(not(unix))]
+    let _ = file;
+}
+
+/// Gives a file the owner and mode of the `old` one.
+fn resemble(file: &File, old: Option<&Metadata>) -> io::Result<()> {
+    let Some(old) = old else { return Ok(()) };
+    keep_owner(file, old);
+    file.set_permissions(old.permissions())
+}
+
 /// A temporary file beside `real`, with the mode and owner of the `old` one.
 pub(super) fn beside(
     real: &Path,
@@ -26,15 +113,10 @@ pub(super) fn beside(
     }
     sweep(folder_of(real));
     let temporary = builder.tempfile_in(folder_of(real))?;
-    #[cfg(unix)]
     if suffix == SUFFIX {
-        // Held while it is written: nobody sweeps it away. Some file systems have no locks.
-        let _ = temporary.as_file().try_lock();
+        hold(temporary.as_file());
     }
-    if let Some(old) = old {
-        keep_owner(temporary.as_file(), old);
-        temporary.as_file().set_permissions(old.permissions())?;
-    }
+    resemble(temporary.as_file(), old)?;
     Ok(temporary)
 }
 
@@ -79,11 +161,19 @@ pub fn wait_for_disk(wait: bool) {
 
 /// Gives a finished file its name.
 pub(super) fn in_place(temporary: NamedTempFile, real: &Path) -> io::Result<()> {
+    let file = temporary.as_file().try_clone()?;
+    on_disk(&file, real, || {
+        temporary.persist(real).map(drop).map_err(|e| e.error)
+    })
+}
+
+/// Lets `name` give `file` the name `real`. Both reach the disk, unless the process does not wait for that.
+fn on_disk(file: &File, real: &Path, name: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let wait = WAITS_FOR_DISK.load(Ordering::Relaxed);
     if wait {
-        temporary.as_file().sync_all()?;
+        file.sync_all()?;
     }
-    temporary.persist(real).map_err(|e| e.error)?;
+    name()?;
     if !wait {
         return Ok(());
     }
@@ -122,4 +212,46 @@ fn keep_owner(file: &File, old: &Metadata) {
     }
     #[cfg(not(unix))]
     let _ = (file, old);
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_takes_its_name_when_it_is_whole_with_and_without_another_name_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let has_unnamed = unnamed(folder.path()).is_some();
+        for is_named in [false, true] {
+            let real = folder.path().join("result");
+            for text in ["first", "second"] {
+                let old = fs::metadata(&real).ok();
+                let (before, expected) = (names(), usize::from(is_named || !has_unnamed));
+                let new_file = match is_named {
+                    false => NewFile::new(&real, old.as_ref()).unwrap(),
+                    true => NewFile::Named(beside(&real, old.as_ref(), SUFFIX).unwrap()),
+                };
+                new_file.file().write_all(text.as_bytes()).unwrap();
+                assert_eq!(names() - before, expected, "{text}");
+                new_file.finish(&real).unwrap();
+                assert_eq!(fs::read_to_string(&real).unwrap(), text);
+                assert_eq!(names(), 1);
+                if let Some(old) = old {
+                    assert_eq!(
+                        fs::metadata(&real).unwrap().permissions(),
+                        old.permissions()
+                    );
+                } else {
+                    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+                }
+            }
+            fs::remove_file(&real).unwrap();
+        }
+        // Nobody gives it a name: nothing is left.
+        drop(NewFile::new(&folder.path().join("never"), None).unwrap());
+        assert_eq!(names(), 0);
+    }
 }

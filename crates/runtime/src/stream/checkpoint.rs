@@ -1,10 +1,12 @@
 //! A session's state as bytes, so that a restarted controller goes on bit for bit.
 //!
 //! ```text
-//! frame (see betz_base::frame), version 2, payload of 8-byte little-endian words:
+//! frame (see betz_base::frame), version 3, payload of 8-byte little-endian words:
 //! fingerprint of the model │ ticks, spikes, unknown, dropped, late, future, skipped, swaps │ clock │
-//! flagged steps in a row │ n, o │ n states (f64) │ o last good outputs (f64)
+//! flagged steps in a row │ n, o │ policies (6) │ n states (f64) │ o last good outputs (f64)
 //! ```
+//!
+//! The policies are those of [`POLICIES`]: under another one the next step would give other bits.
 //!
 //! With a slew limit, 2·o outputs: those that were given out last (infinity before the first) come behind. With classes,
 //! three more values per class: the automata of their events (events that nobody has read are not kept).
@@ -25,10 +27,23 @@ const CHECKPOINT: Content = Content {
     name: "a Betz session's checkpoint",
     damaged: ErrorKind::InvalidCheckpoint,
 };
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The words that tell a session's policies, by their names in its configuration.
+const POLICIES: [&str; 6] = [
+    "slew",
+    "hold",
+    "hold_seconds",
+    "decay_seconds",
+    "patience_steps",
+    "rest",
+];
+
+/// Words before the policies.
+const COUNTERS: usize = 13;
 
 /// Words before the states.
-const HEAD: usize = 13;
+const HEAD: usize = COUNTERS + POLICIES.len();
 
 /// States beyond this would overflow before long.
 const LARGEST_STATE: f64 = 1e250;
@@ -96,6 +111,7 @@ impl Session {
             kept as u64,
         ];
         let words = (head.into_iter())
+            .chain(self.policies())
             .chain(states.map(|s| s.to_bits()))
             .chain(last.iter().chain(given).map(|v| f64::from(*v).to_bits()))
             .chain(events.map(f64::to_bits));
@@ -117,6 +133,13 @@ impl Session {
         Ok(bytes)
     }
 
+    /// One word for each of [`POLICIES`].
+    fn policies(&self) -> [u64; POLICIES.len()] {
+        let slew = self.slew().map_or(0, Slew::policy);
+        let [hold, hold_steps, decay_steps, patience, rest] = self.holding().policy();
+        [slew, hold, hold_steps, decay_steps, patience, rest]
+    }
+
     /// Puts this session where the one that wrote the checkpoint was: the next step gives the same
     /// bits as that one's next step. Counters are restored; latencies stay.
     ///
@@ -124,7 +147,7 @@ impl Session {
     /// [`ErrorKind::InvalidCheckpoint`] for bytes that are damaged or no checkpoint,
     /// [`ErrorKind::UnsupportedVersion`] for one of another version of Betz,
     /// [`ErrorKind::Mismatch`] for one of another model (or of the same with another mask) or of a session
-    /// that has a slew limit where this one has none (or the reverse), and
+    /// with another slew limit or hold policy, which is named, and
     /// [`ErrorKind::InvalidArgument`] during a model swap. The session is unchanged then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         if self.running().is_swapping() {
@@ -132,31 +155,83 @@ impl Session {
                 "restore: expected a session without a second model beside it; release or roll back the swap first",
             ));
         }
-        let payload = self.checked_payload(bytes)?;
+        let words = CheckpointWords::read(bytes)?;
+        self.check(&words)?;
+        let expected = self.running().active().states().count();
+        let (states, last) = words.values.split_at(expected);
+        let (last, given) = last.split_at(self.outputs());
+        let (given, events) = given.split_at(given.len() - self.kept_events());
         let running = self.running_mut().active_mut().states_mut();
-        for (state, bytes) in running.zip(payload.states) {
+        for (state, bytes) in running.zip(states) {
             *state = number(bytes);
         }
-        let (flagged, last) = self.holding_mut().state_mut();
-        *flagged = payload.flagged;
-        for (value, bytes) in last.iter_mut().zip(payload.last) {
+        let (own_flagged, own_last) = self.holding_mut().state_mut();
+        *own_flagged = words.flagged;
+        for (value, bytes) in own_last.iter_mut().zip(last) {
             *value = number(bytes) as f32;
         }
         if let Some(slew) = self.slew_mut() {
-            for (value, bytes) in slew.state_mut().iter_mut().zip(payload.limited) {
+            for (value, bytes) in slew.state_mut().iter_mut().zip(given) {
                 *value = number(bytes) as f32;
             }
         }
         if let Some(detector) = self.event_detector_mut() {
-            detector.set_state(payload.events.iter().map(number));
+            detector.set_state(events.iter().map(number));
         }
-        self.set_clock(payload.tick);
-        *self.counters_mut() = payload.counters;
+        self.set_clock(words.tick as i64);
+        *self.counters_mut() = words.counters;
         Ok(())
     }
 
-    /// The payload of a checkpoint that this session can take.
-    fn checked_payload<'a>(&self, bytes: &'a [u8]) -> Result<Payload<'a>> {
+    /// Refuses a checkpoint of another model or policy, and values that no session has.
+    fn check(&self, words: &CheckpointWords<'_>) -> Result<()> {
+        let model = self.model().fingerprint();
+        if words.fingerprint != model {
+            return Err(Error::mismatch(format!(
+                "checkpoint: expected one of the model {model:#018x} that this session runs, got one of {:#018x}",
+                words.fingerprint
+            )));
+        }
+        expect_policies(self.policies(), words.policies)?;
+        let expected = self.running().active().states().count();
+        let (outputs, kept) = (self.outputs(), self.kept_outputs());
+        let values = words.values;
+        let sane = (values.iter().take(expected)).all(|s| number(s).abs() <= LARGEST_STATE)
+            && (values.iter().skip(expected).take(outputs)).all(|s| (number(s) as f32).is_finite())
+            && (values.iter().skip(expected + outputs)).all(|s| !number(s).is_nan());
+        if words.states != expected as u64
+            || words.kept != kept as u64
+            || values.len() != expected + kept
+            || !sane
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidCheckpoint,
+                format!(
+                    "checkpoint: expected {expected} finite states and {kept} outputs, got {} and {}, or others",
+                    words.states, words.kept
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A checkpoint whose frame is whole.
+struct CheckpointWords<'a> {
+    fingerprint: u64,
+    counters: Counters,
+    tick: u64,
+    flagged: u64,
+    /// Number of states and of outputs, by the head.
+    states: u64,
+    kept: u64,
+    policies: [u64; POLICIES.len()],
+    /// The words of states and outputs.
+    values: &'a [[u8; 8]],
+}
+
+impl<'a> CheckpointWords<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self> {
         let (version, payload) = frame::open(CHECKPOINT, bytes)?;
         if version != VERSION {
             return Err(Error::new(
@@ -164,13 +239,14 @@ impl Session {
                 format!("checkpoint format {version}: this Betz reads format {VERSION}"),
             ));
         }
-        let (words, _) = payload.as_chunks::<8>();
-        let expected = self.running().active().states().count();
-        let (outputs, kept) = (self.outputs(), self.kept_outputs());
-        let Some((head, states)) = words.split_first_chunk::<HEAD>() else {
+        let (words, rest) = payload.as_chunks::<8>();
+        let (Some((head, values)), []) = (words.split_first_chunk::<HEAD>(), rest) else {
             return Err(Error::new(
                 ErrorKind::InvalidCheckpoint,
-                "checkpoint: too short for its counters",
+                format!(
+                    "checkpoint: expected at least {HEAD} words of 8 bytes, got {} bytes",
+                    payload.len()
+                ),
             ));
         };
         let [
@@ -185,38 +261,12 @@ impl Session {
             swaps,
             tick,
             flagged,
-            count,
-            last_count,
+            states,
+            kept,
+            policies @ ..,
         ] = head.map(u64::from_le_bytes);
-        let model = self.model().fingerprint();
-        if fingerprint != model {
-            return Err(Error::mismatch(format!(
-                "checkpoint: expected one of the model {model:#018x} that this session runs, got one of {fingerprint:#018x}"
-            )));
-        }
-        self.check_slew_limit(last_count)?;
-        let sane = (states.iter().take(expected)).all(|s| number(s).abs() <= LARGEST_STATE)
-            && (states.iter().skip(expected).take(outputs)).all(|s| (number(s) as f32).is_finite())
-            && (states.iter().skip(expected + outputs)).all(|s| !number(s).is_nan());
-        if count != expected as u64
-            || last_count != kept as u64
-            || states.len() != expected + kept
-            || payload.len() != 8 * words.len()
-            || !sane
-        {
-            return Err(Error::new(
-                ErrorKind::InvalidCheckpoint,
-                format!(
-                    "checkpoint: expected {expected} finite states and {kept} outputs, got {count} and {last_count}, or others"
-                ),
-            ));
-        }
-        let (states, last) = states.split_at(expected);
-        let (last, given) = last.split_at(outputs);
-        let (limited, events) = given.split_at(given.len() - self.kept_events());
-        Ok(Payload {
-            flagged,
-            tick: tick as i64,
+        Ok(Self {
+            fingerprint,
             counters: Counters {
                 ticks,
                 spikes,
@@ -227,45 +277,35 @@ impl Session {
                 skipped,
                 swaps,
             },
+            tick,
+            flagged,
             states,
-            last,
-            limited,
-            events,
+            kept,
+            policies,
+            values,
         })
     }
-
-    /// Refuses a checkpoint, with `kept` outputs, of a session that has a slew limit where this one has none, or the reverse.
-    fn check_slew_limit(&self, kept: u64) -> Result<()> {
-        let own = self.kept_outputs();
-        let other = 3 * self.outputs() + 2 * self.kept_events() - own;
-        if kept == own as u64 || kept != other as u64 {
-            return Ok(());
-        }
-        let (own, its) = match self.slew() {
-            Some(_) => ("with", "without"),
-            None => ("without", "with"),
-        };
-        Err(Error::mismatch(format!(
-            "checkpoint: expected one of a session {own} a slew limit, got one of a session {its}"
-        )))
-    }
-}
-
-/// The numbers of a checkpoint, by what they restore.
-struct Payload<'a> {
-    flagged: u64,
-    tick: i64,
-    counters: Counters,
-    /// States of filters, low-pass and head.
-    states: &'a [[u8; 8]],
-    /// The last estimates.
-    last: &'a [[u8; 8]],
-    /// State of the slew limit, if there is one.
-    limited: &'a [[u8; 8]],
-    /// State of the detector of events, if there is one.
-    events: &'a [[u8; 8]],
 }
 
 fn number(word: &[u8; 8]) -> f64 {
     f64::from_le_bytes(*word)
+}
+
+/// Refuses the policies of another session, by the name of the first that differs.
+fn expect_policies(own: [u64; POLICIES.len()], its: [u64; POLICIES.len()]) -> Result<()> {
+    let differs = (POLICIES.iter().zip(own.iter().zip(its))).find(|(_, (own, its))| *own != its);
+    let Some((name, (own, its))) = differs else {
+        return Ok(());
+    };
+    let has = |word| if word == 0 { "none" } else { "one" };
+    let (own, its) = match *name {
+        "slew" | "rest" if *own != 0 && its != 0 => {
+            ("the values of this session".into(), "others".into())
+        }
+        "slew" | "hold" | "rest" => (has(*own).into(), has(its).into()),
+        _ => (format!("{own} steps"), format!("{its}")),
+    };
+    Err(Error::mismatch(format!(
+        "checkpoint: {name}: expected {own}, got {its}: open the session with the policy of the saved one"
+    )))
 }

@@ -5,6 +5,7 @@ use super::StepStatus;
 use crate::float::Float as _;
 use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
+use betz_base::hash::Fnv1a;
 
 /// Outputs of a session while data are missing or flagged: the last good outputs for a while, then a
 /// straight line to rest. So a lost connection neither runs on nor slides to the intercept unnoticed.
@@ -157,6 +158,16 @@ impl Holding {
             Some(policy) => self.last.copy_from_slice(&policy.rest),
             None => self.last.fill(0.0),
         }
+    }
+
+    /// Words that tell this policy from others: 1 if there is one, its steps, and a hash of its rest; 0 without one.
+    pub(super) fn policy(&self) -> [u64; 5] {
+        let Some(policy) = &self.policy else {
+            return [0; 5];
+        };
+        let rest = Fnv1a::of_values(&policy.rest);
+        let (hold, decay) = (policy.hold_steps, policy.decay_steps);
+        [1, hold, decay, policy.patience, rest]
     }
 
     /// The part that a checkpoint keeps.

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use betz_base::error::{Error, Result};
+use betz_base::hash::Fnv1a;
 
 /// Refuses limits that are not those of `outputs`.
 pub(super) fn check(most: &[f32], outputs: usize) -> Result<()> {
@@ -60,6 +61,11 @@ impl Slew {
     /// As before the first step.
     pub(super) fn reset(&mut self) {
         self.given.fill(f32::INFINITY);
+    }
+
+    /// A word that tells these limits from others.
+    pub(super) fn policy(&self) -> u64 {
+        Fnv1a::of_values(&self.most)
     }
 
     /// The part that a checkpoint keeps.

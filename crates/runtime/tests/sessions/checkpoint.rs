@@ -5,7 +5,7 @@
 use super::common::{counts, decoder, rng, spikes};
 use betz_base::ErrorKind;
 use betz_runtime::model::{Decoder, LowPass};
-use betz_runtime::stream::{Session, SessionConfig};
+use betz_runtime::stream::{Hold, Session, SessionConfig};
 
 const BANK: &[(f64, u32)] = &[(0.02, 0), (0.05, 1), (0.1, 4)];
 
@@ -95,7 +95,7 @@ fn states_that_are_no_numbers_are_refused() {
         let error = session.restore(&damaged).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidCheckpoint, "{at} {value}");
     }
-    bytes[8] = 3;
+    bytes[8] = 2;
     let checksum = crc32fast::hash(&bytes[..end]);
     bytes[end..].copy_from_slice(&checksum.to_le_bytes());
     let error = session.restore(&bytes).unwrap_err();
@@ -129,19 +129,88 @@ fn another_model_or_mask_is_refused() {
 }
 
 #[test]
-fn a_checkpoint_under_another_slew_policy_is_a_mismatch_that_names_it() {
+fn a_checkpoint_under_another_policy_is_a_mismatch_that_names_it() {
     let decoder = model(9);
-    let config = SessionConfig {
-        slew: Some(vec![0.5; 2]),
-        ..SessionConfig::default()
+    let hold = Hold::default();
+    let with = |slew: Option<[f32; 2]>, hold: Option<Hold>| {
+        let config = SessionConfig {
+            slew: slew.map(Vec::from),
+            hold,
+            ..SessionConfig::default()
+        };
+        Session::open(&decoder, config).unwrap()
     };
-    let limited = Session::open(&decoder, config).unwrap();
-    let free = open(&decoder);
-    for (from, mut to) in [(&limited, free.clone()), (&free, limited.clone())] {
-        let error = to.restore(&from.checkpoint().unwrap()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Mismatch);
-        assert!(error.message().contains("slew limit"), "{error}");
+    let held = |hold: Hold| with(None, Some(hold));
+    let rest = |rest: [f32; 2]| {
+        held(Hold {
+            rest: Some(rest.into()),
+            ..hold.clone()
+        })
+    };
+    let sessions = [
+        (
+            "hold: expected none, got one",
+            with(None, None),
+            held(hold.clone()),
+        ),
+        (
+            "slew: expected none, got one",
+            with(None, None),
+            with(Some([0.5; 2]), None),
+        ),
+        (
+            "slew: expected the values",
+            with(Some([0.25, 0.5]), None),
+            with(Some([0.5, 0.25]), None),
+        ),
+        (
+            "hold_seconds: expected 20 steps, got 40",
+            held(hold.clone()),
+            held(Hold {
+                hold_seconds: 0.4,
+                ..hold.clone()
+            }),
+        ),
+        (
+            "decay_seconds: expected 50 steps, got 10",
+            held(hold.clone()),
+            held(Hold {
+                decay_seconds: 0.1,
+                ..hold.clone()
+            }),
+        ),
+        (
+            "patience_steps: expected 2 steps, got 3",
+            held(hold.clone()),
+            held(Hold {
+                patience_steps: 3,
+                ..hold.clone()
+            }),
+        ),
+        (
+            "rest: expected the values",
+            rest([0.0, 1.0]),
+            rest([1.0, 0.0]),
+        ),
+    ];
+    for (expected, to, from) in &sessions {
+        let message = |from: &Session, to: &Session| {
+            let mut to = to.clone();
+            let before = to.checkpoint().unwrap();
+            let error = to.restore(&from.checkpoint().unwrap()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Mismatch);
+            assert_eq!(to.checkpoint().unwrap(), before);
+            error.message().to_owned()
+        };
+        let said = message(from, to);
+        assert!(said.contains(expected), "{said}");
+        let name = expected.split(' ').next().unwrap();
+        assert!(message(to, from).contains(name));
+        to.clone().restore(&to.checkpoint().unwrap()).unwrap();
     }
+    // 0 is where outputs come to rest if nothing else is said.
+    let said = held(hold.clone()).checkpoint().unwrap();
+    rest([0.0; 2]).restore(&said).unwrap();
 }
 
 #[test]
