@@ -4,8 +4,11 @@
 //! The network sees the counts of a step, one per channel, and its states are never reset. The projection of an LSTM
 //! (`proj_size`) is folded into the weights around it. Whatever else a file holds is refused by its name.
 
+mod axes;
+mod fold;
 mod graph;
 mod onnx;
+mod operators;
 mod safetensors;
 mod torch;
 

@@ -316,3 +316,5 @@ fn damaged_files_and_other_recordings_are_refused() {
     assert_eq!(half(0xC170), -2.718_75);
     assert_eq!(half(1), 2f64.powi(-24));
 }
+
+mod moves;
