@@ -14,6 +14,8 @@ use betz_runtime::model::{
 };
 use betz_runtime::psc::{Filter, FilterBank};
 
+mod recurrent;
+
 /// The system's allocator, remembering this thread's largest request.
 struct Watching;
 
@@ -256,7 +258,7 @@ fn versions() {
 /// been made to a format that is out there: make a new version instead.
 #[test]
 fn format_1_still_loads() {
-    let fixture = include_bytes!("fixtures/model_v1.betz");
+    let fixture = include_bytes!("../fixtures/model_v1.betz");
     assert_eq!(fixture[8..12], 1u32.to_le_bytes());
     assert_eq!(Decoder::from_bytes(fixture).unwrap(), decoder());
 }
@@ -538,7 +540,7 @@ fn each_flipped_byte_of_a_section_is_found() {
 /// The file as format 2 was first written, with every sort of section.
 #[test]
 fn format_2_still_loads() {
-    let fixture = include_bytes!("fixtures/model_v2.betz");
+    let fixture = include_bytes!("../fixtures/model_v2.betz");
     assert_eq!(fixture[8..12], 2u32.to_le_bytes());
     let decoder = Decoder::new(with_sections()).unwrap();
     assert_eq!(Decoder::from_bytes(fixture).unwrap(), decoder);
@@ -600,8 +602,8 @@ fn with_classes() -> [Decoder; 2] {
 }
 
 const CLASSES: [&[u8]; 2] = [
-    include_bytes!("fixtures/classes.betz"),
-    include_bytes!("fixtures/gated.betz"),
+    include_bytes!("../fixtures/classes.betz"),
+    include_bytes!("../fixtures/gated.betz"),
 ];
 
 /// The files of classes and of gated decoders as they were first written.
