@@ -34,6 +34,8 @@ pub(super) struct Layout {
     pub(super) axes: Option<Vec<Axis>>,
     /// Steps behind the last one of the input, which a convolution made.
     pub(super) behind: usize,
+    /// Zeros that a Pad put before the first step and behind the last one.
+    pub(super) padding: (usize, usize),
 }
 
 impl Layout {
@@ -41,6 +43,7 @@ impl Layout {
         Self {
             axes: rank.map(|rank| (0..rank).map(Axis::Untold).collect()),
             behind: 0,
+            padding: (0, 0),
         }
     }
 
@@ -48,6 +51,7 @@ impl Layout {
         Self {
             axes: Some(axes.to_vec()),
             behind,
+            padding: (0, 0),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Stacks of ONNX' GRU and LSTM operators with a linear readout, as `torch.onnx.export` writes them.
+//! Chains of ONNX' operators, as `torch.onnx.export` writes them.
 //!
 //! Only operators that the first output depends on are read. An operator is passed over if it computes constants or
 //! shapes, or moves numbers and provably leaves each step as it is.
@@ -6,25 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use betz_base::Result;
-use betz_runtime::model::Cell;
+use betz_runtime::model::{Activation, Cell};
 
 use super::axes::{Axis, Layout};
+use super::chain::{self, Stage};
 use super::fold::{fold, makes_zeros, position};
 use super::graph::{Constants, Graph, Node};
-use super::{Layer, Network, operators, refuse, transposed};
+use super::{Network, operators, refuse};
 
 /// Operators whose result depends on a value's shape alone.
 const SHAPES: [&str; 2] = ["Shape", "Size"];
 
 /// Operators that select or reorder numbers, of which the initial states may come from an input.
 const SELECTIONS: [&str; 5] = ["Identity", "Slice", "Gather", "Squeeze", "Unsqueeze"];
-
-/// A stage of a network.
-enum Stage {
-    Gated(Cell, Layer),
-    /// W, (input, output), and b.
-    Linear(Vec<f64>, Vec<f64>),
-}
 
 /// Value on the way from the counts to the estimates.
 #[derive(Clone)]
@@ -34,9 +28,23 @@ struct Data {
     layout: Layout,
 }
 
+/// Part of the formula of an activation that has no operator of its own.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    /// x/√2, its erf, 1 + that, x times that: GELU is a half of it.
+    Root,
+    Erf,
+    OneAndErf,
+    Product,
+    /// |x| and 1 + |x|: softsign is x divided by it.
+    Size,
+    OneAndSize,
+}
+
 #[derive(Clone)]
 enum Value {
     Data(Data),
+    Part(Data, Part),
     /// Last states of several layers, one after another along the first axis.
     LastStates(Vec<Data>),
 }
@@ -120,9 +128,15 @@ impl Chain {
                 self.beside(node, name);
                 return Ok(());
             }
-            [Value::Data(data)] => Some(Value::Data(self.step(node, data)?)),
+            [Value::Data(data)] => Some(match self.begin_formula(node) {
+                Some(part) => Value::Part(data.clone(), part),
+                None => Value::Data(self.step(node, data)?),
+            }),
             [Value::LastStates(states)] => Some(Value::Data(pick(node, &self.constants, states)?)),
-            several => Some(Value::LastStates(self.stack(node, several)?)),
+            several => Some(match self.formula(node, several)? {
+                Some(value) => value,
+                None => Value::LastStates(self.stack(node, several)?),
+            }),
         };
         if let Some(value) = value {
             self.values.insert(name, value);
@@ -153,20 +167,31 @@ impl Chain {
 
     /// The value behind a node on the way.
     fn step(&mut self, node: &Node, data: &Data) -> Result<Data> {
-        let layout = match node.operator.as_str() {
+        let operator = node.operator.as_str();
+        if data.layout.padding != (0, 0) && operator != "Conv" {
+            return refuse(format!("{node}: expected a Conv behind a Pad"));
+        }
+        let is_first = node
+            .input(0)
+            .is_some_and(|name| self.values.contains_key(name));
+        if operator != "Add" && !is_first {
+            return refuse(format!("{node}: expected the values in its first input"));
+        }
+        let layout = match operator {
             "GRU" | "LSTM" => self.recurrent(node, data)?,
+            "Conv" => self.convolution(node, data)?,
             "Gemm" | "MatMul" => {
-                self.check_way(node, data, true)?;
+                self.check_newest(node, data)?;
                 let (weights, bias) = operators::linear(node, &self.constants)?;
                 let layout = data.layout.with_last_feature(node)?;
                 let inputs = weights.len() / bias.len().max(1);
-                self.push(node, inputs, bias.len(), Stage::Linear(weights, bias))?;
+                self.push(node, inputs, Stage::Linear { weights, bias })?;
                 layout
             }
             "Add" => {
-                self.check_way(node, data, false)?;
+                self.check_newest(node, data)?;
                 let layout = data.layout.with_last_feature(node)?;
-                let Some(Stage::Linear(_, sums)) = self.stages.last_mut() else {
+                let Some(Stage::Linear { bias: sums, .. }) = self.stages.last_mut() else {
                     return refuse(format!(
                         "{node}: expected a linear layer before it, to which it adds a constant"
                     ));
@@ -177,21 +202,52 @@ impl Chain {
                 self.mark += 1;
                 layout
             }
-            _ => {
-                let layout = data.layout.moved(node, self.width, &self.constants)?;
-                if node
-                    .inputs
-                    .first()
-                    .and_then(|name| self.values.get(name))
-                    .is_none()
-                {
-                    return refuse(format!("{node}: expected the values in its first input"));
-                }
+            "LayerNormalization" => {
+                self.check_newest(node, data)?;
+                let layout = data.layout.with_last_feature(node)?;
+                let rank = data.layout.axes.as_ref().map(Vec::len);
+                let (scale, shift, epsilon) =
+                    operators::normalization(node, &self.constants, rank)?;
+                let inputs = scale.len();
+                let norm = Stage::Norm {
+                    scale,
+                    shift,
+                    epsilon,
+                };
+                self.push(node, inputs, norm)?;
+                layout
+            }
+            "Pad" => {
+                self.check_newest(node, data)?;
+                let Some(axes) = data.layout.axes.as_deref().filter(|axes| axes.len() == 3) else {
+                    return refuse(format!("{node}: expected a value of three axes"));
+                };
+                // A Pad is taken before a Conv alone, which tells the axes.
+                let told = convolved(&data.layout, node)?;
+                let padding = operators::padding(node, &self.constants, &told)?;
                 return Ok(Data {
                     after: data.after,
-                    layout,
+                    layout: Layout {
+                        axes: Some(axes.to_vec()),
+                        behind: data.layout.behind,
+                        padding,
+                    },
                 });
             }
+            _ => match operators::activation(node) {
+                Some(function) => {
+                    self.check_newest(node, data)?;
+                    self.activate(node, function)?;
+                    data.layout.clone()
+                }
+                None => {
+                    let layout = data.layout.moved(node, self.width, &self.constants)?;
+                    return Ok(Data {
+                        after: data.after,
+                        layout,
+                    });
+                }
+            },
         };
         Ok(Data {
             after: self.mark,
@@ -199,38 +255,126 @@ impl Chain {
         })
     }
 
-    /// Refuses a value that is not the newest, and one that is not the first input.
-    fn check_way(&self, node: &Node, data: &Data, is_first: bool) -> Result<()> {
-        if data.after != self.mark {
-            return refuse(format!(
-                "{node}: expected one value on its way from the inputs to the outputs, got several; joined paths are not supported"
-            ));
+    fn activate(&mut self, node: &Node, function: Activation) -> Result<()> {
+        match self.width {
+            Some(width) => self.push(node, width, Stage::Activation(function)),
+            None => refuse(format!("{node}: expected a layer with weights before it")),
         }
-        if is_first
-            && node
-                .input(0)
-                .is_none_or(|name| !self.values.contains_key(name))
-        {
-            return refuse(format!("{node}: expected the values in its first input"));
-        }
-        Ok(())
     }
 
-    fn push(&mut self, node: &Node, inputs: usize, outputs: usize, stage: Stage) -> Result<()> {
+    /// The part with which the formula of an activation begins, if `node` may be one.
+    fn begin_formula(&self, node: &Node) -> Option<Part> {
+        let factor = match node.operator.as_str() {
+            "Abs" => return Some(Part::Size),
+            "Div" => 1.0 / self.number(node, 1)?,
+            "Mul" => self.number(node, 0).or(self.number(node, 1))?,
+            _ => return None,
+        };
+        is_near(factor, std::f64::consts::FRAC_1_SQRT_2).then_some(Part::Root)
+    }
+
+    /// The constant number of input `i`.
+    fn number(&self, node: &Node, i: usize) -> Option<f64> {
+        match self.constants.get(node.input(i)?)?.values.as_slice() {
+            [number] => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The next part of the formula of an activation, or the value behind the last one; `None` if `values` are no parts.
+    fn formula(&mut self, node: &Node, values: &[Value]) -> Result<Option<Value>> {
+        use Value::{Data as Way, Part as Of};
+        let number = self.number(node, 0).or(self.number(node, 1));
+        let is = |value: f64| number.is_some_and(|number| is_near(number, value));
+        let same = |a: &Data, b: &Data| a.after == b.after && a.layout == b.layout;
+        let mut end = None;
+        let next = match (node.operator.as_str(), values) {
+            ("Erf", [Of(data, Part::Root)]) => Of(data.clone(), Part::Erf),
+            ("Add", [Of(data, Part::Erf)]) if is(1.0) => Of(data.clone(), Part::OneAndErf),
+            ("Mul", [Way(x), Of(data, Part::OneAndErf)] | [Of(data, Part::OneAndErf), Way(x)])
+                if same(x, data) =>
+            {
+                Of(data.clone(), Part::Product)
+            }
+            ("Add", [Of(data, Part::Size)]) if is(1.0) => Of(data.clone(), Part::OneAndSize),
+            ("Mul", [Of(data, Part::Product)]) if is(0.5) => {
+                end = Some(Activation::Gelu);
+                Way(data.clone())
+            }
+            ("Div", [Way(x), Of(data, Part::OneAndSize)]) if same(x, data) => {
+                end = Some(Activation::Softsign);
+                Way(data.clone())
+            }
+            ("Mul", [Way(x), Way(gate)] | [Way(gate), Way(x)])
+                if x.after + 1 == self.mark
+                    && gate.after == self.mark
+                    && x.layout == gate.layout
+                    && self.stages.last() == Some(&Stage::Activation(Activation::Sigmoid)) =>
+            {
+                self.stages.pop();
+                end = Some(Activation::Silu);
+                Way(gate.clone())
+            }
+            (_, [.., Of(..)] | [Of(..), ..]) => {
+                return refuse(format!(
+                    "{node}: expected the formula of a GELU or softsign, got another one that begins alike"
+                ));
+            }
+            _ => return Ok(None),
+        };
+        let (Some(function), Way(data)) = (end, &next) else {
+            return Ok(Some(next));
+        };
+        self.check_newest(node, data)?;
+        self.activate(node, function)?;
+        Ok(Some(Way(Data {
+            after: self.mark,
+            layout: data.layout.clone(),
+        })))
+    }
+
+    /// Refuses a value that is not the newest.
+    fn check_newest(&self, node: &Node, data: &Data) -> Result<()> {
+        if data.after == self.mark {
+            return Ok(());
+        }
+        refuse(format!(
+            "{node}: expected one value on its way from the inputs to the outputs, got several; joined paths are not supported"
+        ))
+    }
+
+    fn push(&mut self, node: &Node, inputs: usize, stage: Stage) -> Result<()> {
         if let Some(width) = self.width.filter(|&width| width != inputs) {
             return refuse(format!("{node}: expected {width} inputs, got {inputs}"));
         }
         self.inputs.get_or_insert(inputs);
-        self.width = Some(outputs);
+        self.width = Some(stage.width(inputs));
         self.stages.push(stage);
         self.mark += 1;
         Ok(())
     }
 
+    /// Adds a causal convolution; the layout of its output.
+    fn convolution(&mut self, node: &Node, data: &Data) -> Result<Layout> {
+        self.check_newest(node, data)?;
+        let axes = convolved(&data.layout, node)?;
+        let own = operators::convolution(node, &self.constants, data.layout.padding)?;
+        if data.layout.behind > 0 && matches!(own.window, Stage::Window { stride: 2.., .. }) {
+            return refuse(format!(
+                "{node}: expected no steps behind the last one before a stride, got {}",
+                data.layout.behind
+            ));
+        }
+        self.push(node, own.inputs, own.window)?;
+        let width = self.width.unwrap_or_default();
+        self.push(node, width, own.linear)?;
+        Ok(Layout::new(&axes, data.layout.behind + own.behind))
+    }
+
     /// Adds a recurrent layer; the layout of its first output.
     fn recurrent(&mut self, node: &Node, data: &Data) -> Result<Layout> {
         use Axis::{Batch, Feature, One, Time};
-        self.check_way(node, data, true)?;
+        self.check_newest(node, data)?;
         let cell = match node.operator.as_str() {
             "GRU" => Cell::Gru,
             _ => Cell::Lstm,
@@ -247,12 +391,8 @@ impl Chain {
             }
         }
         let layer = operators::recurrent(node, &self.constants, cell)?;
-        self.push(
-            node,
-            layer.inputs,
-            layer.units,
-            Stage::Gated(cell, layer.clone()),
-        )?;
+        let inputs = layer.inputs;
+        self.push(node, inputs, Stage::Gated(cell, layer, Vec::new()))?;
         // The second output is h of the last step; the third, c, is none that a layer reads.
         if let (Some(name), 0) = (node.outputs.get(1), data.layout.behind) {
             let last = Data {
@@ -296,41 +436,28 @@ impl Chain {
     /// The network, whose stages end in `output`.
     fn network(self, output: &str) -> Result<Network> {
         let is_end = match self.values.get(output) {
-            Some(Value::Data(data)) => data.after == self.mark,
+            Some(Value::Data(data)) => data.after == self.mark && data.layout.padding == (0, 0),
             _ => false,
         };
-        let mut network = Network {
-            cell: Cell::default(),
-            layers: Vec::new(),
-            readout: Vec::new(),
-            bias: Vec::new(),
-            caps: Vec::new(),
-        };
-        let is_stack = matches!(
-            self.stages.as_slice(),
-            [Stage::Gated(first, _), middle @ .., Stage::Linear(..)]
-                if middle.iter().all(|stage| matches!(stage, Stage::Gated(cell, _) if cell == first))
-        );
-        if !is_end || !is_stack {
-            return refuse(format!(
-                "expected GRU or LSTM operators of one kind and a linear readout (Gemm, or MatMul and Add) that lead to the first output, {output:?}; found {} layers",
+        match self.inputs {
+            Some(inputs) if is_end => chain::network(inputs, self.stages),
+            _ => refuse(format!(
+                "expected one chain of layers from the counts to the first output, {output:?}; found {} layers that do not lead there",
                 self.stages.len()
-            ));
+            )),
         }
-        for stage in self.stages {
-            match stage {
-                Stage::Gated(cell, layer) => {
-                    network.cell = cell;
-                    network.layers.push(layer);
-                }
-                Stage::Linear(weights, bias) => {
-                    network.readout = transposed(&weights, bias.len());
-                    network.bias = bias;
-                }
-            }
-        }
-        Ok(network)
     }
+}
+
+fn is_near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-6
+}
+
+/// The axes of a value as a Conv1d takes it: (batch, feature, time), the batch possibly left out.
+fn convolved(layout: &Layout, node: &Node) -> Result<Vec<Axis>> {
+    let expected = [Axis::Batch, Axis::Feature, Axis::Time];
+    layout.bind(node, &expected)?;
+    Ok(expected.to_vec())
 }
 
 /// The last states of one layer.

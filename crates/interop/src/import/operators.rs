@@ -1,8 +1,11 @@
 //! Weights of ONNX' operators as layers. ONNX orders the gates z, r, h and i, o, f, c.
 
 use betz_base::Result;
-use betz_runtime::model::Cell;
+use betz_runtime::model::{Activation, Cell};
 
+use super::axes::Axis;
+use super::chain::Stage;
+use super::fold::integers;
 use super::graph::{Constants, Node};
 use super::safetensors::Tensor;
 use super::{Layer, refuse, transposed};
@@ -157,4 +160,162 @@ pub(super) fn added(node: &Node, constants: &Constants, width: usize) -> Result<
         ));
     }
     Ok(other.values.clone())
+}
+
+/// The activation of a node of one operator.
+pub(super) fn activation(node: &Node) -> Option<Activation> {
+    let text = |name: &str| node.attributes.get(name).map(|a| a.text.as_deref());
+    let alpha = node.attributes.get("alpha").map(|a| a.float);
+    match node.operator.as_str() {
+        "Relu" => Some(Activation::Relu),
+        "Tanh" => Some(Activation::Tanh),
+        "Sigmoid" => Some(Activation::Sigmoid),
+        "Softsign" => Some(Activation::Softsign),
+        "Elu" if matches!(alpha, None | Some(Some(1.0))) => Some(Activation::Elu),
+        "Gelu" if matches!(text("approximate"), None | Some(Some("none"))) => {
+            Some(Activation::Gelu)
+        }
+        _ => None,
+    }
+}
+
+/// Zeros that a Pad puts before and behind the steps of a value of `axes`.
+pub(super) fn padding(node: &Node, constants: &Constants, axes: &[Axis]) -> Result<(usize, usize)> {
+    let fill = constant(node, constants, 2)?;
+    let is_zero = fill.is_none_or(|fill| fill.values == [0.0]);
+    let mode = node.attributes.get("mode").map(|a| a.text.as_deref());
+    let older = node.attributes.get("value").and_then(|a| a.float);
+    let pads = integers(node, constants, 1, "pads");
+    let Some(pads) = pads.filter(|_| {
+        is_zero && older.is_none_or(|v| v == 0.0) && matches!(mode, None | Some(Some("constant")))
+    }) else {
+        return refuse(format!(
+            "{node}: expected a constant number of zeros; export with constants folded"
+        ));
+    };
+    let list = integers(node, constants, 3, "axes");
+    let own: Vec<usize> = match (node.input(3), list) {
+        (None, _) => (0..axes.len()).collect(),
+        (_, Some(list)) => super::fold::positions(&list, axes.len()).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let mut found = (0, 0);
+    let is_whole = pads.len() == 2 * own.len() && !own.is_empty();
+    for (i, &axis) in own.iter().enumerate().filter(|_| is_whole) {
+        let pair = [pads[i], pads[own.len() + i]].map(usize::try_from);
+        match (axes[axis], pair) {
+            (_, [Ok(0), Ok(0)]) => {}
+            (Axis::Time, [Ok(before), Ok(behind)]) => found = (before, behind),
+            _ => {
+                return refuse(format!(
+                    "{node}: expected zeros before and behind the steps alone, got {pads:?} along {axes:?}"
+                ));
+            }
+        }
+    }
+    match is_whole {
+        true => Ok(found),
+        false => refuse(format!("{node}: expected two pads per axis, got {pads:?}")),
+    }
+}
+
+/// A causal convolution over steps.
+pub(super) struct Convolution {
+    pub(super) inputs: usize,
+    pub(super) window: Stage,
+    pub(super) linear: Stage,
+    /// Steps that come out behind the last one of the input.
+    pub(super) behind: usize,
+}
+
+/// The convolution of a node on values with so many zeros put before and behind them.
+pub(super) fn convolution(
+    node: &Node,
+    constants: &Constants,
+    (zeros_before, zeros_behind): (usize, usize),
+) -> Result<Convolution> {
+    let weights = constant(node, constants, 1)?.filter(|tensor| tensor.shape.len() == 3);
+    let Some(weights) = weights else {
+        return refuse(format!("{node}: expected constant weights of a Conv1d"));
+    };
+    let (outputs, inputs, length) = (weights.shape[0], weights.shape[1], weights.shape[2]);
+    let ints = |name: &str| node.attributes.get(name).map_or(&[][..], |a| &a.ints);
+    let one = |name: &str| match ints(name) {
+        [] => Ok(1),
+        [n @ 1..=0xFFFF] => Ok(*n as usize),
+        other => refuse(format!(
+            "{node}: {name}: expected one number of 1 to 65535, got {other:?}"
+        )),
+    };
+    let (apart, stride) = (one("dilations")?, one("strides")?);
+    let group = node.attributes.get("group").and_then(|a| a.int);
+    let auto = node.attributes.get("auto_pad").map(|a| a.text.as_deref());
+    if !matches!(group, None | Some(1))
+        || !matches!(auto, None | Some(Some("NOTSET")))
+        || outputs == 0
+        || inputs == 0
+        || length == 0
+    {
+        return refuse(format!(
+            "{node}: expected group 1, explicit pads and weights"
+        ));
+    }
+    let (before, behind) = match ints("pads") {
+        [] => (0, 0),
+        [before @ 0..=0xFFFF, behind @ 0..=0xFFFF] => (*before as usize, *behind as usize),
+        other => {
+            return refuse(format!(
+                "{node}: pads: expected two of 0 to 65535, got {other:?}"
+            ));
+        }
+    };
+    let needed = (length - 1).saturating_mul(apart);
+    let before = before.saturating_add(zeros_before);
+    let behind = behind.saturating_add(zeros_behind);
+    // With fewer zeros before than `needed`, an output is as late; zeros behind would hide that.
+    if before > needed || (behind > 0 && (before < needed || stride > 1)) {
+        return refuse(format!(
+            "{node}: expected a causal convolution, with at most {needed} zeros before the first step and none behind the last, or {needed} before and a stride of 1, got {before} and {behind}"
+        ));
+    }
+    let bias = numbers(node, constants, 2, outputs)?;
+    // Rows are (step, input).
+    let mut rows = vec![0.0; weights.values.len()];
+    for (i, &weight) in weights.values.iter().enumerate() {
+        let (output, input, step) = (i / (inputs * length), i / length % inputs, i % length);
+        rows[(step * inputs + input) * outputs + output] = weight;
+    }
+    Ok(Convolution {
+        inputs,
+        window: Stage::Window {
+            length,
+            apart,
+            stride,
+            first: needed + 1 - before,
+        },
+        linear: Stage::Linear {
+            weights: rows,
+            bias,
+        },
+        behind,
+    })
+}
+
+/// A LayerNormalization over the last of `rank` axes: scale, shift and ε.
+pub(super) fn normalization(
+    node: &Node,
+    constants: &Constants,
+    rank: Option<usize>,
+) -> Result<(Vec<f64>, Vec<f64>, f64)> {
+    let scale = constant(node, constants, 1)?.filter(|tensor| tensor.shape.len() == 1);
+    let Some(scale) = scale else {
+        return refuse(format!("{node}: expected one constant scale per value"));
+    };
+    let axis = node.attributes.get("axis").and_then(|a| a.int);
+    if axis.is_some_and(|axis| axis != -1 && Some(axis + 1) != rank.map(|rank| rank as i64)) {
+        return refuse(format!("{node}: expected the last axis, got {axis:?}"));
+    }
+    let shift = numbers(node, constants, 2, scale.values.len())?;
+    let epsilon = node.attributes.get("epsilon").and_then(|a| a.float);
+    Ok((scale.values.clone(), shift, epsilon.map_or(1e-5, f64::from)))
 }

@@ -14,6 +14,7 @@ use betz_runtime::model::{
 };
 use betz_runtime::psc::{Filter, FilterBank};
 
+mod layers;
 mod recurrent;
 
 /// The system's allocator, remembering this thread's largest request.

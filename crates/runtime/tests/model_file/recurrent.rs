@@ -90,8 +90,9 @@ fn write_the_fixtures_of_networks() {
 }
 
 /// The section's place in a payload, of which it is the last part.
-fn section(payload: &[u8]) -> std::ops::Range<usize> {
-    let found = payload.windows(4).rposition(|tag| tag == b"GRUS");
+pub(super) fn section(payload: &[u8]) -> std::ops::Range<usize> {
+    let is_tag = |tag: &[u8]| tag == b"GRUS" || tag == b"NETS";
+    let found = payload.windows(4).rposition(is_tag);
     found.unwrap()..payload.len()
 }
 
@@ -136,11 +137,16 @@ fn with_content(payload: &[u8], content: &[u8]) -> Vec<u8> {
 /// Checksums of a hostile writer are right: nothing but the reading of the section can refuse it.
 #[test]
 fn hostile_networks_are_refused_or_are_other_networks() {
-    for fixture in FIXTURES {
+    check_hostile(&FIXTURES, &[0, 3, u64::MAX]);
+}
+
+/// Cuts and changes the last section of each fixture, which begins with its version; `unknown` are no versions.
+pub(super) fn check_hostile(fixtures: &[&[u8]], unknown: &[u64]) {
+    for fixture in fixtures {
         let payload = payload(fixture);
         let place = section(payload);
         let content = &payload[place.start + 12..place.end - 4];
-        assert_eq!(with_content(payload, content), fixture);
+        assert_eq!(with_content(payload, content), *fixture);
         for length in 0..content.len() {
             let error = refused(
                 &with_content(payload, &content[..length]),
@@ -162,7 +168,7 @@ fn hostile_networks_are_refused_or_are_other_networks() {
                 }
             }
         }
-        for version in [0u64, 3, u64::MAX] {
+        for version in unknown {
             let other = [&version.to_le_bytes(), &content[8..]].concat();
             let error = refused(&with_content(payload, &other), "another version");
             assert!(error.message().contains("a newer Betz"), "{error}");

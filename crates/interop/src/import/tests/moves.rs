@@ -326,7 +326,7 @@ fn moves_that_change_a_step_are_refused_by_name() {
         .node("LSTM", "x w r", "y last c", &[("hidden_size", Int(2))])
         .node("Gather", "c zero", "m", &[("axis", Int(0))]);
     let message = with_readout(lstm, "m").refused("out");
-    assert!(message.contains("lead to the first output"), "{message}");
+    assert!(message.contains("do not lead there"), "{message}");
     let attributes = [("direction", Text("reverse")), ("hidden_size", Int(2))];
     let reverse = start().node("LSTM", "h w r", "m", &attributes);
     let message = with_readout(reverse, "m").refused("out");
@@ -436,4 +436,159 @@ fn initial_states_that_are_not_zero_are_refused() {
     );
     let message = message.refused("out");
     assert!(message.contains("Gather \"states\""), "{message}");
+}
+
+/// A convolution called `conv` of three inputs on `from`.
+fn with_conv(draft: Draft, from: &str, pads: &[i64], stride: i64) -> Draft {
+    draft
+        .floats("kernel", &[2, 3, 3], &some(18, 3))
+        .floats("conv_bias", &[2], &[0.25, -0.5])
+        .node(
+            "Conv",
+            &format!("{from} kernel conv_bias"),
+            "conv",
+            &[("pads", Ints(pads)), ("strides", Ints(&[stride]))],
+        )
+}
+
+#[test]
+fn convolutions_that_see_steps_to_come_are_refused() {
+    let pad = |pads: &[i64], value: f32, mode: &str| {
+        let draft = Draft::new(3)
+            .integers("pads", &[pads.len()], pads)
+            .floats("value", &[], &[value])
+            .node("Pad", "x pads value", "m", &[("mode", Text(mode))]);
+        with_conv(draft, "m", &[0, 0], 1)
+    };
+    let described = |draft: Draft| onnx::read(&draft.file("conv")).unwrap().describe();
+    assert_eq!(
+        described(pad(&[0, 0, 2, 0, 0, 0], 0.0, "constant")),
+        "window 3/1, linear 2"
+    );
+    assert_eq!(
+        described(with_conv(Draft::new(3), "x", &[2, 2], 1)),
+        "window 3/1, linear 2"
+    );
+    assert_eq!(
+        described(with_conv(Draft::new(3), "x", &[0, 0], 4)),
+        "window 3/4, linear 2"
+    );
+    let cases = [
+        (
+            "expected a causal convolution",
+            with_conv(Draft::new(3), "x", &[1, 1], 1),
+        ),
+        (
+            "expected a causal convolution",
+            with_conv(Draft::new(3), "x", &[0, 2], 1),
+        ),
+        (
+            "expected a causal convolution",
+            with_conv(Draft::new(3), "x", &[2, 2], 2),
+        ),
+        (
+            "expected a causal convolution",
+            with_conv(Draft::new(3), "x", &[3, 0], 1),
+        ),
+        (
+            "expected a causal convolution",
+            pad(&[0, 0, 1, 0, 0, 1], 0.0, "constant"),
+        ),
+        (
+            "Pad \"m\": expected zeros before",
+            pad(&[0, 2, 0, 0, 0, 0], 0.0, "constant"),
+        ),
+        (
+            "Pad \"m\": expected zeros before",
+            pad(&[0, 0, -1, 0, 0, 0], 0.0, "constant"),
+        ),
+        (
+            "Pad \"m\": expected a constant number of zeros",
+            pad(&[0, 0, 2, 0, 0, 0], 1.0, "constant"),
+        ),
+        (
+            "Pad \"m\": expected a constant number of zeros",
+            pad(&[0, 0, 2, 0, 0, 0], 0.0, "reflect"),
+        ),
+        ("expected a Conv behind a Pad", {
+            pad(&[0, 0, 2, 0, 0, 0], 0.0, "constant").node("Relu", "m", "conv", &[])
+        }),
+    ];
+    for (expected, draft) in cases {
+        // The last node of the name tells.
+        let message = draft.refused("conv");
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+    // Steps behind the last one are of zeros to come: none of them may be taken for the last.
+    let ends = with_conv(Draft::new(3), "x", &[2, 2], 1)
+        .integers("minus", &[], &[-1])
+        .node("Gather", "conv minus", "last", &[("axis", Int(2))]);
+    let message = ends.refused("last");
+    assert!(
+        message.contains("Gather \"last\": expected a move"),
+        "{message}"
+    );
+}
+
+#[test]
+fn activations_are_told_by_their_operators_or_formulas() {
+    let draft = || {
+        start()
+            .floats("a", &[2, 2], &some(4, 1))
+            .node("MatMul", "h a", "y", &[])
+    };
+    let described = |draft: Draft| onnx::read(&draft.file("z")).map(|n| n.describe());
+    let silu = || {
+        draft()
+            .node("Sigmoid", "y", "s", &[])
+            .node("Mul", "s y", "z", &[])
+    };
+    let cases = [
+        ("softsign", draft().node("Softsign", "y", "z", &[])),
+        (
+            "gelu",
+            draft().node("Gelu", "y", "z", &[("approximate", Text("none"))]),
+        ),
+        (
+            "elu",
+            draft().node("Elu", "y", "z", &[("alpha", Float(1.0))]),
+        ),
+        ("tanh", draft().node("Tanh", "y", "z", &[])),
+        ("silu", silu()),
+    ];
+    for (name, draft) in cases {
+        let expected = format!("gru 2, linear 2, {name}");
+        assert_eq!(described(draft).unwrap(), expected);
+    }
+    let refused = [
+        draft().node("Gelu", "y", "z", &[("approximate", Text("tanh"))]),
+        draft().node("Elu", "y", "z", &[("alpha", Float(0.5))]),
+        draft().node("LeakyRelu", "y", "z", &[]),
+        // Paths that join, and a value that is used after another was made of it.
+        draft().node("Add", "y h", "z", &[]),
+        draft()
+            .node("Tanh", "y", "t", &[])
+            .node("Mul", "t y", "z", &[]),
+        silu().node("Relu", "s", "z", &[]),
+        draft()
+            .node("Sigmoid", "h", "s", &[])
+            .node("Mul", "s y", "z", &[]),
+        draft()
+            .floats("half", &[], &[0.5])
+            .node("Mul", "y half", "z", &[]),
+        draft().node("Abs", "y", "z", &[]),
+        draft()
+            .node("Abs", "y", "w", &[])
+            .node("Relu", "w", "z", &[]),
+        // Normalised over steps.
+        draft().floats("scale", &[2], &[1.0, 1.0]).node(
+            "LayerNormalization",
+            "y scale",
+            "z",
+            &[("axis", Int(0))],
+        ),
+    ];
+    for draft in refused {
+        assert!(described(draft.clone()).is_err(), "{:?}", described(draft));
+    }
 }
