@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use betz::{Result, input_form};
-use betz_interop::import::{Network, Options};
-use clap::Args;
+use betz_interop::import::{Network, Options, Precision};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::common_args::{Common, Part};
@@ -41,9 +41,19 @@ pub(crate) struct Import {
     /// Steps between two patches of a safetensors network whose input is several steps side by side
     #[arg(long, value_name = "STEPS")]
     pub(crate) stride: Option<usize>,
-    /// Round matrices to bfloat16: a step of a large network reads half the memory
-    #[arg(long)]
-    pub(crate) bf16: bool,
+    /// Numbers that matrices are rounded to: of bf16 a step of a large network reads half the memory, of int8 a
+    /// quarter
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) weights: Weights,
+}
+
+/// The numbers of matrices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Weights {
+    #[default]
+    F32,
+    Bf16,
+    Int8,
 }
 
 #[derive(Serialize)]
@@ -64,7 +74,11 @@ pub(crate) fn run(args: &Import) -> Result<()> {
     let options = Options {
         day: args.day,
         stride: args.stride,
-        bf16: args.bf16,
+        precision: match args.weights {
+            Weights::F32 => Precision::F32,
+            Weights::Bf16 => Precision::Bf16,
+            Weights::Int8 => Precision::Int8,
+        },
     };
     let network = Network::read(&args.network, options)?;
     let recording = data::read_recording(&args.recording, &args.part.behavior)?;

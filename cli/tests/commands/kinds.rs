@@ -238,8 +238,10 @@ fn a_recurrent_decoder_comes_back_from_safetensors_and_its_onnx_is_refused_by_na
         &format!("import m.onnx {import}"),
         "is not supported",
     );
-    let short = json(folder, &format!("import m.safetensors {import} --bf16"));
-    assert_eq!(short["network"], "gru 16, 16");
+    for weights in ["bf16", "int8"] {
+        let line = format!("import m.safetensors {import} --weights {weights}");
+        assert_eq!(json(folder, &line)["network"], "gru 16, 16");
+    }
     fails(
         folder,
         &format!("import m.safetensors {import} --day 1"),

@@ -3,7 +3,7 @@
 //! 41 classes.
 //!
 //! ```sh
-//! cargo run --release -p betz-programs --bin speech_latency        # 400 patches with f32 and with bfloat16 weights
+//! cargo run --release -p betz-programs --bin speech_latency        # 400 patches with f32, bfloat16 and int8 weights
 //! cargo run --release -p betz-programs --bin speech_latency -- 50  # fewer
 //! ```
 //!
@@ -28,19 +28,31 @@ const LAYERS: usize = 5;
 const CLASSES: usize = 41;
 const STEP_SECONDS: f64 = 0.02;
 
-/// Numbers of the size that PyTorch begins with; bfloat16 ones if `is_short`.
-fn weights(rng: &mut ChaCha8Rng, count: usize, is_short: bool) -> Vec<f32> {
+/// Numbers of weights.
+#[derive(Clone, Copy)]
+enum Precision {
+    F32,
+    Bf16,
+    Int8,
+}
+
+/// Numbers of the size that PyTorch begins with.
+fn weights(rng: &mut ChaCha8Rng, count: usize, precision: Precision) -> Vec<f32> {
     let bound = 1.0 / (UNITS as f32).sqrt();
-    let number = |v: f32| match is_short {
-        true => f32::from_bits(v.to_bits() & 0xFFFF_0000),
-        false => v,
+    // Of 16 bits, so that products with whole numbers are exact. The first row has the largest of each column.
+    let scale = f32::from_bits((bound / 127.0).to_bits() & !0xFF);
+    let number = |i: usize, v: f32| match precision {
+        Precision::F32 => v,
+        Precision::Bf16 => f32::from_bits(v.to_bits() & 0xFFFF_0000),
+        Precision::Int8 if i < 3 * UNITS => 127.0 * scale,
+        Precision::Int8 => (v / scale).round().clamp(-127.0, 127.0) * scale,
     };
     (0..count)
-        .map(|_| number(rng.random_range(-bound..bound)))
+        .map(|i| number(i, rng.random_range(-bound..bound)))
         .collect()
 }
 
-fn decoder(is_short: bool) -> betz_base::Result<Decoder> {
+fn decoder(precision: Precision) -> betz_base::Result<Decoder> {
     let rng = &mut ChaCha8Rng::seed_from_u64(36);
     let mut layers = vec![
         Layer::Activation(Activation::Softsign),
@@ -56,17 +68,17 @@ fn decoder(is_short: bool) -> betz_base::Result<Decoder> {
         layers.push(Layer::Gated {
             cell: Cell::Gru,
             layer: RecurrentLayer {
-                input_weights: weights(rng, inputs * 3 * UNITS, is_short),
-                input_bias: weights(rng, 3 * UNITS, false),
-                state_weights: weights(rng, UNITS * 3 * UNITS, is_short),
-                state_bias: weights(rng, 3 * UNITS, false),
+                input_weights: weights(rng, inputs * 3 * UNITS, precision),
+                input_bias: weights(rng, 3 * UNITS, Precision::F32),
+                state_weights: weights(rng, UNITS * 3 * UNITS, precision),
+                state_bias: weights(rng, 3 * UNITS, Precision::F32),
             },
             initial: Vec::new(),
         });
     }
     layers.push(Layer::Linear {
-        weights: weights(rng, UNITS * CLASSES, is_short),
-        bias: weights(rng, CLASSES, false),
+        weights: weights(rng, UNITS * CLASSES, precision),
+        bias: weights(rng, CLASSES, Precision::F32),
     });
     let names = (0..FEATURES).map(|c| c.to_string()).collect();
     let outputs = (0..CLASSES)
@@ -77,7 +89,7 @@ fn decoder(is_short: bool) -> betz_base::Result<Decoder> {
         tau_seconds: STEP_SECONDS / 40.0,
         order: 0,
     }])?;
-    let day = weights(rng, FEATURES * FEATURES, false);
+    let day = weights(rng, FEATURES * FEATURES, Precision::F32);
     Decoder::new(DecoderParts {
         weights: day.into_iter().map(f64::from).collect(),
         intercept: vec![0.0; FEATURES],
@@ -110,8 +122,12 @@ fn main() -> betz_base::Result<()> {
     println!();
     println!("| weights | least | p50 | p99 |");
     println!("|---|---|---|---|");
-    for (name, is_short) in [("f32", false), ("bfloat16", true)] {
-        let mut session = Session::open(&decoder(is_short)?, SessionConfig::default())?;
+    for (name, precision) in [
+        ("f32", Precision::F32),
+        ("bfloat16", Precision::Bf16),
+        ("int8", Precision::Int8),
+    ] {
+        let mut session = Session::open(&decoder(precision)?, SessionConfig::default())?;
         let rng = &mut ChaCha8Rng::seed_from_u64(1);
         let values: Vec<f32> = (0..64 * FEATURES)
             .map(|_| rng.random_range(-1.0..1.0))

@@ -5,7 +5,7 @@ use betz_recording::Dataset;
 use betz_runtime::model::{Activation, Cell, Decoder, Head, Layer as Step, Layers, RecurrentLayer};
 use betz_runtime::stream::{Session, SessionConfig};
 
-use super::{FORGOTTEN, Layer, MOST_MEMORY, Network};
+use super::{FORGOTTEN, Layer, MOST_MEMORY, Network, Precision};
 
 /// Steps of other counts that go before, when it is measured how long states remember.
 const BEFORE: usize = 100;
@@ -92,16 +92,11 @@ impl Stage {
         }
     }
 
-    /// The runtime's layer; matrices in bfloat16 if `is_short`.
-    fn layer(&self, is_short: bool) -> Step {
-        let list = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
-        let matrix = |values: &[f64]| match is_short {
-            true => values.iter().map(|&v| short(v as f32)).collect(),
-            false => list(values),
-        };
+    /// The runtime's layer, its matrices rounded.
+    fn layer(&self, precision: Precision) -> Step {
         match self {
             Self::Linear { weights, bias } => Step::Linear {
-                weights: matrix(weights),
+                weights: rounded(weights, bias.len(), precision),
                 bias: list(bias),
             },
             Self::Activation(function) => Step::Activation(*function),
@@ -127,20 +122,57 @@ impl Stage {
             },
             Self::Gated(cell, layer, initial) => Step::Gated {
                 cell: *cell,
-                layer: RecurrentLayer {
-                    input_weights: matrix(&layer.input_weights),
-                    input_bias: list(&layer.input_bias),
-                    state_weights: matrix(&layer.state_weights),
-                    state_bias: list(&layer.state_bias),
-                },
+                layer: recurrent_layer(layer, precision),
                 initial: list(initial),
             },
         }
     }
 }
 
+fn list(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|&v| v as f32).collect()
+}
+
+/// The runtime's layer, its matrices rounded.
+pub(super) fn recurrent_layer(layer: &Layer, precision: Precision) -> RecurrentLayer {
+    let matrix = |values: &[f64], bias: &[f64]| rounded(values, bias.len(), precision);
+    RecurrentLayer {
+        input_weights: matrix(&layer.input_weights, &layer.input_bias),
+        input_bias: list(&layer.input_bias),
+        state_weights: matrix(&layer.state_weights, &layer.state_bias),
+        state_bias: list(&layer.state_bias),
+    }
+}
+
+/// `matrix`, of rows of so many columns, in numbers of `precision`.
+pub(super) fn rounded(matrix: &[f64], columns: usize, precision: Precision) -> Vec<f32> {
+    let single = matrix.iter().map(|&v| v as f32);
+    match precision {
+        Precision::F32 => single.collect(),
+        Precision::Bf16 => single.map(short).collect(),
+        Precision::Int8 => {
+            let mut scales = vec![0.0f64; columns];
+            for row in matrix.chunks_exact(columns.max(1)) {
+                let pairs = scales.iter_mut().zip(row);
+                pairs.for_each(|(most, value)| *most = most.max(value.abs()));
+            }
+            // Of 16 bits, rounded up: products with whole numbers up to 127 are exact.
+            let scale = |most: f64| {
+                let bits = ((most / 127.0) as f32).to_bits();
+                f32::from_bits(bits.saturating_add(0xFF) & !0xFF)
+            };
+            let scales: Vec<f32> = scales.into_iter().map(scale).collect();
+            let product = |(value, &scale): (f32, &f32)| match scale > 0.0 {
+                true => (value / scale).round().clamp(-127.0, 127.0) * scale,
+                false => 0.0,
+            };
+            single.zip(scales.iter().cycle()).map(product).collect()
+        }
+    }
+}
+
 /// `value`, rounded to the nearest bfloat16, ties to even.
-pub(super) fn short(value: f32) -> f32 {
+fn short(value: f32) -> f32 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1));
     f32::from_bits(rounded & 0xFFFF_0000)
@@ -167,7 +199,7 @@ pub(super) fn parts(network: &Network) -> (Vec<f64>, Vec<f64>, Head) {
         inputs: intercept.len(),
         layers: rest
             .iter()
-            .map(|stage| stage.layer(network.is_short))
+            .map(|stage| stage.layer(network.precision))
             .collect(),
         memory_steps: 1,
     };
@@ -182,8 +214,7 @@ pub(super) fn memory_steps(decoder: &Decoder, network: &Network, data: &Dataset)
     let spikes = data.spikes.ticks.iter().zip(&data.spikes.channels);
     for (i, (&tick, &channel)) in spikes.enumerate() {
         if (0..steps as i64).contains(&tick) {
-            counts[tick as usize * channels + channel as usize] +=
-                data.spikes.view().weight(i);
+            counts[tick as usize * channels + channel as usize] += data.spikes.view().weight(i);
         }
     }
     let (mut seen, mut stride) = (1u64, 1usize);

@@ -60,8 +60,20 @@ pub struct Network {
     caps: Vec<f32>,
     /// The stages of a network that is no stack of layers with a readout.
     chain: Vec<chain::Stage>,
-    /// True if matrices are rounded to bfloat16.
-    is_short: bool,
+    precision: Precision,
+}
+
+/// Numbers that matrices are rounded to. What a step reads then is less; its arithmetic stays f32.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Precision {
+    /// float32
+    #[default]
+    F32,
+    /// bfloat16: half the memory, if a matrix has a multiple of 32 columns.
+    Bf16,
+    /// Whole numbers of −127 to 127 times a scale per column: a quarter of the memory, if it has a multiple of 64 columns.
+    Int8,
 }
 
 /// Properties of a network that a safetensors file does not hold.
@@ -71,8 +83,8 @@ pub struct Options {
     pub day: Option<usize>,
     /// Steps between two patches of a network whose input is several steps side by side.
     pub stride: Option<usize>,
-    /// True to round matrices to bfloat16: half the memory that a step reads.
-    pub bf16: bool,
+    /// Numbers that matrices are rounded to.
+    pub precision: Precision,
 }
 
 fn refuse<T>(message: String) -> Result<T> {
@@ -106,7 +118,7 @@ impl Network {
             torch::read(&bytes, options)
         };
         let mut network = network.map_err(|e| e.at(path.display()))?;
-        network.is_short = options.bf16;
+        network.precision = options.precision;
         Ok(network)
     }
 
@@ -190,30 +202,15 @@ impl Network {
     /// Weights, intercept and head of a stack of recurrent layers. The first layer's input side is the engine's.
     fn stack(&self, data: &Dataset) -> (Vec<f64>, Vec<f64>, Head) {
         let list = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
-        let matrix = |values: &[f64]| match self.is_short {
-            true => values.iter().map(|&v| chain::short(v as f32)).collect(),
-            false => list(values),
-        };
-        let layers = self
-            .layers
-            .iter()
-            .enumerate()
-            .map(|(l, layer)| RecurrentLayer {
-                input_weights: if l == 0 {
-                    Vec::new()
-                } else {
-                    matrix(&layer.input_weights)
-                },
-                input_bias: if l == 0 {
-                    Vec::new()
-                } else {
-                    list(&layer.input_bias)
-                },
-                state_weights: matrix(&layer.state_weights),
-                state_bias: list(&layer.state_bias),
-            });
+        let mut layers: Vec<RecurrentLayer> = (self.layers.iter())
+            .map(|layer| chain::recurrent_layer(layer, self.precision))
+            .collect();
+        if let Some(first) = layers.first_mut() {
+            first.input_weights.clear();
+            first.input_bias.clear();
+        }
         let member = RecurrentMember {
-            layers: layers.collect(),
+            layers,
             readout: list(&self.readout),
         };
         let head = Head::Recurrent(Recurrent {

@@ -57,7 +57,7 @@ const fn window(length: usize, apart: usize, stride: usize, first: usize) -> Lay
     }
 }
 
-fn chains() -> [Layers; 4] {
+fn chains() -> [Layers; 5] {
     let rng = &mut rng(70);
     let chain = |inputs: usize, layers: Vec<Layer>| Layers {
         inputs,
@@ -105,11 +105,34 @@ fn chains() -> [Layers; 4] {
             _ => {}
         }
     }
+    // Whole numbers times 2⁻⁹, with the whole range in the first row.
+    let mut bytes = vec![
+        linear(rng, 6, 64),
+        gated(rng, Cell::Gru, 64, 64, 0),
+        linear(rng, 64, 2),
+    ];
+    for layer in &mut bytes {
+        let matrices = match layer {
+            Layer::Linear { weights, bias } => vec![(weights, bias.len())],
+            Layer::Gated { layer, .. } => vec![
+                (&mut layer.input_weights, 3 * 64),
+                (&mut layer.state_weights, 3 * 64),
+            ],
+            other => panic!("{other:?}"),
+        };
+        for (matrix, columns) in matrices {
+            for (i, weight) in matrix.iter_mut().enumerate() {
+                let whole = (64.0 * *weight).round();
+                *weight = if i < columns { 127.0 } else { whole } / 512.0;
+            }
+        }
+    }
     let one = vec![linear(rng, 3, 2), Layer::Activation(Activation::Sigmoid)];
     [
         chain(5, causal),
         chain(4, strides),
         chain(6, packed),
+        chain(6, bytes),
         chain(3, one),
     ]
 }

@@ -361,7 +361,7 @@ impl Kind for Layers {
             let mut pack = |i: usize, matrix: &mut Vec<f32>, columns: usize| {
                 own.weights[i] = Weights::new(matrix, columns);
                 // Packed ones are not needed twice.
-                if matches!(own.weights[i], Weights::Packed(_)) {
+                if !matches!(own.weights[i], Weights::Single) {
                     *matrix = Vec::new();
                 }
             };

@@ -12,10 +12,13 @@
 //!        h ← n + z∘(h − n)                                  h ← o∘tanh(c)
 //! ```
 //!
-//! States and weights are f32. Weights that are all bfloat16 numbers are kept as such: half the memory, the same bits. The
+//! States and weights are f32. Weights that are all bfloat16 numbers are kept as such: half the memory, the same bits. With the
+//! feature `layers`, weights that are bytes times a scale per column are kept as bytes: a quarter, the same bits. The
 //! states are 0 when a session begins and are never reset after that.
 
 use alloc::vec::Vec;
+#[cfg(feature = "layers")]
+use super::arithmetic::ByteRows;
 use super::arithmetic::{Width, add_dots, add_packed_rows, add_rows, pack, sigmoid, tanh};
 use super::{Blend, Kind, Prepared, check_finite, expect, refuse};
 use crate::width::for_every_width;
@@ -326,10 +329,16 @@ fn read_member(from: &mut Reader<'_>, layers: usize) -> Result<RecurrentMember> 
 pub(super) enum Weights {
     Single,
     Packed(Vec<u32>),
+    #[cfg(feature = "layers")]
+    Bytes(ByteRows),
 }
 
 impl Weights {
     pub(super) fn new(rows: &[f32], columns: usize) -> Self {
+        #[cfg(feature = "layers")]
+        if let Some(bytes) = ByteRows::new(rows, columns) {
+            return Self::Bytes(bytes);
+        }
         match pack(rows, columns) {
             Some(packed) if !packed.is_empty() => Self::Packed(packed),
             _ => Self::Single,
@@ -342,6 +351,8 @@ impl Weights {
         match self {
             Self::Single => add_rows(width, sum, factors, single),
             Self::Packed(rows) => add_packed_rows(width, sum, factors, rows),
+            #[cfg(feature = "layers")]
+            Self::Bytes(rows) => rows.add(width, sum, factors),
         }
     }
 }
