@@ -172,7 +172,7 @@ impl Model {
             .or_raise(py)
     }
 
-    /// "linear", "lift", "experts", "kalman", "place", "recurrent", "classes" or "gated".
+    /// "linear", "lift", "experts", "kalman", "place", "recurrent", "layers", "classes" or "gated".
     #[getter]
     fn kind(&self) -> &'static str {
         self.inner.kind()

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use betz::{Result, input_form};
-use betz_interop::import::Network;
-use clap::Args;
+use betz_interop::import::{Network, Options, Precision};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::common_args::{Common, Part};
@@ -22,8 +22,8 @@ pub(crate) struct Import {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Network file: .safetensors with PyTorch's names of weights, or .onnx. It has one stack of GRU or LSTM
-    /// layers and a linear readout
+    /// Network file: .safetensors with PyTorch's names of weights, or .onnx. It is one chain of GRU, LSTM
+    /// and linear layers, causal convolutions, layer normalisation and activations
     #[arg(value_name = "NETWORK")]
     pub(crate) network: PathBuf,
     /// Recording (.npz, .nwb) that names the network's inputs, in the order of its channels, and its outputs
@@ -35,6 +35,25 @@ pub(crate) struct Import {
     /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) step: Option<f64>,
+    /// Day whose input layer is taken from a safetensors file with one per day (day_weights.N) [default: the last]
+    #[arg(long, value_name = "N")]
+    pub(crate) day: Option<usize>,
+    /// Steps between two patches of a safetensors network whose input is several steps side by side
+    #[arg(long, value_name = "STEPS")]
+    pub(crate) stride: Option<usize>,
+    /// Numbers that matrices are rounded to: of bf16 a step of a large network reads half the memory, of int8 a
+    /// quarter
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) weights: Weights,
+}
+
+/// The numbers of matrices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Weights {
+    #[default]
+    F32,
+    Bf16,
+    Int8,
 }
 
 #[derive(Serialize)]
@@ -52,7 +71,16 @@ pub(crate) fn run(args: &Import) -> Result<()> {
         .reads("NETWORK", &args.network)
         .reads("--recording", &args.recording)
         .writes("--out", &args.out, Kind::Model)?;
-    let network = Network::read(&args.network)?;
+    let options = Options {
+        day: args.day,
+        stride: args.stride,
+        precision: match args.weights {
+            Weights::F32 => Precision::F32,
+            Weights::Bf16 => Precision::Bf16,
+            Weights::Int8 => Precision::Int8,
+        },
+    };
+    let network = Network::read(&args.network, options)?;
     let recording = data::read_recording(&args.recording, &args.part.behavior)?;
     let step = (args.step).unwrap_or_else(|| data::default_step(&recording));
     let form = recording.form;
@@ -65,6 +93,7 @@ pub(crate) fn run(args: &Import) -> Result<()> {
     model.save(&args.out)?;
     let memory_steps = match model.head() {
         betz::model::Head::Recurrent(head) => head.memory_steps,
+        betz::model::Head::Layers(head) => head.memory_steps,
         _ => 0,
     };
     let imported = ImportReport {

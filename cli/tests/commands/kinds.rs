@@ -238,5 +238,14 @@ fn a_recurrent_decoder_comes_back_from_safetensors_and_its_onnx_is_refused_by_na
         &format!("import m.onnx {import}"),
         "is not supported",
     );
+    for weights in ["bf16", "int8"] {
+        let line = format!("import m.safetensors {import} --weights {weights}");
+        assert_eq!(json(folder, &line)["network"], "gru 16, 16");
+    }
+    fails(
+        folder,
+        &format!("import m.safetensors {import} --day 1"),
+        "expected tensors day_weights.0",
+    );
     fails(folder, "export m.betz", "--onnx");
 }

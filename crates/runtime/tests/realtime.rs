@@ -273,6 +273,46 @@ fn what_another_thread_changes_does_not_allocate_or_free_in_a_step() {
     assert_eq!(assert_no_alloc(|| reader.read()).status, status);
 }
 
+/// A chain with every sort of layer, of four latents and two outputs.
+#[cfg(feature = "layers")]
+fn chain_of_layers() -> Head {
+    use betz_runtime::model::{Activation, Cell, Layer, Layers};
+    let gated = |cell: Cell, inputs: usize| Layer::Gated {
+        cell,
+        layer: RecurrentLayer {
+            input_weights: vec![0.1; inputs * cell.gates() * 4],
+            input_bias: vec![0.1; cell.gates() * 4],
+            state_weights: vec![0.1; 4 * cell.gates() * 4],
+            state_bias: vec![0.1; cell.gates() * 4],
+        },
+        initial: Vec::new(),
+    };
+    Head::Layers(Layers {
+        inputs: 4,
+        layers: vec![
+            Layer::Norm {
+                scale: vec![1.0; 4],
+                shift: vec![0.0; 4],
+                epsilon: 1e-5,
+            },
+            Layer::Window {
+                length: 3,
+                apart: 1,
+                stride: 2,
+                first: 3,
+            },
+            gated(Cell::Gru, 12),
+            Layer::Activation(Activation::Gelu),
+            gated(Cell::Lstm, 4),
+            Layer::Linear {
+                weights: vec![0.1; 8],
+                bias: vec![0.0; 2],
+            },
+        ],
+        memory_steps: 30,
+    })
+}
+
 #[test]
 fn heads_do_not_allocate() {
     let rng = &mut rng(4);
@@ -365,7 +405,7 @@ fn heads_do_not_allocate() {
         slope: 0.9,
         gated: vec![true; outputs],
     });
-    let kinds = [
+    let kinds = vec![
         (lift, latents),
         (experts, latents),
         (Head::Recurrent(recurrent), 3 * units),
@@ -373,6 +413,8 @@ fn heads_do_not_allocate() {
         (Head::Classes(classes), latents),
         (gate, outputs + latents),
     ];
+    #[cfg(feature = "layers")]
+    let kinds = [kinds, vec![(chain_of_layers(), 4)]].concat();
     for (head, latents) in kinds {
         let rng = &mut common::rng(5);
         let mut linear = decoder(rng, 50, latents, BANK, None).into_parts();

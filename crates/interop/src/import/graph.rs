@@ -17,22 +17,49 @@ pub(super) struct Node {
     pub(super) attributes: BTreeMap<String, Attribute>,
 }
 
+impl std::fmt::Display for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?}", self.operator, self.name)
+    }
+}
+
+impl Node {
+    /// Name of input `i`; `None` if it is left out.
+    pub(super) fn input(&self, i: usize) -> Option<&str> {
+        let name = self.inputs.get(i).map(String::as_str);
+        name.filter(|name| !name.is_empty())
+    }
+}
+
 /// An operator's attribute: what of it is there.
 #[derive(Debug, Default)]
 pub(super) struct Attribute {
     pub(super) int: Option<i64>,
+    pub(super) ints: Vec<i64>,
     pub(super) float: Option<f32>,
     pub(super) text: Option<String>,
     pub(super) texts: Vec<String>,
     pub(super) tensor: Option<Tensor>,
 }
 
-/// A graph: operators in order, constants, and the first input.
+/// An input of a graph.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    pub(super) name: String,
+    /// Number of axes, if the file tells it.
+    pub(super) rank: Option<usize>,
+}
+
+/// Name → constant.
+pub(super) type Constants = BTreeMap<String, Tensor>;
+
+/// A graph: operators in order, constants, inputs, and the names of the outputs.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
-    pub(super) constants: BTreeMap<String, Tensor>,
-    pub(super) inputs: Vec<String>,
+    pub(super) constants: Constants,
+    pub(super) inputs: Vec<Input>,
+    pub(super) outputs: Vec<String>,
 }
 
 /// A field's content.
@@ -130,11 +157,8 @@ impl Graph {
                         read.constants.insert(name, tensor);
                     }
                 }
-                11 => {
-                    let about = fields(content.bytes())?;
-                    let name = about.iter().find(|(field, _)| *field == 1);
-                    read.inputs.extend(name.map(|(_, name)| name.text()));
-                }
+                11 => read.inputs.push(input(content.bytes())?),
+                12 => read.outputs.push(input(content.bytes())?.name),
                 _ => {}
             }
         }
@@ -148,6 +172,26 @@ impl Graph {
         }
         Ok(read)
     }
+}
+
+/// A value's name and the number of its axes.
+fn input(bytes: &[u8]) -> Result<Input> {
+    let mut input = Input::default();
+    for (field, content) in fields(bytes)? {
+        match field {
+            1 => input.name = content.text(),
+            // A type of a tensor, whose second field is a shape of one field per axis.
+            2 => {
+                for (_, tensor) in fields(content.bytes())?.iter().filter(|(f, _)| *f == 1) {
+                    for (_, shape) in fields(tensor.bytes())?.iter().filter(|(f, _)| *f == 2) {
+                        input.rank = Some(fields(shape.bytes())?.len());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(input)
 }
 
 fn node(bytes: &[u8]) -> Result<Node> {
@@ -180,6 +224,10 @@ fn attribute(bytes: &[u8]) -> Result<(String, Attribute)> {
             3 => attribute.int = content.numbers().first().map(|number| number.cast_signed()),
             4 => attribute.text = Some(content.text()),
             5 => attribute.tensor = tensor(content.bytes())?.1,
+            8 => {
+                let numbers = content.numbers().into_iter();
+                attribute.ints.extend(numbers.map(u64::cast_signed));
+            }
             9 => attribute.texts.push(content.text()),
             _ => {}
         }
@@ -187,7 +235,7 @@ fn attribute(bytes: &[u8]) -> Result<(String, Attribute)> {
     Ok((name, attribute))
 }
 
-/// A tensor's name, and its numbers if they are floating-point ones.
+/// A tensor's name, and its numbers if they are float32, float64, int64 or booleans.
 fn tensor(bytes: &[u8]) -> Result<(String, Option<Tensor>)> {
     let (mut name, mut shape, mut kind) = (String::new(), Vec::new(), 0);
     let (mut raw, mut floats): (&[u8], Vec<f64>) = (&[], Vec::new());
@@ -197,6 +245,11 @@ fn tensor(bytes: &[u8]) -> Result<(String, Option<Tensor>)> {
             2 => kind = content.numbers().first().copied().unwrap_or(0),
             // One number, or several packed ones.
             4 => floats.extend(as_floats(content.bytes())),
+            // Whole numbers that are not raw: int32 and booleans, then int64.
+            5 | 7 => {
+                let numbers = content.numbers().into_iter();
+                floats.extend(numbers.map(|n| n.cast_signed() as f64));
+            }
             8 => name = content.text(),
             9 => raw = content.bytes(),
             10 => floats.extend(as_doubles(content.bytes())),
@@ -205,8 +258,10 @@ fn tensor(bytes: &[u8]) -> Result<(String, Option<Tensor>)> {
     }
     let values = match (kind, raw.is_empty()) {
         (1, false) => as_floats(raw).collect(),
+        (7, false) => as_integers(raw).collect(),
+        (9, false) => raw.iter().copied().map(f64::from).collect(),
         (11, false) => as_doubles(raw).collect(),
-        (1 | 11, true) => floats,
+        (1 | 7 | 9 | 11, true) => floats,
         _ => return Ok((name, None)),
     };
     let expected = shape.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
@@ -222,6 +277,11 @@ fn tensor(bytes: &[u8]) -> Result<(String, Option<Tensor>)> {
 fn as_floats(bytes: &[u8]) -> impl Iterator<Item = f64> {
     let (numbers, _) = bytes.as_chunks::<4>();
     numbers.iter().map(|n| f64::from(f32::from_le_bytes(*n)))
+}
+
+fn as_integers(bytes: &[u8]) -> impl Iterator<Item = f64> {
+    let (numbers, _) = bytes.as_chunks::<8>();
+    numbers.iter().map(|n| i64::from_le_bytes(*n) as f64)
 }
 
 fn as_doubles(bytes: &[u8]) -> impl Iterator<Item = f64> {

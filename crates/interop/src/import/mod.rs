@@ -1,11 +1,16 @@
-//! Networks of other programs as recurrent decoders: stacks of GRU or LSTM layers with a linear readout, from PyTorch's
-//! weights in safetensors or from ONNX.
+//! Networks of other programs as decoders, from PyTorch's weights in safetensors or from ONNX.
 //!
+//! A stack of GRU or LSTM layers with a linear readout becomes a recurrent decoder. Other chains of linear layers, causal
+//! convolutions, recurrent layers, layer normalisation and activations become a decoder of [`Layers`](betz_runtime::model::Layers).
 //! The network sees the counts of a step, one per channel, and its states are never reset. The projection of an LSTM
 //! (`proj_size`) is folded into the weights around it. Whatever else a file holds is refused by its name.
 
+mod axes;
+mod chain;
+mod fold;
 mod graph;
 mod onnx;
+mod operators;
 mod safetensors;
 mod torch;
 
@@ -41,15 +46,45 @@ struct Layer {
 }
 
 /// A network that was read from a file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Network {
+    inputs: usize,
+    outputs: usize,
     cell: Cell,
+    /// Empty if `chain` is not.
     layers: Vec<Layer>,
     /// (output, unit of the last layer).
     readout: Vec<f64>,
     bias: Vec<f64>,
     /// Largest count of each channel that is told from larger ones; empty without caps.
     caps: Vec<f32>,
+    /// The stages of a network that is no stack of layers with a readout.
+    chain: Vec<chain::Stage>,
+    precision: Precision,
+}
+
+/// Numbers that matrices are rounded to. What a step reads then is less; its arithmetic stays f32.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Precision {
+    /// float32
+    #[default]
+    F32,
+    /// bfloat16: half the memory, if a matrix has a multiple of 32 columns.
+    Bf16,
+    /// Whole numbers of −127 to 127 times a scale per column: a quarter of the memory, if it has a multiple of 64 columns.
+    Int8,
+}
+
+/// Properties of a network that a safetensors file does not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Input layer among several, one per day of recording; `None` takes the last.
+    pub day: Option<usize>,
+    /// Steps between two patches of a network whose input is several steps side by side.
+    pub stride: Option<usize>,
+    /// Numbers that matrices are rounded to.
+    pub precision: Precision,
 }
 
 fn refuse<T>(message: String) -> Result<T> {
@@ -60,34 +95,49 @@ impl Network {
     /// Reads `path`: safetensors of PyTorch's modules, or ONNX if its name ends in `.onnx`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidModel`] for a file that is damaged, or holds anything but layers of one kind and a linear
-    /// readout: its name is in the message; [`ErrorKind::Io`].
-    pub fn read(path: &Path) -> Result<Self> {
+    /// [`ErrorKind::InvalidModel`] for a file that is damaged, or holds a layer or operator that is not supported: its name
+    /// is in the message; for [`Options`] that do not fit the file; [`ErrorKind::Io`].
+    pub fn read(path: &Path, options: Options) -> Result<Self> {
         let bytes = std::fs::read(path)
             .map_err(|e| Error::new(ErrorKind::Io, format!("{}: {e}", path.display())))?;
         let is_onnx = path
             .extension()
             .is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
         let network = if is_onnx {
-            onnx::read(&bytes)
+            match options {
+                Options {
+                    day: None,
+                    stride: None,
+                    ..
+                } => onnx::read(&bytes),
+                _ => refuse(
+                    "expected neither day nor stride for ONNX, whose operators hold them".into(),
+                ),
+            }
         } else {
-            torch::read(&bytes)
+            torch::read(&bytes, options)
         };
-        network.map_err(|e| e.at(path.display()))
+        let mut network = network.map_err(|e| e.at(path.display()))?;
+        network.precision = options.precision;
+        Ok(network)
     }
 
     /// Number of inputs: channels.
     pub fn inputs(&self) -> usize {
-        self.layers.first().map_or(0, |layer| layer.inputs)
+        self.inputs
     }
 
     /// Number of outputs.
     pub fn outputs(&self) -> usize {
-        self.bias.len()
+        self.outputs
     }
 
-    /// The kind and sizes of the layers, such as `gru 64, 64`.
+    /// The kind and sizes of the layers, such as `gru 64, 64` or `linear 32, relu, gru 64, linear 2`.
     pub fn describe(&self) -> String {
+        if !self.chain.is_empty() {
+            let stages: Vec<String> = self.chain.iter().map(chain::Stage::describe).collect();
+            return stages.join(", ");
+        }
         let units: Vec<String> = self.layers.iter().map(|l| l.units.to_string()).collect();
         format!("{} {}", self.cell.name(), units.join(", "))
     }
@@ -118,23 +168,50 @@ impl Network {
                 self.outputs()
             )));
         }
-        let short = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
-        let layers = self.layers.iter().enumerate().map(|(l, layer)| {
-            // The first layer's input side is the decoder's weights and intercept.
-            let above = |values: &[f64]| if l == 0 { Vec::new() } else { short(values) };
-            RecurrentLayer {
-                input_weights: above(&layer.input_weights),
-                input_bias: above(&layer.input_bias),
-                state_weights: short(&layer.state_weights),
-                state_bias: short(&layer.state_bias),
-            }
-        });
-        let member = RecurrentMember {
-            layers: layers.collect(),
-            readout: short(&self.readout),
+        let (weights, intercept, head) = match self.chain.is_empty() {
+            true => self.stack(data),
+            false => chain::parts(self),
         };
-        let Some(first) = self.layers.first() else {
-            return refuse("network: expected at least one layer, got none".into());
+        let bank = FilterBank::new(vec![Filter {
+            tau_seconds: data.step_seconds / PARTS,
+            order: 0,
+        }])?;
+        let names = data.channel_names.clone();
+        let limits = Limits {
+            count_caps: self.caps.clone(),
+            ..Limits::default()
+        };
+        let decoder = Decoder::new(DecoderParts {
+            limits,
+            weights,
+            intercept,
+            head,
+            ..DecoderParts::linear(data.step_seconds, bank, names, outputs)
+        })?;
+        if self.chain.is_empty() {
+            return Ok(decoder);
+        }
+        let memory_steps = chain::memory_steps(&decoder, self, data)?;
+        let mut parts = decoder.into_parts();
+        if let Head::Layers(layers) = &mut parts.head {
+            layers.memory_steps = memory_steps;
+        }
+        Decoder::new(parts)
+    }
+
+    /// Weights, intercept and head of a stack of recurrent layers. The first layer's input side is the engine's.
+    fn stack(&self, data: &Dataset) -> (Vec<f64>, Vec<f64>, Head) {
+        let list = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
+        let mut layers: Vec<RecurrentLayer> = (self.layers.iter())
+            .map(|layer| chain::recurrent_layer(layer, self.precision))
+            .collect();
+        if let Some(first) = layers.first_mut() {
+            first.input_weights.clear();
+            first.input_bias.clear();
+        }
+        let member = RecurrentMember {
+            layers,
+            readout: list(&self.readout),
         };
         let head = Head::Recurrent(Recurrent {
             cell: self.cell,
@@ -145,22 +222,10 @@ impl Network {
             seed: 0,
             blend: None,
         });
-        let bank = FilterBank::new(vec![Filter {
-            tau_seconds: data.step_seconds / PARTS,
-            order: 0,
-        }])?;
-        let names = data.channel_names.clone();
-        let limits = Limits {
-            count_caps: self.caps.clone(),
-            ..Limits::default()
-        };
-        Decoder::new(DecoderParts {
-            limits,
-            weights: first.input_weights.clone(),
-            intercept: first.input_bias.clone(),
-            head,
-            ..DecoderParts::linear(data.step_seconds, bank, names, outputs)
-        })
+        let first = self.layers.first();
+        let list =
+            |of: fn(&Layer) -> &Vec<f64>| first.map_or_else(Vec::new, |layer| of(layer).clone());
+        (list(|l| &l.input_weights), list(|l| &l.input_bias), head)
     }
 
     /// Estimates of `counts`, (step, channel), in f64, of states that are all `start` before the first step.

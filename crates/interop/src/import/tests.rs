@@ -78,7 +78,8 @@ fn networks_step_as_pytorch_computes() {
             if name == "lstm_projected" && ending == "onnx" {
                 continue;
             }
-            let network = Network::read(&fixture(&format!("{name}.{ending}"))).unwrap();
+            let network =
+                Network::read(&fixture(&format!("{name}.{ending}")), Options::default()).unwrap();
             assert_eq!((network.inputs(), network.outputs()), (5, 3));
             let wide = network.estimates(
                 &counts.iter().map(|&c| f64::from(c)).collect::<Vec<_>>(),
@@ -113,9 +114,10 @@ fn networks_step_as_pytorch_computes() {
 fn an_exported_decoder_is_read_back_as_it_was() {
     let (data, counts, _) = expected();
     for name in NAMES {
-        let network = Network::read(&fixture(&format!("{name}.safetensors"))).unwrap();
+        let network =
+            Network::read(&fixture(&format!("{name}.safetensors")), Options::default()).unwrap();
         let decoder = network.decoder(&data).unwrap();
-        let again = torch::read(&to_bytes(&decoder).unwrap())
+        let again = torch::read(&to_bytes(&decoder).unwrap(), Options::default())
             .unwrap()
             .decoder(&data)
             .unwrap();
@@ -145,7 +147,7 @@ fn an_exported_decoder_is_read_back_as_it_was() {
 #[test]
 fn a_blend_is_exported_with_its_weights() {
     let (data, ..) = expected();
-    let network = Network::read(&fixture("gru.safetensors")).unwrap();
+    let network = Network::read(&fixture("gru.safetensors"), Options::default()).unwrap();
     let parts = network.decoder(&data).unwrap().into_parts();
     let Head::Recurrent(mut head) = parts.head else {
         panic!()
@@ -196,7 +198,7 @@ fn a_blend_is_exported_with_its_weights() {
 #[test]
 fn a_wrong_order_of_gates_is_seen() {
     let (data, counts, outputs) = expected();
-    let mut network = Network::read(&fixture("gru.safetensors")).unwrap();
+    let mut network = Network::read(&fixture("gru.safetensors"), Options::default()).unwrap();
     let units = network.layers[0].units;
     for row in network.layers[0].input_weights.chunks_mut(3 * units) {
         let (r, z) = row[..2 * units].split_at_mut(units);
@@ -217,7 +219,7 @@ fn changed(name: &str, change: impl FnOnce(&mut Tensors)) -> String {
     let list: Vec<_> = (tensors.into_iter())
         .map(|(name, t)| (name, t.shape, t.values))
         .collect();
-    torch::read(&safetensors::file(&list))
+    torch::read(&safetensors::file(&list), Options::default())
         .unwrap_err()
         .message()
         .to_owned()
@@ -288,11 +290,24 @@ fn what_is_not_supported_is_refused_by_name() {
 #[test]
 fn damaged_files_and_other_recordings_are_refused() {
     let (mut data, ..) = expected();
-    for name in ["gru_two.safetensors", "lstm_two.onnx"] {
+    for name in [
+        "gru_two.safetensors",
+        "speech.safetensors",
+        "lstm_two.onnx",
+        "conv.onnx",
+        "patches.onnx",
+    ] {
         let whole = std::fs::read(fixture(name)).unwrap();
         let read = |bytes: &[u8]| match name.ends_with("onnx") {
             true => onnx::read(bytes),
-            false => torch::read(bytes),
+            false => {
+                let stride = (name == "speech.safetensors").then_some(2);
+                let options = Options {
+                    stride,
+                    ..Options::default()
+                };
+                torch::read(bytes, options)
+            }
         };
         read(&whole).unwrap();
         for length in (0..whole.len()).step_by(7) {
@@ -305,7 +320,7 @@ fn damaged_files_and_other_recordings_are_refused() {
             let _ = read(&bytes).map(|network| network.decoder(&data));
         }
     }
-    let network = Network::read(&fixture("gru.onnx")).unwrap();
+    let network = Network::read(&fixture("gru.onnx"), Options::default()).unwrap();
     data.outputs.pop();
     let error = network.decoder(&data).unwrap_err();
     assert!(error.message().contains("expected 2 outputs"), "{error}");
@@ -316,3 +331,6 @@ fn damaged_files_and_other_recordings_are_refused() {
     assert_eq!(half(0xC170), -2.718_75);
     assert_eq!(half(1), 2f64.powi(-24));
 }
+
+mod chains;
+mod moves;

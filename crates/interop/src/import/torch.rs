@@ -1,13 +1,16 @@
-//! PyTorch's names of weights: `nn.GRU`, `nn.LSTM`, `nn.GRUCell`, `nn.LSTMCell` and `nn.Linear`.
+//! PyTorch's names of weights: `nn.GRU`, `nn.LSTM`, `nn.GRUCell`, `nn.LSTMCell` and `nn.Linear`; and those of the published network for
+//! speech (Card et al. 2024): `day_weights.N`, `day_biases.N`, `h0`.
 
 use betz_base::Result;
-use betz_runtime::model::Cell;
+use betz_runtime::model::{Activation, Cell};
 
+use super::chain::{self, Stage};
 use super::safetensors::{self, CAPS, Tensors, take};
-use super::{Layer, Network, refuse, transposed};
+use super::{Layer, Network, Options, refuse, transposed};
 
-/// The network of a file whose only modules are one stack of recurrent layers and one linear readout.
-pub(super) fn read(bytes: &[u8]) -> Result<Network> {
+/// The network of a file whose only modules are one stack of recurrent layers and one linear readout, and input layers of days
+/// before them.
+pub(super) fn read(bytes: &[u8], options: Options) -> Result<Network> {
     let mut tensors = safetensors::read(bytes)?;
     let reverse = tensors.keys().find(|name| name.ends_with("_reverse"));
     if let Some(name) = reverse {
@@ -55,19 +58,111 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network> {
         (None, Some(layer)) => layer.units,
         (_, None) => 0,
     };
-    let inputs = layers.first().map_or(0, |layer: &Layer| layer.inputs);
+    let gate_inputs = layers.first().map_or(0, |layer: &Layer| layer.inputs);
+    let (inputs, mut stages) = take_day(&mut tensors, gate_inputs, options)?;
     let caps = take(&mut tensors, CAPS, &[inputs])?.unwrap_or_default();
+    let starts = take_starts(&mut tensors, &layers, cell)?;
     let (mut readout, bias) = take_readout(&mut tensors, top)?;
     if let (Some(matrix), Some(layer)) = (&projection, layers.last()) {
         readout = product(&readout, matrix, layer.units);
     }
-    Ok(Network {
-        cell: cell.unwrap_or_default(),
-        layers,
-        readout,
+    let cell = cell.unwrap_or_default();
+    let units = layers.last().map_or(0, |layer| layer.units);
+    let gated = layers.into_iter().zip(starts);
+    stages.extend(gated.map(|(layer, start)| Stage::Gated(cell, layer, start)));
+    stages.push(Stage::Linear {
+        weights: transposed(&readout, units),
         bias,
-        caps: caps.iter().map(|&cap| cap as f32).collect(),
-    })
+    });
+    let mut network = chain::network(inputs, stages)?;
+    network.caps = caps.iter().map(|&cap| cap as f32).collect();
+    Ok(network)
+}
+
+/// The input layer of a day with its softsign and the patches behind it, if the file has some, and the number of channels.
+fn take_day(
+    tensors: &mut Tensors,
+    gate_inputs: usize,
+    options: Options,
+) -> Result<(usize, Vec<Stage>)> {
+    let day_of = |name: &String| {
+        name.strip_prefix("day_weights.")
+            .and_then(|n| n.parse::<usize>().ok())
+    };
+    let days: Vec<usize> = tensors.keys().filter_map(day_of).collect();
+    let Some(&last) = days.iter().max() else {
+        return match options {
+            Options {
+                day: None,
+                stride: None,
+                ..
+            } => Ok((gate_inputs, Vec::new())),
+            _ => refuse(
+                "expected tensors day_weights.0 and on for a day or a stride, found none".into(),
+            ),
+        };
+    };
+    let day = options.day.unwrap_or(last);
+    let name = format!("day_weights.{day}");
+    let Some(features) = tensors.get(&name).and_then(|t| t.shape.first().copied()) else {
+        return refuse(format!(
+            "expected a tensor {name}, found those of days {days:?}"
+        ));
+    };
+    let weights = take(tensors, &name, &[features, features])?.unwrap_or_default();
+    let bias = take(tensors, &format!("day_biases.{day}"), &[1, features])?;
+    tensors.retain(|name, _| !name.starts_with("day_weights.") && !name.starts_with("day_biases."));
+    if features == 0 || !gate_inputs.is_multiple_of(features) {
+        return refuse(format!(
+            "tensor {name}: expected features of which the recurrent layer's {gate_inputs} inputs are a multiple, got {features}"
+        ));
+    }
+    let mut stages = vec![
+        Stage::Linear {
+            weights,
+            bias: bias.unwrap_or_else(|| vec![0.0; features]),
+        },
+        Stage::Activation(Activation::Softsign),
+    ];
+    let length = gate_inputs / features;
+    match (length, options.stride) {
+        (1, None) => {}
+        (_, Some(stride)) if stride > 0 => stages.push(Stage::Window {
+            length,
+            apart: 1,
+            stride,
+            first: length,
+        }),
+        _ => {
+            return refuse(format!(
+                "the network takes patches of {length} steps: expected a stride of 1 step or more, which the file does not hold"
+            ));
+        }
+    }
+    Ok((features, stages))
+}
+
+/// Initial states `h0`, (layer or 1, 1, unit), of each layer; empty without them.
+fn take_starts(
+    tensors: &mut Tensors,
+    layers: &[Layer],
+    cell: Option<Cell>,
+) -> Result<Vec<Vec<f64>>> {
+    let Some(tensor) = tensors.remove("h0") else {
+        return Ok(vec![Vec::new(); layers.len()]);
+    };
+    let units = layers.first().map_or(0, |layer| layer.units);
+    let fits = layers.iter().all(|layer| layer.units == units) && cell == Some(Cell::Gru);
+    let rows = tensor.values.len() / units.max(1);
+    if !fits || ![vec![1, 1, units], vec![layers.len(), 1, units]].contains(&tensor.shape) {
+        return refuse(format!(
+            "tensor h0: expected states of GRU layers, [1 or {}, 1, {units}], got {:?}",
+            layers.len(),
+            tensor.shape
+        ));
+    }
+    let start = |l: usize| tensor.values[(l % rows) * units..][..units].to_vec();
+    Ok((0..layers.len()).map(start).collect())
 }
 
 fn names(tensors: &Tensors) -> String {

@@ -19,6 +19,8 @@ pub use check::{MAX_CHANNELS, MAX_DELAY_STEPS, MAX_FILTERS, MAX_OUTPUTS, MAX_WEI
 pub use decoder::{Attachment, Decoder, DecoderParts, OutputScore, TrainingRecord};
 pub use file::FORMAT_VERSION;
 pub use format::MAX_BYTES;
+#[cfg(feature = "layers")]
+pub use head::{Activation, Layer, Layers};
 pub use head::{
     Belief, Blend, Cell, Classes, Cosines, EventRule, Experts, FilteredReadout, Gate, Head, Kalman,
     Lift, MAX_CELLS, MAX_CLASSES, MAX_EXPERTS, MAX_LATENTS, MAX_LAYER_UNITS, MAX_LAYERS,

@@ -318,6 +318,7 @@ impl Engine {
         if self.head.is_empty() || ticks >= self.model.silence.all_ticks {
             self.skip_linear(ticks);
             self.model.silence.arrive(&mut self.head);
+            self.model.head.pass(ticks, &mut self.head);
             return 0;
         }
         let remembered = ticks.min(self.model.head.skip_steps());
@@ -329,6 +330,7 @@ impl Engine {
         };
         if forgotten > 0 {
             self.skip_linear(forgotten);
+            self.model.head.pass(forgotten, &mut self.head);
         }
         let end = ticks.min(forgotten.saturating_add(MOST_HEAD_STEPS));
         let mut passed = forgotten;
@@ -346,6 +348,7 @@ impl Engine {
             } else {
                 head.approach(ticks - passed, &mut self.head, &silence.states);
             }
+            head.pass(ticks - passed, &mut self.head);
         }
         passed - forgotten
     }

@@ -37,6 +37,8 @@ const MOST_STEPS: usize = 1 << 15;
 pub(super) struct HeadSilence {
     /// Empty for a head without states.
     pub(super) states: Vec<f64>,
+    /// The first of them, which count steps.
+    counters: usize,
     /// Ticks after which filters and low-pass are at rest.
     linear_ticks: u64,
     /// Ticks after which nothing is left of any state.
@@ -73,6 +75,7 @@ impl HeadSilence {
         let linear_ticks = linear_memory.saturating_mul(3) / 2;
         Ok(Self {
             states,
+            counters: head.counters(),
             linear_ticks,
             all_ticks: linear_ticks.saturating_add(head.skip_steps()),
         })
@@ -82,12 +85,13 @@ impl HeadSilence {
     #[inline]
     pub(super) fn has_arrived(&self, ticks: u64, states: &[f64]) -> bool {
         let near = |(state, end): (&f64, &f64)| (state - end).abs() <= NEAR.0 * end.abs() + NEAR.1;
-        ticks >= self.linear_ticks && states.iter().zip(&self.states).all(near)
+        let mut pairs = states.iter().zip(&self.states).skip(self.counters);
+        ticks >= self.linear_ticks && pairs.all(near)
     }
 
-    /// `states` where silence leads.
+    /// `states` where silence leads; those that count steps stay.
     pub(super) fn arrive(&self, states: &mut [f64]) {
-        states.copy_from_slice(&self.states);
+        states[self.counters..].copy_from_slice(&self.states[self.counters..]);
     }
 }
 

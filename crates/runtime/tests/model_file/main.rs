@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // tests stop where something fails
 
 mod classes;
+mod layers;
+mod recurrent;
 mod sections;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -10,6 +10,8 @@ mod classes;
 mod faults;
 mod from_outside;
 mod heads;
+#[cfg(feature = "layers")]
+mod layers;
 mod model_swap;
 mod recurrent;
 mod samples;

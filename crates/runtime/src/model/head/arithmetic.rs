@@ -87,6 +87,85 @@ fn add_packed_block<const BLOCKS: usize>(sum: &mut [f32], factors: &[f32], rows:
     }
 }
 
+/// Lanes of four vectors of bytes that lie side by side in one vector of words.
+#[cfg(feature = "layers")]
+const BYTES: usize = 64;
+
+/// Rows of whole numbers of −127 to 127, times one scale per column.
+#[cfg(feature = "layers")]
+#[derive(Debug, Clone)]
+pub(super) struct ByteRows {
+    /// Word i of 16 has the lanes i, i + 16, i + 32 and i + 48 of a block, from its lowest byte up. The rows of a block lie
+    /// together.
+    words: Vec<u32>,
+    scales: Vec<f32>,
+}
+
+#[cfg(feature = "layers")]
+impl ByteRows {
+    /// `rows`, each of `length`; `None` if a value is not exactly such a product, or rows are no whole vectors of 64. The
+    /// largest absolute value of a column counts 127.
+    pub(super) fn new(rows: &[f32], length: usize) -> Option<Self> {
+        if length == 0 || rows.is_empty() || !length.is_multiple_of(BYTES) {
+            return None;
+        }
+        let mut scales = vec![0.0f32; length];
+        for row in rows.chunks_exact(length) {
+            let pairs = scales.iter_mut().zip(row);
+            pairs.for_each(|(most, value)| *most = most.max(value.abs()));
+        }
+        scales.iter_mut().for_each(|most| *most /= 127.0);
+        let byte = |value: f32, scale: f32| {
+            let whole = match scale > 0.0 {
+                true => (value / scale + ROUND) - ROUND,
+                false => 0.0,
+            };
+            (whole * scale == value).then_some(whole as i8 as u8)
+        };
+        let mut words = vec![0u32; rows.len() / 4];
+        let count = rows.len() / length;
+        for (r, row) in rows.chunks_exact(length).enumerate() {
+            for (lane, (&value, &scale)) in row.iter().zip(&scales).enumerate() {
+                let (block, lane) = (lane / BYTES, lane % BYTES);
+                let word = &mut words[(block * count + r) * (BYTES / 4) + lane % (BYTES / 4)];
+                *word |= u32::from(byte(value, scale)?) << (lane / (BYTES / 4) * 8);
+            }
+        }
+        Some(Self { words, scales })
+    }
+
+    /// [`add_rows`] of these rows: the same sums to the bit, from a quarter of the memory.
+    pub(super) fn add(&self, width: Width, sum: &mut [f32], factors: &[f32]) {
+        add_byte_rows(width, sum, factors, &self.words, &self.scales);
+    }
+}
+
+#[cfg(feature = "layers")]
+for_every_width! {
+    /// The sums of [`ByteRows::add`].
+    fn add_byte_rows(sum: &mut [f32], factors: &[f32], words: &[u32], scales: &[f32]) {
+        const QUARTER: usize = BYTES / 4;
+        let (words, _) = words.as_chunks::<QUARTER>();
+        let (scales, _) = scales.as_chunks::<QUARTER>();
+        let (sums, _) = sum.as_chunks_mut::<QUARTER>();
+        let blocks = sums.chunks_exact_mut(4).zip(scales.chunks_exact(4));
+        let rows = words.chunks_exact(factors.len().max(1));
+        for ((sums, scales), rows) in blocks.zip(rows) {
+            let mut own = [[0.0; QUARTER]; 4];
+            own.copy_from_slice(sums);
+            for (&factor, words) in factors.iter().zip(rows) {
+                for (quarter, (own, scales)) in own.iter_mut().zip(scales).enumerate() {
+                    for (lane, sum) in own.iter_mut().enumerate() {
+                        let byte = (words[lane] << (24 - 8 * quarter)).cast_signed() >> 24;
+                        *sum += factor * (byte as f32 * scales[lane]);
+                    }
+                }
+            }
+            sums.copy_from_slice(&own);
+        }
+    }
+}
+
 for_every_width! {
     /// As [`add_rows`], then the cosine of each sum, in turns.
     fn cosines_of_rows(sum: &mut [f32], factors: &[f32], rows: &[f32]) {
@@ -238,6 +317,47 @@ mod tests {
                 add_packed_rows(width, &mut sum, &factors, &packed);
                 assert_eq!(sum, expected, "{columns} columns, {width:?}");
             }
+        }
+    }
+
+    #[cfg(feature = "layers")]
+    #[test]
+    fn rows_of_bytes_add_the_bits_of_single_ones_at_every_width() {
+        let mut state = 7u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        };
+        for columns in [64, 128, 192, 576] {
+            // Scales of 16 bits make every product exact; the last column is zeros.
+            let scales: Vec<f32> = (1..=columns)
+                .map(|_| f32::from_bits((0.01 + random().abs()).to_bits() & !0xFF))
+                .collect();
+            let mut rows = Vec::new();
+            for row in 0..9 {
+                let whole = |v: f32| {
+                    if row == 4 {
+                        -127.0
+                    } else {
+                        (127.0 * v).round()
+                    }
+                };
+                rows.extend(scales.iter().map(|scale| whole(random()) * scale));
+                *rows.last_mut().unwrap() = 0.0;
+            }
+            let packed = ByteRows::new(&rows, columns).unwrap();
+            let factors: Vec<f32> = (0..9).map(|_| random()).collect();
+            let start: Vec<f32> = (0..columns).map(|_| random()).collect();
+            let mut expected = start.clone();
+            add_rows(Width::Baseline, &mut expected, &factors, &rows);
+            for width in widths() {
+                let mut sum = start.clone();
+                packed.add(width, &mut sum, &factors);
+                assert_eq!(sum, expected, "{columns} columns, {width:?}");
+            }
+            rows[3] += 1e-3;
+            assert!(ByteRows::new(&rows, columns).is_none());
+            assert!(ByteRows::new(&rows, columns - 1).is_none());
         }
     }
 

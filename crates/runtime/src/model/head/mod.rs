@@ -7,10 +7,14 @@
 //! Arithmetic is in f32 or f64 as each kind says, without fused multiply-add and summed in a fixed order:
 //! batch and stream, and all processors, give the same bits (`arithmetic`).
 
+#[cfg(feature = "layers")]
+mod activation;
 mod arithmetic;
 mod blend;
 mod readout;
 
+#[cfg(feature = "layers")]
+pub use activation::Activation;
 use alloc::string::String;
 pub use arithmetic::{sigmoid, tanh};
 pub use blend::Blend;
@@ -26,6 +30,9 @@ use betz_base::wire::{Reader, Writer};
 /// Largest number of latents that a head takes. (A linear decoder has as many as outputs, a decoder of place as
 /// many as cells.)
 pub const MAX_LATENTS: usize = 64;
+
+/// Tag of the section of [`Layers`], known to builds without them, too.
+const LAYERS_TAG: [u8; 4] = *b"NETS";
 
 /// Part of the past that is left after a head's memory.
 const FORGOTTEN: f64 = 1e-7;
@@ -57,11 +64,17 @@ pub(crate) trait Prepared: core::fmt::Debug + Clone {
     fn scratch(&self) -> usize;
     /// Steps after which its states have forgotten what was.
     fn memory_steps(&self) -> u64;
-    /// Takes `states` on by `steps` of latents that do not change and lead to `end`. This version nears it as fast as
-    /// the memory says: exact for the filter of a lift's readout, and no faster than other kinds forget.
+    /// Number of states, before all others, that count steps.
+    fn counters(&self) -> usize {
+        0
+    }
+    /// Counts `steps` that are skipped.
+    fn pass(&self, _steps: u64, _states: &mut [f64]) {}
+    /// Takes `states` that count no steps on by `steps` of latents that do not change and lead to `end`. They near it as
+    /// fast as the memory says: exact for the filter of a lift's readout, and no faster than other kinds forget.
     fn approach(&self, steps: u64, states: &mut [f64], end: &[f64]) {
         let left = FORGOTTEN.powf(steps as f64 / self.memory_steps() as f64);
-        for (state, end) in states.iter_mut().zip(end) {
+        for (state, end) in states.iter_mut().zip(end).skip(self.counters()) {
             *state = flush(end + left * (*state - end));
         }
     }
@@ -79,8 +92,13 @@ pub(crate) trait Prepared: core::fmt::Debug + Clone {
 
 /// Writes the enum of kinds, the enum of their prepared forms, and the match over each.
 macro_rules! kinds {
-    ($( $(#[$doc:meta])* $file:ident :: $Kind:ident ( $($more:ident),* ) ),+ $(,)?) => {
-        $( mod $file; pub use $file::{$Kind, $($more),*}; )+
+    ($( $(#[$doc:meta])* $file:ident :: $Kind:ident ( $($more:ident),* ) $(if $feature:literal)? ),+ $(,)?) => {
+        $(
+            $(#[cfg(feature = $feature)])?
+            mod $file;
+            $(#[cfg(feature = $feature)])?
+            pub use $file::{$Kind, $($more),*};
+        )+
 
         /// The step from a decoder's latents to its outputs, with its parameters.
         #[derive(Debug, Clone, Default, PartialEq)]
@@ -89,16 +107,16 @@ macro_rules! kinds {
             /// Nothing: the latents are the outputs.
             #[default]
             Linear,
-            $( $(#[$doc])* $Kind($Kind), )+
+            $( $(#[$doc])* $(#[cfg(feature = $feature)])? $Kind($Kind), )+
         }
 
         impl Head {
             /// The kind by name: `linear`, `lift`, `experts`, `kalman`, `place`,
-            /// `recurrent`, `classes`, `gated`.
+            /// `recurrent`, `layers`, `classes`, `gated`.
             pub fn name(&self) -> &'static str {
                 match self {
                     Self::Linear => "linear",
-                    $( Self::$Kind(_) => <$Kind as Kind>::NAME, )+
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(_) => <$Kind as Kind>::NAME, )+
                 }
             }
 
@@ -107,7 +125,7 @@ macro_rules! kinds {
                     Self::Linear => {
                         expect("intercept, in a linear decoder one per output", latents, outputs)
                     }
-                    $( Self::$Kind(kind) => {
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => {
                         let most = <$Kind as Kind>::MOST_LATENTS;
                         if latents > most {
                             return refuse(format!(
@@ -123,21 +141,28 @@ macro_rules! kinds {
             pub(super) fn tag(&self) -> Option<[u8; 4]> {
                 match self {
                     Self::Linear => None,
-                    $( Self::$Kind(_) => Some(<$Kind as Kind>::TAG), )+
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(_) => Some(<$Kind as Kind>::TAG), )+
                 }
             }
 
             pub(super) fn write(&self, to: &mut Writer) {
                 match self {
                     Self::Linear => {}
-                    $( Self::$Kind(kind) => kind.write(to), )+
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.write(to), )+
                 }
             }
 
             /// The head in a section of `tag`; `None` where no kind has that tag.
             pub(super) fn read(tag: [u8; 4], from: &mut Reader<'_>) -> Result<Option<Self>> {
                 Ok(match tag {
-                    $( <$Kind as Kind>::TAG => Some(Self::$Kind(<$Kind as Kind>::read(from)?)), )+
+                    $( $(#[cfg(feature = $feature)])? <$Kind as Kind>::TAG => Some(Self::$Kind(<$Kind as Kind>::read(from)?)), )+
+                    #[cfg(not(feature = "layers"))]
+                    LAYERS_TAG => {
+                        return Err(Error::new(
+                            ErrorKind::UnsupportedVersion,
+                            "layers: this build of Betz has no chains of layers; it needs the feature \"layers\", which the command line and Python have",
+                        ));
+                    }
                     _ => None,
                 })
             }
@@ -145,7 +170,7 @@ macro_rules! kinds {
             pub(crate) fn prepare(&self, step_seconds: f64) -> Result<PreparedHead> {
                 Ok(match self {
                     Self::Linear => PreparedHead::Linear,
-                    $( Self::$Kind(kind) => PreparedHead::$Kind(kind.prepare(step_seconds)?), )+
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => PreparedHead::$Kind(kind.prepare(step_seconds)?), )+
                 })
             }
         }
@@ -154,27 +179,40 @@ macro_rules! kinds {
         #[derive(Debug, Clone)]
         pub(crate) enum PreparedHead {
             Linear,
-            $( $Kind(<$Kind as Kind>::StepForm), )+
+            $( $(#[cfg(feature = $feature)])? $Kind(<$Kind as Kind>::StepForm), )+
         }
 
         impl PreparedHead {
             pub(crate) fn states(&self) -> usize {
-                match self { Self::Linear => 0, $( Self::$Kind(kind) => kind.states(), )+ }
+                match self { Self::Linear => 0, $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.states(), )+ }
             }
 
             pub(crate) fn scratch(&self) -> usize {
-                match self { Self::Linear => 0, $( Self::$Kind(kind) => kind.scratch(), )+ }
+                match self { Self::Linear => 0, $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.scratch(), )+ }
             }
 
             pub(crate) fn memory_steps(&self) -> u64 {
-                match self { Self::Linear => 0, $( Self::$Kind(kind) => kind.memory_steps(), )+ }
+                match self { Self::Linear => 0, $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.memory_steps(), )+ }
             }
 
             pub(crate) fn approach(&self, steps: u64, states: &mut [f64], end: &[f64]) {
                 match self {
                     Self::Linear => {}
-                    $( Self::$Kind(kind) => kind.approach(steps, states, end), )+
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.approach(steps, states, end), )+
                 }
+            }
+
+            /// Counts steps that are skipped.
+            pub(crate) fn pass(&self, steps: u64, states: &mut [f64]) {
+                match self {
+                    Self::Linear => {}
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.pass(steps, states), )+
+                }
+            }
+
+            /// Number of states, before all others, that count steps.
+            pub(crate) fn counters(&self) -> usize {
+                match self { Self::Linear => 0, $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.counters(), )+ }
             }
 
             /// Ticks after which e⁻⁴⁰ is left of its states: two and a half times its memory.
@@ -185,7 +223,7 @@ macro_rules! kinds {
             pub(crate) fn hash(&self, hash: &mut Fnv1a) {
                 match self {
                     Self::Linear => {}
-                    $( Self::$Kind(kind) => {
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => {
                         hash.bytes(&<$Kind as Kind>::TAG);
                         kind.hash(hash);
                     } )+
@@ -203,7 +241,7 @@ macro_rules! kinds {
             ) -> bool {
                 match self {
                     Self::Linear => false,
-                    $( Self::$Kind(kind) => kind.step(latents, states, scratch, outputs), )+
+                    $( $(#[cfg(feature = $feature)])? Self::$Kind(kind) => kind.step(latents, states, scratch, outputs), )+
                 }
             }
         }
@@ -221,6 +259,8 @@ kinds! {
     place::Place(Belief, MAX_CELLS),
     /// Layers of gated recurrent units, read out linearly.
     recurrent::Recurrent(Cell, RecurrentLayer, RecurrentMember, MAX_LAYERS, MAX_LAYER_UNITS, MAX_MEMBERS),
+    /// Layers of a network of another program, one after another.
+    layers::Layers(Layer) if "layers",
     /// Probabilities of classes by multinomial logistic regression.
     classes::Classes(EventRule, Markov, MAX_CLASSES),
     /// Linear outputs, some of which the probability of a class gates.

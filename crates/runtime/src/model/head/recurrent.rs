@@ -12,10 +12,13 @@
 //!        h ← n + z∘(h − n)                                  h ← o∘tanh(c)
 //! ```
 //!
-//! States and weights are f32. Weights that are all bfloat16 numbers are kept as such: half the memory, the same bits. The
+//! States and weights are f32. Weights that are all bfloat16 numbers are kept as such: half the memory, the same bits. With the
+//! feature `layers`, weights that are bytes times a scale per column are kept as bytes: a quarter, the same bits. The
 //! states are 0 when a session begins and are never reset after that.
 
 use alloc::vec::Vec;
+#[cfg(feature = "layers")]
+use super::arithmetic::ByteRows;
 use super::arithmetic::{Width, add_dots, add_packed_rows, add_rows, pack, sigmoid, tanh};
 use super::{Blend, Kind, Prepared, check_finite, expect, refuse};
 use crate::width::for_every_width;
@@ -64,10 +67,20 @@ impl Cell {
     }
 
     /// Numbers that a unit keeps from step to step: h, and c in an LSTM.
-    const fn states(self) -> usize {
+    pub(super) const fn states(self) -> usize {
         match self {
             Self::Gru => 1,
             Self::Lstm => 2,
+        }
+    }
+
+    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self> {
+        match from.at("cell").u64()? {
+            0 => Ok(Self::Gru),
+            1 => Ok(Self::Lstm),
+            other => refuse(format!(
+                "recurrent: expected cell 0 (GRU) or 1 (LSTM), got {other}"
+            )),
         }
     }
 
@@ -92,6 +105,24 @@ pub struct RecurrentLayer {
     pub state_weights: Vec<f32>,
     /// b_h, (gate, unit).
     pub state_bias: Vec<f32>,
+}
+
+impl RecurrentLayer {
+    pub(super) fn write(&self, to: &mut Writer) {
+        to.f32s(&self.input_weights);
+        to.f32s(&self.input_bias);
+        to.f32s(&self.state_weights);
+        to.f32s(&self.state_bias);
+    }
+
+    pub(super) fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            input_weights: from.at("input_weights").f32s()?,
+            input_bias: from.at("input_bias").f32s()?,
+            state_weights: from.at("state_weights").f32s()?,
+            state_bias: from.at("state_bias").f32s()?,
+        })
+    }
 }
 
 /// One network: its layers, from the input up, and its part of the readout.
@@ -199,19 +230,13 @@ impl Kind for Recurrent {
             Some(_) => BLENDED_SECTION_VERSION,
             None => SECTION_VERSION,
         });
-        to.u64(match self.cell {
-            Cell::Gru => 0,
-            Cell::Lstm => 1,
-        });
+        to.u64(self.cell as u64);
         to.u64(self.units.len() as u64);
         self.units.iter().for_each(|&units| to.u64(units as u64));
         to.u64(self.members.len() as u64);
         for member in &self.members {
             for layer in &member.layers {
-                to.f32s(&layer.input_weights);
-                to.f32s(&layer.input_bias);
-                to.f32s(&layer.state_weights);
-                to.f32s(&layer.state_bias);
+                layer.write(to);
             }
             to.f32s(&member.readout);
         }
@@ -230,15 +255,7 @@ impl Kind for Recurrent {
                 "recurrent: expected version {SECTION_VERSION} or {BLENDED_SECTION_VERSION} of its section, got {version}; load the model with a newer Betz"
             ));
         }
-        let cell = match from.at("cell").u64()? {
-            0 => Cell::Gru,
-            1 => Cell::Lstm,
-            other => {
-                return refuse(format!(
-                    "recurrent: expected cell 0 (GRU) or 1 (LSTM), got {other}"
-                ));
-            }
-        };
+        let cell = Cell::read(from)?;
         let count = |from: &mut Reader<'_>, what: &'static str, most: usize| {
             let count = from.at(what).u64()?;
             match usize::try_from(count) {
@@ -300,14 +317,7 @@ impl Kind for Recurrent {
 }
 
 fn read_member(from: &mut Reader<'_>, layers: usize) -> Result<RecurrentMember> {
-    let layers = (0..layers).map(|_| {
-        Ok(RecurrentLayer {
-            input_weights: from.at("input_weights").f32s()?,
-            input_bias: from.at("input_bias").f32s()?,
-            state_weights: from.at("state_weights").f32s()?,
-            state_bias: from.at("state_bias").f32s()?,
-        })
-    });
+    let layers = (0..layers).map(|_| RecurrentLayer::read(from));
     Ok(RecurrentMember {
         layers: layers.collect::<Result<_>>()?,
         readout: from.at("readout").f32s()?,
@@ -316,13 +326,19 @@ fn read_member(from: &mut Reader<'_>, layers: usize) -> Result<RecurrentMember> 
 
 /// Rows of weights: in the network itself, or packed.
 #[derive(Debug, Clone)]
-enum Weights {
+pub(super) enum Weights {
     Single,
     Packed(Vec<u32>),
+    #[cfg(feature = "layers")]
+    Bytes(ByteRows),
 }
 
 impl Weights {
-    fn new(rows: &[f32], columns: usize) -> Self {
+    pub(super) fn new(rows: &[f32], columns: usize) -> Self {
+        #[cfg(feature = "layers")]
+        if let Some(bytes) = ByteRows::new(rows, columns) {
+            return Self::Bytes(bytes);
+        }
         match pack(rows, columns) {
             Some(packed) if !packed.is_empty() => Self::Packed(packed),
             _ => Self::Single,
@@ -331,10 +347,12 @@ impl Weights {
 
     /// Adds the rows, times `factors`, to `sum`; `single` are those of the network.
     #[inline(always)]
-    fn add(&self, width: Width, sum: &mut [f32], factors: &[f32], single: &[f32]) {
+    pub(super) fn add(&self, width: Width, sum: &mut [f32], factors: &[f32], single: &[f32]) {
         match self {
             Self::Single => add_rows(width, sum, factors, single),
             Self::Packed(rows) => add_packed_rows(width, sum, factors, rows),
+            #[cfg(feature = "layers")]
+            Self::Bytes(rows) => rows.add(width, sum, factors),
         }
     }
 }
