@@ -16,6 +16,12 @@ _CUSTOMARY_NOISE = 0.1
 _STEPS_OF_NO_TIME = 40.0
 
 
+def _described(value):
+    """`value` for a message, or its type if that is shorter to read."""
+    text = repr(value)
+    return text if len(text) <= 60 else type(value).__name__
+
+
 class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A decoder of movement (or anything else) from spike counts or other features.
 
@@ -275,7 +281,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _refuse_other_kinds(self, what):
         if self.kind != "linear":
-            raise ValueError(f"{what}: expected kind='linear', whose sums can be added, got {self.kind!r}")
+            raise ValueError(f"{what}: expected kind='linear', whose sums can be added, got {_described(self.kind)}")
 
     def _solve(self, sums):
         """The decoder of `sums`; a ridge that was cross-validated grows with the steps, as noise's does."""
@@ -296,12 +302,14 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _options(self, data, bank):
         if not isinstance(self.delay_seconds, numbers.Real):
-            raise TypeError(f"delay_seconds: expected a number of seconds, got {self.delay_seconds!r}")
+            raise TypeError(f"delay_seconds: expected a number of seconds, got {_described(self.delay_seconds)}")
         delay = self.delay_seconds / data.step_seconds
         if not np.isfinite(delay):
             raise ValueError(f"delay_seconds: expected a finite time, got {self.delay_seconds}")
+        if np.ndim(self.ridge):
+            raise TypeError(f"ridge: expected \"auto\" or a number of at least 0, got {_described(self.ridge)}")
         if self.progress is not None and not callable(self.progress):
-            raise TypeError(f"progress: expected a function of (stage, done, total), or None, got {self.progress!r}")
+            raise TypeError(f"progress: expected a function of (stage, done, total), or None, got {_described(self.progress)}")
         return {
             "bank": bank,
             "ridge": None if self.ridge == "auto" else self.ridge,
