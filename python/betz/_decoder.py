@@ -22,6 +22,14 @@ def _described(value):
     return text if len(text) <= 60 else type(value).__name__
 
 
+def _array(name, values):
+    """`values` as an array."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: expected one value per row, got rows of different lengths") from None
+
+
 class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A decoder of movement (or anything else) from spike counts or other features.
 
@@ -306,7 +314,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         delay = self.delay_seconds / data.step_seconds
         if not np.isfinite(delay):
             raise ValueError(f"delay_seconds: expected a finite time, got {self.delay_seconds}")
-        if np.ndim(self.ridge):
+        if isinstance(self.ridge, (list, tuple)) or getattr(self.ridge, "ndim", 0):
             raise TypeError(f"ridge: expected \"auto\" or a number of at least 0, got {_described(self.ridge)}")
         if self.progress is not None and not callable(self.progress):
             raise TypeError(f"progress: expected a function of (stage, done, total), or None, got {_described(self.progress)}")
@@ -339,7 +347,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "sample_weight: expected X and y as arrays, whose rows can have weights, got a recording; leave trials out by"
                 " recording[numbers], or times by recording.mask(intervals)"
             )
-        weights = np.asarray(sample_weight)
+        weights = _array("sample_weight", sample_weight)
         if weights.dtype.kind not in "biuf":
             raise TypeError(f"sample_weight: expected numbers of at least 0, got an array of dtype {weights.dtype}")
         if weights.ndim == 0:
@@ -409,7 +417,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
                     " filters run on from one trial into the next. Pass trials= here, too"
                 )
             return None
-        trials = np.asarray(trials)
+        trials = _array("trials", trials)
         if trials.shape != (rows,):
             raise ValueError(f"trials: expected one label per row, ({rows},), got {trials.shape}")
         missing = _missing(trials)

@@ -65,6 +65,10 @@ VALUES = {
 }
 
 
+def fitted_on(counts, behavior, **keywords):
+    return betz.Decoder(step_seconds=0.02, bank="single", folds=0).fit(counts, behavior, **keywords)
+
+
 def fitted(**options):
     return betz.Decoder(**(dict(step_seconds=0.02, bank="single", folds=0) | options)).fit(X, y)
 
@@ -147,7 +151,7 @@ USES = {
     "y of fit": (lambda v, d: fitted_on(X, v), {"objects", "column less", "negative", "fractions"}, predicts),
     "X of predict": (lambda v, d: d.predict(v), {"objects", "rows less"}, whole_predictions),
     "sample_weight": (
-        lambda v, d: betz.Decoder(step_seconds=0.02, bank="single", folds=0).fit(X, y, sample_weight=v),
+        lambda v, d: fitted_on(X, y, sample_weight=v),
         {"half", "huge", "None", "true", "scalar array"},
         lambda got, v: np.allclose(got.predict(X), fitted().predict(X), atol=1e-3),
     ),
@@ -169,8 +173,14 @@ USES = {
         {"half", "huge", "big int", "None", "true", "scalar array"},
         predicts,
     ),
-    "low_pass": (lambda v, d: fitted(low_pass=v), {"None", "pair"}, predicts),
-    "outputs": (lambda v, d: fitted(outputs=v), {"None"}, predicts),
+    "low_pass": (lambda v, d: fitted(low_pass=v), {"None", "pair", "backwards"}, predicts),
+    "trials": (lambda v, d: fitted_on(X, y, trials=v), {"None"}, predicts),
+    "outputs": (lambda v, d: fitted_on(X, y, outputs=v), {"None"}, predicts),
+    "units of fit": (
+        lambda v, d: fitted_on(X, y, units=v),
+        {"None", "text", "no text"},
+        lambda got, v: v is None or got.model_.output_units == [v] * 2,
+    ),
     "units": (lambda v, d: fitted(kind="linear", units=v), {"None", "true"}, predicts),
     "window": (lambda v, d: betz.network(X, window=v, step=100, top=2), set(), anything),
     "top": (lambda v, d: betz.network(X, window=100, step=100, top=v), {"true"}, anything),
@@ -187,10 +197,6 @@ USES = {
 }
 # scikit-learn checks these before Betz does, and its words are its own.
 BY_SCIKIT_LEARN = {"X of fit", "y of fit", "X of predict"}
-
-
-def fitted_on(counts, behavior):
-    return betz.Decoder(step_seconds=0.02, bank="single", folds=0).fit(counts, behavior)
 
 
 def fault(argument, named, decoder):

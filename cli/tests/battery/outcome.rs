@@ -14,19 +14,19 @@ const OTHER_WORDS: [&str; 13] = [
     "damaged",
     "cut short",
     "larger than any memory",
+    "more data than its shape",
     "the file that is there holds something else",
-    // Options: clap's words.
+    // Options and devices: clap's words, and those of CUDA's loader.
     "unexpected argument",
     "cannot be used",
-    "required arguments",
-    // Data and numbers that leave nothing to work on, with the remedy.
+    "cannot be loaded",
+    // Data and numbers that leave nothing to work on.
     "nothing is left to decode from",
-    "choose a longer step",
-    "holds no whole tick",
-    "cannot be expressed in ticks",
+    "of any segment lies from",
+    "no segment holds a whole step",
 ];
 
-/// Fault of a refusal `said` of `case`: it must name a file or an option of the command line, and say what was expected.
+/// Fault of a refusal `said` of `case`: it must say what was expected, and where: a file, an option or an argument.
 pub(crate) fn fault_of_refusal(case: &Case, said: &str) -> Option<String> {
     let begins = |line: &&str| line.starts_with("betz: ") || line.starts_with("error: ");
     let Some(first) = said.lines().find(begins) else {
@@ -35,16 +35,25 @@ pub(crate) fn fault_of_refusal(case: &Case, said: &str) -> Option<String> {
         ));
     };
     let refusal = &said[said.find(first).unwrap_or(0)..];
-    let expected = |words: &&str| refusal.contains(words);
-    if !refusal.contains("xpected") && !OTHER_WORDS.iter().any(|w| expected(&w)) {
+    if !refusal.contains("xpected") && !OTHER_WORDS.iter().any(|words| refusal.contains(words)) {
         return Some(format!("does not say what was expected: {first}"));
     }
-    let names = case.arguments.split_whitespace().skip(1);
-    let named = names
-        .map(|name| name.split('=').next().unwrap_or(name).trim_matches('\''))
-        .chain(case.stdin.is_some().then_some("-"))
-        .filter(|name| name.len() > 1 || *name == "-")
-        .any(|name| refusal.contains(&name.replace("OUT", "")));
+    // Of `betz: kind: subject: expected ...` the subject.
+    let subject = |rest: &str| {
+        rest.split_once(": expected")
+            .is_some_and(|(subject, _)| !subject.is_empty())
+    };
+    let mut parts = first.splitn(3, ": ").skip(2);
+    let named = first.contains("out of memory")
+        || parts.any(subject)
+        || case
+            .arguments
+            .split_whitespace()
+            .skip(1)
+            .map(|name| name.split('=').next().unwrap_or(name).trim_matches('\''))
+            .chain(case.stdin.is_some().then_some("-"))
+            .filter(|name| !name.is_empty())
+            .any(|name| refusal.contains(&name.replace("OUT", "")));
     (!named).then(|| format!("does not say where: {first}"))
 }
 
@@ -74,14 +83,18 @@ pub(crate) fn fault_of_files(folder: &Path, number: usize, done: bool) -> Option
 fn fault_of_file(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_string_lossy().into_owned();
     let bytes = fs::read(path).ok()?;
+    let ends = |with: &[u8]| bytes.trim_ascii_end().ends_with(with);
     let whole = match ending.as_str() {
         "npz" => zip::ZipArchive::new(std::io::Cursor::new(&bytes[..]))
             .is_ok_and(|mut zip| (0..zip.len()).all(|i| readable(&mut zip, i))),
         "betz" | "sums" => bytes.starts_with(b"BETZ") && bytes.len() > 24,
         "nwb" => bytes.starts_with(b"\x89HDF"),
-        "svg" => bytes.starts_with(b"<svg") && bytes.trim_ascii_end().ends_with(b"</svg>"),
+        "svg" => bytes.starts_with(b"<!-- drawn by betz -->") && ends(b"</svg>"),
         "onnx" => bytes.len() > 100,
-        "csv" => std::str::from_utf8(&bytes).is_ok_and(|text| text.ends_with('\n')),
+        "csv" | "txt" => std::str::from_utf8(&bytes).is_ok_and(|text| {
+            // A list of nothing is empty.
+            text.is_empty() || text.ends_with('\n')
+        }),
         other => return Some(format!("left a .{other}: {}", path.display())),
     };
     (!whole).then(|| format!("{} is not whole", path.display()))

@@ -1,0 +1,82 @@
+//! Training on a recording that is read in chunks: one progress bar, and no chunks that are all history.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Mutex;
+
+use betz::Progress;
+use betz::device::Device;
+use betz::psc::{Filter, FilterBank};
+use betz::recording::{AlignOptions, Recording, Stretches};
+use betz::simulate::population::{PopulationConfig, simulate};
+use betz::team::Alone;
+use betz::train::Training;
+use betz::train::long::File;
+
+/// The shares of the whole that a listener hears.
+struct Shares(Mutex<Vec<f64>>);
+
+impl Progress for Shares {
+    fn update(&self, stage: &str, done: u64, total: u64) {
+        assert_eq!(stage, "training");
+        self.0.lock().unwrap().push(done as f64 / total as f64);
+    }
+}
+
+/// Trains on `recording`, with filters of 20 and 200 ms, in chunks of `memory` bytes.
+fn train(recording: &Recording, memory: u64) -> betz::Result<Vec<f64>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.npz");
+    recording.write_npz(&path).unwrap();
+    let options = AlignOptions {
+        step_seconds: 0.005,
+        max_gap_seconds: None,
+    };
+    let mut file = File::new(Stretches::open(&path).unwrap(), options, memory).unwrap();
+    let filter = |tau_seconds| Filter {
+        tau_seconds,
+        order: 1,
+    };
+    let training = Training {
+        bank: Some(FilterBank::new(vec![filter(0.02), filter(0.2)]).unwrap()),
+        folds: 3,
+        ..Training::default()
+    };
+    let shares = Shares(Mutex::default());
+    training.run_in_chunks(&Alone, &mut file, &Device::cpu(), memory, &shares)?;
+    Ok(shares.0.into_inner().unwrap())
+}
+
+fn recording() -> Recording {
+    let config = PopulationConfig {
+        neurons: 8,
+        train_seconds: 30.0,
+        ..PopulationConfig::default()
+    };
+    simulate(&config, 3).unwrap().train
+}
+
+#[test]
+fn progress_is_one_stage_that_never_goes_back() {
+    let shares = train(&recording(), 128 << 10).unwrap();
+    assert!(shares.len() > 20, "{shares:?}");
+    assert!(shares.is_sorted(), "{shares:?}");
+    let (first, last) = (shares[0], shares[shares.len() - 1]);
+    assert!(
+        first < 0.05 && last > 0.8 && last <= 1.0,
+        "{first} to {last}"
+    );
+}
+
+#[test]
+fn chunks_that_are_mostly_history_are_refused_with_the_memory_that_would_do() {
+    let recording = recording();
+    let said = train(&recording, 1024).unwrap_err().to_string();
+    let expected = said.split("memory: expected at least ").nth(1);
+    let kib = expected.and_then(|rest| rest.split(' ').next());
+    let kib: u64 = kib.and_then(|n| n.parse().ok()).expect(&said);
+    assert!(said.contains("got 1 KiB"), "{said}");
+    assert!((2..200).contains(&kib), "{said}");
+    // A little more than that does.
+    train(&recording, (kib + 1) * 1024).unwrap();
+}
