@@ -22,6 +22,17 @@ def _described(value):
     return text if len(text) <= 60 else type(value).__name__
 
 
+def _shares(progress, first):
+    """Two functions that tell `progress` of one stage, of which the first work is `first` per cent."""
+    if progress is None:
+        return None, None
+
+    def share(before, percent):
+        return lambda stage, done, total: progress("training", 100 * before + 100 * percent * done // max(total, 1), 10000)
+
+    return share(0, first), share(first, 100 - first)
+
+
 def _array(name, values):
     """`values` as an array."""
     try:
@@ -182,13 +193,15 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         data = self._dataset(X, y, trials, first=True, rows=2, outputs=outputs, units=units)
         options = self._options(data, self._wanted_bank(X))
         weights = self._weights(sample_weight, X, data)
-        self.model_, self.training_ = train(data, options, self.progress, weights)
+        sums = self.kind == "linear" and weights is None
+        training, summing = _shares(self.progress, 90 if sums else 100)
+        self.model_, self.training_ = train(data, options, training, weights)
         # Trials of arrays have been looked at already.
         if isinstance(X, (Recording, Dataset)):
             for message in self.training_.get("warnings", ()):
                 warn(message)
-        if self.kind == "linear" and weights is None:
-            self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, self.progress)
+        if sums:
+            self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, summing)
         self._scale = (self.model_.ridge, self.model_.training_steps)
         return self
 

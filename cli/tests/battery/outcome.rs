@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Case;
 
 /// Words of refusals that say what is wrong without "expected".
-const OTHER_WORDS: [&str; 13] = [
+const OTHER_WORDS: [&str; 16] = [
     // Little memory: how much is needed, and how much there is.
     " of memory",
     // Files: the system's words, and those about damage.
@@ -23,6 +23,9 @@ const OTHER_WORDS: [&str; 13] = [
     // Data and numbers that leave nothing to work on.
     "nothing is left to decode from",
     "of any segment lies from",
+    "choose a longer step",
+    "holds no whole tick",
+    "cannot be expressed in ticks",
     "no segment holds a whole step",
 ];
 
@@ -44,7 +47,9 @@ pub(crate) fn fault_of_refusal(case: &Case, said: &str) -> Option<String> {
             .is_some_and(|(subject, _)| !subject.is_empty())
     };
     let mut parts = first.splitn(3, ": ").skip(2);
-    let named = first.contains("out of memory")
+    let named = ["out of memory", "device unavailable"]
+        .iter()
+        .any(|kind| first.contains(kind))
         || parts.any(subject)
         || case
             .arguments
