@@ -120,13 +120,13 @@ pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
 }
 
 /// The least memory that work in chunks takes.
-const LEAST_CHUNKS: u64 = 4096;
+const LEAST_CHUNKS: u64 = 4000;
 
-/// Parses the memory of work in chunks: [`memory_size`], of at least 4 KiB.
+/// Parses the memory of work in chunks: [`memory_size`], of at least 4 kB.
 pub(crate) fn chunk_memory(text: &str) -> Result<u64, String> {
     let bytes = memory_size(text)?;
     match bytes < LEAST_CHUNKS {
-        true => Err(format!("expected at least 4KiB to work with, got {text:?}")),
+        true => Err(format!("expected at least 4kB to work with, got {text:?}")),
         false => Ok(bytes),
     }
 }
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn chunks_have_a_least_size_and_devices_are_known() {
-        assert_eq!(chunk_memory("4kib"), Ok(4096));
-        assert!(chunk_memory("4095").unwrap_err().contains("at least 4KiB"));
+        assert_eq!(chunk_memory("4kB"), Ok(4000));
+        assert!(chunk_memory("3999").unwrap_err().contains("at least 4kB"));
         for name in ["auto", "cpu", "cuda", "cuda:1", "cuda:all"] {
             assert_eq!(device(name).as_deref(), Ok(name));
         }

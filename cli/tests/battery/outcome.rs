@@ -1,4 +1,4 @@
-//! What every use has to leave: a refusal that says enough, or whole results.
+//! Checks of a use: its refusal says enough, or its results are whole.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -118,7 +118,7 @@ fn what_wants_the_whole_in_memory_says_so() {
         ("train a.npz --memory 0 --out n.betz", "--memory"),
         (
             "train a.npz --memory 1 --out n.betz",
-            "'--memory <SIZE>': expected at least 4KiB",
+            "'--memory <SIZE>': expected at least 4kB",
         ),
         (
             "train a.npz --memory 4KiB --bank wide --out n.betz",
