@@ -224,12 +224,13 @@ impl Outcome for EvaluationReport {
     fn print(&self) -> Result<()> {
         self.scores.print()?;
         if let Some(place) = &self.place {
-            report::line(&format!(
+            let median = format!(
                 "median distance from ({}): {:.4} {}",
                 place.outputs.join(", "),
                 place.median,
                 place.unit
-            ))?;
+            );
+            report::line(median.trim_end())?;
         }
         if let Some(posterior) = &self.posterior {
             posterior.print()?;
