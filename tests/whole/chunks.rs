@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::sync::Mutex;
-
-use betz::Progress;
 use betz::device::Device;
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{AlignOptions, Recording, Stretches};
@@ -13,18 +10,10 @@ use betz::team::Alone;
 use betz::train::Training;
 use betz::train::long::File;
 
-/// The shares of the whole that a listener hears.
-struct Shares(Mutex<Vec<f64>>);
-
-impl Progress for Shares {
-    fn update(&self, stage: &str, done: u64, total: u64) {
-        assert_eq!(stage, "training");
-        self.0.lock().unwrap().push(done as f64 / total as f64);
-    }
-}
+use crate::progress::Shares;
 
 /// Trains on `recording`, with filters of 20 and 200 ms, in chunks of `memory` bytes.
-fn train(recording: &Recording, memory: u64) -> betz::Result<Vec<f64>> {
+fn train(recording: &Recording, memory: u64) -> betz::Result<Shares> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.npz");
     recording.write_npz(&path).unwrap();
@@ -42,9 +31,9 @@ fn train(recording: &Recording, memory: u64) -> betz::Result<Vec<f64>> {
         folds: 3,
         ..Training::default()
     };
-    let shares = Shares(Mutex::default());
+    let shares = Shares::of("training");
     training.run_in_chunks(&Alone, &mut file, &Device::cpu(), memory, &shares)?;
-    Ok(shares.0.into_inner().unwrap())
+    Ok(shares)
 }
 
 fn recording() -> Recording {
@@ -58,20 +47,14 @@ fn recording() -> Recording {
 
 #[test]
 fn progress_is_one_stage_that_never_goes_back() {
-    let shares = train(&recording(), 128 << 10).unwrap();
-    assert!(shares.len() > 10, "{shares:?}");
-    assert!(shares.is_sorted(), "{shares:?}");
-    let (first, last) = (shares[0], shares[shares.len() - 1]);
-    assert!(
-        first < 0.05 && last > 0.8 && last <= 1.0,
-        "{first} to {last}"
-    );
+    train(&recording(), 128 << 10).unwrap().check(10);
 }
 
 #[test]
 fn chunks_that_are_mostly_history_are_refused_with_the_memory_that_would_do() {
     let recording = recording();
-    let said = train(&recording, 1024).unwrap_err().to_string();
+    let refused = train(&recording, 1024).err().expect("refused");
+    let said = refused.to_string();
     let expected = said.split("memory: expected at least ").nth(1);
     let kib = expected.and_then(|rest| rest.split(' ').next());
     let kib: u64 = kib.and_then(|n| n.parse().ok()).expect(&said);

@@ -3,4 +3,5 @@
 mod batch_and_stream;
 mod chunks;
 mod kinds;
+mod progress;
 mod recordings;
