@@ -12,12 +12,19 @@ pub(crate) struct Common {
     #[arg(long)]
     pub(crate) json: bool,
     /// Device that computes: auto, cpu, cuda, cuda:N or cuda:all
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
     pub(crate) device: String,
     /// Replace existing output files whatever they hold. Without it, only an earlier result of the
     /// same kind is replaced. An input is never replaced
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+/// Checks the name of a device.
+pub(crate) fn device(text: &str) -> Result<String, String> {
+    let known = text.parse::<betz::device::DeviceSpec>();
+    let said = |e: betz::Error| e.message().trim_start_matches("device: ").to_owned();
+    known.map(|_| text.to_owned()).map_err(said)
 }
 
 /// Series and tables of an NWB file that are used.
@@ -112,6 +119,18 @@ pub(crate) fn memory_size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
+/// The least memory that work in chunks takes.
+const LEAST_CHUNKS: u64 = 4000;
+
+/// Parses the memory of work in chunks: [`memory_size`], of at least 4 kB.
+pub(crate) fn chunk_memory(text: &str) -> Result<u64, String> {
+    let bytes = memory_size(text)?;
+    match bytes < LEAST_CHUNKS {
+        true => Err(format!("expected at least 4kB to work with, got {text:?}")),
+        false => Ok(bytes),
+    }
+}
+
 /// Parses `2/8`, the second of eight shards.
 pub(crate) fn shard(text: &str) -> Result<Shard, String> {
     let expected = || {
@@ -126,7 +145,7 @@ pub(crate) fn shard(text: &str) -> Result<Shard, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory_size, shard};
+    use super::{chunk_memory, device, memory_size, shard};
 
     #[test]
     fn sizes_are_read_with_their_units() {
@@ -143,6 +162,18 @@ mod tests {
         }
         for text in ["", "GiB", "-1", "2 gigs", "0", "1e9", "1..2"] {
             assert!(memory_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn chunks_have_a_least_size_and_devices_are_known() {
+        assert_eq!(chunk_memory("4kB"), Ok(4000));
+        assert!(chunk_memory("3999").unwrap_err().contains("at least 4kB"));
+        for name in ["auto", "cpu", "cuda", "cuda:1", "cuda:all"] {
+            assert_eq!(device(name).as_deref(), Ok(name));
+        }
+        for name in ["", "gpu", "cuda:", "cuda:+1", "CPU"] {
+            assert!(device(name).unwrap_err().starts_with("expected auto, cpu"));
         }
     }
 

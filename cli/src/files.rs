@@ -275,6 +275,12 @@ impl Files {
                 path.display()
             )));
         }
+        if ending.eq_ignore_ascii_case("zarr") && path.is_dir() {
+            return Err(Error::argument(format!(
+                "{option}: expected a folder that is not there yet, got {}, which is; remove it, or give another name (--force replaces files only)",
+                path.display()
+            )));
+        }
         self.0.writes(option, path, &|there| kind.made(there))?;
         if is_standard_output(path) {
             report::leave_output_to_the_result();

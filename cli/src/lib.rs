@@ -25,6 +25,7 @@ mod rates;
 mod replay;
 mod report;
 mod unlike;
+mod usage;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -35,7 +36,10 @@ use clap::Parser;
 /// The program `betz`.
 pub fn main() -> ExitCode {
     begin();
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::refuse(&error),
+    };
     match cli.run() {
         Ok(()) => report::exit_code(),
         Err(error) => {

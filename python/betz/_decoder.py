@@ -16,6 +16,31 @@ _CUSTOMARY_NOISE = 0.1
 _STEPS_OF_NO_TIME = 40.0
 
 
+def _described(value):
+    """`value` for a message, or its type if that is shorter to read."""
+    text = repr(value)
+    return text if len(text) <= 60 else type(value).__name__
+
+
+def _shares(progress, first):
+    """Two functions that tell `progress` of one stage, of which the first work is `first` per cent."""
+    if progress is None:
+        return None, None
+
+    def share(before, percent):
+        return lambda stage, done, total: progress("training", 100 * before + 100 * percent * done // max(total, 1), 10000)
+
+    return share(0, first), share(first, 100 - first)
+
+
+def _array(name, values):
+    """`values` as an array."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name}: expected one value per row, got rows of different lengths") from None
+
+
 class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """A decoder of movement (or anything else) from spike counts or other features.
 
@@ -173,13 +198,15 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         data = self._dataset(X, y, trials, first=True, rows=2, outputs=outputs, units=units)
         options = self._options(data, self._wanted_bank(X))
         weights = self._weights(sample_weight, X, data)
-        self.model_, self.training_ = train(data, options, self.progress, weights)
+        sums = self.kind == "linear" and weights is None
+        training, summing = _shares(self.progress, 90 if sums else 100)
+        self.model_, self.training_ = train(data, options, training, weights)
         # Trials of arrays have been looked at already.
         if isinstance(X, (Recording, Dataset)):
             for message in self.training_.get("warnings", ()):
                 warn(message)
-        if self.kind == "linear" and weights is None:
-            self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, self.progress)
+        if sums:
+            self.sums_ = Sums.over(data, options | {"bank": self.model_.bank}, summing)
         self._scale = (self.model_.ridge, self.model_.training_steps)
         return self
 
@@ -280,7 +307,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _refuse_other_kinds(self, what):
         if self.kind != "linear":
-            raise ValueError(f"{what}: expected kind='linear', whose sums can be added, got {self.kind!r}")
+            raise ValueError(f"{what}: expected kind='linear', whose sums can be added, got {_described(self.kind)}")
 
     def _solve(self, sums):
         """The decoder of `sums`; a ridge that was cross-validated grows with the steps, as noise's does."""
@@ -301,12 +328,14 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _options(self, data, bank):
         if not isinstance(self.delay_seconds, numbers.Real):
-            raise TypeError(f"delay_seconds: expected a number of seconds, got {self.delay_seconds!r}")
+            raise TypeError(f"delay_seconds: expected a number of seconds, got {_described(self.delay_seconds)}")
         delay = self.delay_seconds / data.step_seconds
         if not np.isfinite(delay):
             raise ValueError(f"delay_seconds: expected a finite time, got {self.delay_seconds}")
+        if isinstance(self.ridge, (list, tuple)) or getattr(self.ridge, "ndim", 0):
+            raise TypeError(f"ridge: expected \"auto\" or a number of at least 0, got {_described(self.ridge)}")
         if self.progress is not None and not callable(self.progress):
-            raise TypeError(f"progress: expected a function of (stage, done, total), or None, got {self.progress!r}")
+            raise TypeError(f"progress: expected a function of (stage, done, total), or None, got {_described(self.progress)}")
         return {
             "bank": bank,
             "ridge": None if self.ridge == "auto" else self.ridge,
@@ -337,7 +366,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "sample_weight: expected X and y as arrays, whose rows can have weights, got a recording; leave trials out by"
                 " recording[numbers], or times by recording.mask(intervals)"
             )
-        weights = np.asarray(sample_weight)
+        weights = _array("sample_weight", sample_weight)
         if weights.dtype.kind not in "biuf":
             raise TypeError(f"sample_weight: expected numbers of at least 0, got an array of dtype {weights.dtype}")
         if weights.ndim == 0:
@@ -407,7 +436,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
                     " filters run on from one trial into the next. Pass trials= here, too"
                 )
             return None
-        trials = np.asarray(trials)
+        trials = _array("trials", trials)
         if trials.shape != (rows,):
             raise ValueError(f"trials: expected one label per row, ({rows},), got {trials.shape}")
         missing = _missing(trials)

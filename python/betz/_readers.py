@@ -102,10 +102,10 @@ def seconds_of(intervals, name):
     try:
         bounds = np.asarray(intervals, float)
     except (TypeError, ValueError):
-        bounds = np.empty(0)
-    if bounds.size == 0 and np.size(intervals) == 0:
+        bounds = None
+    if bounds is not None and bounds.size == 0:
         return np.empty((0, 2))
-    if bounds.ndim != 2 or bounds.shape[1] != 2:
+    if bounds is None or bounds.ndim != 2 or bounds.shape[1] != 2:
         raise TypeError(f"{name}: expected intervals (start, stop) in seconds, (n, 2), or an IntervalSet, got {type(intervals).__name__}")
     bad = np.flatnonzero(~(bounds[:, 0] < bounds[:, 1]))
     if len(bad):

@@ -1,5 +1,8 @@
 //! Arguments from Python: each is checked under its own name, so that a refusal says which, what was expected and what to do.
 
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
 use pyo3::PyClass;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,6 +13,26 @@ pub(crate) fn refused(name: &str, expected: &str, got: &Bound<'_, PyAny>) -> PyE
     let (expected, remedy) = expected.split_at(expected.find("; ").unwrap_or(expected.len()));
     let got = described(got);
     PyTypeError::new_err(format!("{name}: expected {expected}, got {got}{remedy}"))
+}
+
+/// A file's path: text or an `os.PathLike`.
+pub(crate) struct FilePath(PathBuf);
+
+impl FromPyObject<'_, '_> for FilePath {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let path = object.extract().map(Self);
+        path.map_err(|_| refused("path", "a path as text or a pathlib.Path", &object))
+    }
+}
+
+impl Deref for FilePath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
 }
 
 /// The value, if it is short, or the type of `object`, with dtype and shape of an array, for messages.
@@ -71,6 +94,24 @@ pub(crate) fn whole(name: &str, object: &Bound<'_, PyAny>) -> PyResult<usize> {
         Ok(_) => PyValueError::new_err(message),
         Err(_) => PyTypeError::new_err(message),
     })
+}
+
+/// [`whole`], or `None`.
+pub(crate) fn optional_whole(
+    name: &str,
+    object: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<usize>> {
+    let given = object.filter(|o| !o.is_none());
+    given.map(|o| whole(name, o)).transpose()
+}
+
+/// [`number`], or `None`.
+pub(crate) fn optional_number(
+    name: &str,
+    object: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<f64>> {
+    let given = object.filter(|o| !o.is_none());
+    given.map(|o| number(name, o)).transpose()
 }
 
 /// A list of texts.

@@ -183,7 +183,9 @@ pub(crate) fn numeric<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<B
             " with masked values; fill them, or leave their rows out",
         ));
     }
-    let array = numpy.call_method1("asarray", (object,))?;
+    let Ok(array) = numpy.call_method1("asarray", (object,)) else {
+        return Err(refused(" with rows of different lengths"));
+    };
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     Err(refused(match kind.as_str() {
         "b" | "i" | "u" | "f" => return Ok(array),
@@ -204,7 +206,9 @@ pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
         PyValueError::new_err(format!("{name}: expected {expected}, got {got}"))
     };
     let numpy = object.py().import("numpy")?;
-    let array = numpy.call_method1("asarray", (object,))?;
+    let Ok(array) = numpy.call_method1("asarray", (object,)) else {
+        return Err(refused("one dimension"));
+    };
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     let empty = matches!(array.len(), Ok(0));
     if !matches!(kind.as_str(), "i" | "u") && !empty {

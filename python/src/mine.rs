@@ -1,6 +1,7 @@
 //! Episode mining.
 
 use betz::episode::{self as rust, Alphabet, Events, Interval, MineOptions};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::arguments::{instance, refused, whole};
@@ -113,6 +114,11 @@ pub(crate) fn mine(
         let expected = "a list of intervals (low, high) in seconds, such as [(0.004, 0.006)]";
         refused("delays", expected, delays)
     })?;
+    if delays.is_empty() {
+        return Err(PyValueError::new_err(
+            "delays: expected at least one interval (low, high) in seconds, got none",
+        ));
+    }
     let threshold = whole("threshold", threshold)? as u64;
     let max_size = max_size.map(|size| whole("max_size", size)).transpose()?;
     let inner = recording.get().inner.clone();

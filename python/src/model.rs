@@ -1,6 +1,5 @@
 //! `Model`: a trained decoder and its file.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use betz::input_form;
@@ -13,6 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
+use crate::arguments::FilePath;
 use crate::arrays::floats;
 use crate::dataset::Dataset;
 use crate::error::{OrRaise, warn};
@@ -60,7 +60,7 @@ pub(crate) fn score_list<'py>(
 impl Model {
     /// The model in the file `path`.
     #[classmethod]
-    fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+    fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: FilePath) -> PyResult<Self> {
         py.detach(|| Decoder::load(&path))
             .or_raise(py)
             .map(Self::of)
@@ -73,13 +73,13 @@ impl Model {
     }
 
     /// Writes the model file `path`: whole, or not at all.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| self.inner.save(&path)).or_raise(py)
     }
 
     /// Writes one step of the model as ONNX (opset 17) to `path`: counts and states in, estimates and states out. For
     /// linear decoders, lifts, Kalman filters, recurrent decoders, classes and gated decoders.
-    fn to_onnx(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn to_onnx(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| betz_interop::onnx::write(&self.inner, &path))
             .or_raise(py)
     }

@@ -1,7 +1,5 @@
 //! Correlation networks over sliding windows.
 
-use std::path::PathBuf;
-
 use betz::Error;
 use betz::network::file::{NetworkFile, Part, Source};
 use betz::network::graph::leiden::Leiden;
@@ -11,7 +9,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::arguments::{described, whole};
+use crate::arguments::{FilePath, described, optional_number, optional_whole, whole};
 use crate::arrays::{self, numeric};
 use crate::error::OrRaise;
 use crate::parts::{self, NetworkPart};
@@ -87,7 +85,7 @@ impl Network {
     }
 
     /// Writes the `.npz` that `betz network` reads.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| self.file.write(&path)).or_raise(py)
     }
 
@@ -187,10 +185,10 @@ pub(crate) fn network<'py>(
     signal: &Bound<'py, PyAny>,
     window: &Bound<'py, PyAny>,
     step: Option<&Bound<'py, PyAny>>,
-    threshold: Option<f64>,
-    density: Option<f64>,
-    top: Option<usize>,
-    top_per_node: Option<usize>,
+    threshold: Option<&Bound<'py, PyAny>>,
+    density: Option<&Bound<'py, PyAny>>,
+    top: Option<&Bound<'py, PyAny>>,
+    top_per_node: Option<&Bound<'py, PyAny>>,
     measure: &str,
     lags: usize,
     sign: &str,
@@ -202,10 +200,10 @@ pub(crate) fn network<'py>(
     let window = whole("window", window)?;
     let step = step.map_or(Ok(1), |step| whole("step", step))?;
     let given = [
-        threshold.map(Threshold::Absolute),
-        density.map(Threshold::Density),
-        top.map(Threshold::Top),
-        top_per_node.map(Threshold::TopPerNode),
+        optional_number("threshold", threshold)?.map(Threshold::Absolute),
+        optional_number("density", density)?.map(Threshold::Density),
+        optional_whole("top", top)?.map(Threshold::Top),
+        optional_whole("top_per_node", top_per_node)?.map(Threshold::TopPerNode),
     ];
     let mut given = given.into_iter().flatten();
     let (Some(threshold), None) = (given.next(), given.next()) else {

@@ -1,13 +1,12 @@
 //! A network's shard: the windows that one machine computes.
 
-use std::path::PathBuf;
-
 use betz::Result;
 use betz::network::file::Part;
 use betz::team::Shard;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
+use crate::arguments::FilePath;
 use crate::error::OrRaise;
 
 /// A function that pickle calls, and its arguments.
@@ -40,7 +39,7 @@ impl NetworkPart {
     }
 
     /// Writes the file that `betz join` takes.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| self.inner.save(&path)).or_raise(py)
     }
 

@@ -2,7 +2,6 @@
 
 mod build;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use betz::recording::{self as rust, Behavior, SpikeForm, Spikes, invented_channel_names};
@@ -12,7 +11,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
-use crate::arguments::{optional_seconds, optional_texts, seconds, whole};
+use crate::arguments::{FilePath, optional_seconds, optional_texts, seconds, whole};
 use crate::arrays;
 use crate::dataset::{Dataset, usual_step};
 use crate::error::{OrRaise, warn};
@@ -71,7 +70,7 @@ impl Recording {
     ///
     /// Raises OSError (FileNotFoundError for a missing file) when it cannot be read, BetzError naming array and position when it breaks the schema.
     #[classmethod]
-    fn from_npz(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+    fn from_npz(_class: &Bound<'_, PyType>, py: Python<'_>, path: FilePath) -> PyResult<Self> {
         let read = py.detach(|| rust::Recording::read_npz(&path));
         Ok(Self {
             inner: Arc::new(read.or_raise(py)?),
@@ -95,7 +94,7 @@ impl Recording {
     fn from_nwb(
         _class: &Bound<'_, PyType>,
         py: Python<'_>,
-        path: PathBuf,
+        path: FilePath,
         behavior: Option<OneOrMany>,
         tick_seconds: f64,
         units: Option<&Bound<'_, PyAny>>,
@@ -304,7 +303,7 @@ impl Recording {
     }
 
     /// Writes the recording to `path` (.npz). The file is complete, or is not written at all.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| self.inner.write_npz(&path)).or_raise(py)
     }
 
@@ -325,7 +324,7 @@ impl Recording {
     fn to_nwb(
         &self,
         py: Python<'_>,
-        path: PathBuf,
+        path: FilePath,
         start: Option<&Bound<'_, PyAny>>,
         description: Option<String>,
         subject: Option<String>,

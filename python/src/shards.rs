@@ -1,7 +1,5 @@
 //! Shards: the part of a network or of episodes' counts that one machine computes, and how the parts are joined.
 
-use std::path::PathBuf;
-
 use betz::episode::count::{CountPart as RustCountPart, ShardEvents};
 use betz::episode::{Alphabet, Interval, Pattern};
 use betz::network::file::Part;
@@ -10,6 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyType};
 
+use crate::arguments::FilePath;
 use crate::error::OrRaise;
 use crate::mine::Episode;
 use crate::network::Network;
@@ -42,7 +41,7 @@ impl CountPart {
     }
 
     /// Writes the file that `betz join` takes.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| self.inner.save(&path)).or_raise(py)
     }
 
@@ -130,7 +129,7 @@ impl EpisodeName {
 #[pyo3(signature = (path, episodes, *, shard=(1, 1), memory=MEMORY, progress=None))]
 pub(crate) fn count(
     py: Python<'_>,
-    path: PathBuf,
+    path: FilePath,
     episodes: Vec<EpisodeArgument<'_>>,
     shard: (usize, usize),
     memory: u64,

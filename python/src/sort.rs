@@ -1,6 +1,5 @@
 //! Spike sorting from raw voltage.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use betz::recording::{self, Segment, SpikeForm, Spikes};
@@ -12,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
-use crate::arguments::refused;
+use crate::arguments::{FilePath, refused};
 use crate::error::OrRaise;
 use crate::recording::Recording;
 use crate::work;
@@ -30,13 +29,13 @@ struct Sorter {
 impl Sorter {
     /// The sorter in the file `path`.
     #[classmethod]
-    fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+    fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: FilePath) -> PyResult<Self> {
         let inner = py.detach(|| rust::Sorter::load(&path)).or_raise(py)?;
         Ok(Self { inner })
     }
 
     /// Writes the file that `betz sort run` takes.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| self.inner.save(&path)).or_raise(py)
     }
 

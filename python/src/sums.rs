@@ -1,7 +1,5 @@
 //! `Sums`: what training needs of a recording, without the recording.
 
-use std::path::PathBuf;
-
 use betz::input_form;
 use betz::recording::SpikeForm;
 use betz::train::RidgeChoice;
@@ -10,7 +8,7 @@ use betz::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
-use crate::arguments::{instance, number};
+use crate::arguments::{FilePath, instance, number};
 use crate::dataset::{DATASET, Dataset};
 use crate::error::OrRaise;
 use crate::model::Model;
@@ -85,7 +83,7 @@ impl Sums {
     }
 
     /// Writes the file that `betz solve` takes.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    fn save(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
         py.detach(|| self.inner.save(&path)).or_raise(py)
     }
 

@@ -143,6 +143,16 @@ def test_an_interrupt_stops_the_work_and_progress_is_told():
     assert len(stages) == 1
 
 
+@pytest.mark.parametrize("kind", ["linear", "kalman"])
+def test_progress_is_one_stage_that_never_goes_back(kind):
+    train, _ = made(10.0)
+    told = []
+    betz.Decoder(kind, step_seconds=0.01, progress=lambda *words: told.append(words)).fit(train)
+    assert {stage for stage, _, _ in told} == {"training"} and len({total for _, _, total in told}) == 1
+    done = [done for _, done, _ in told]
+    assert done == sorted(done) and done[-1] <= told[0][2]
+
+
 def test_other_threads_go_on_while_it_trains():
     train, _ = made(10.0)
     waiting, trained = threading.Event(), threading.Event()

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::common_args::{Common, Part};
 use crate::data;
 use crate::files::{Files, Kind};
-use crate::parse::seconds;
+use crate::parse::positive_seconds;
 use crate::report::{self, Outcome};
 
 #[derive(Args)]
@@ -33,7 +33,7 @@ pub(crate) struct Import {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) step: Option<f64>,
     /// Day whose input layer is taken from a safetensors file with one per day (day_weights.N) [default: the last]
     #[arg(long, value_name = "N")]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Case, archives};
+use super::{Case, archives, mistaken};
 
 /// Address spaces in MB.
 const LIMITS: [u32; 3] = [100, 300, 1000];
@@ -325,6 +325,7 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
     all.extend(nwb_files().into_iter().map(case));
     all.extend(odd_files().into_iter().map(case));
     all.extend(options().into_iter().map(case));
+    all.extend(mistaken::all().into_iter().map(case));
     all.extend(over_inputs(folder).into_iter().map(case));
     all
 }
@@ -442,7 +443,7 @@ fn options() -> Vec<String> {
             "--segments",
         ] {
             all.push(format!(
-                "train a.npz --out OUT.betz --filter 0.02:1 {option} {n}"
+                "train a.npz --out OUT.betz --filter 0.02:1 {option}={n}"
             ));
         }
         for option in [
@@ -453,7 +454,7 @@ fn options() -> Vec<String> {
             "--rates",
             "--units",
         ] {
-            all.push(format!("simulate --out OUT.npz --seconds 1 --neurons 4 {option} {n} --test-out OUT-test.npz").replacen(
+            all.push(format!("simulate --out OUT.npz --seconds 1 --neurons 4 {option}={n} --test-out OUT-test.npz").replacen(
                 if option == "--seconds" { "--seconds 1 " } else if option == "--neurons" { "--neurons 4 " } else { "\0" }, "", 1));
         }
         for option in [
@@ -466,7 +467,7 @@ fn options() -> Vec<String> {
             "--chains",
         ] {
             all.push(
-                format!("simulate --network --out OUT.csv --seconds 1 {option} {n}").replacen(
+                format!("simulate --network --out OUT.csv --seconds 1 {option}={n}").replacen(
                     if option == "--seconds" {
                         "--seconds 1 "
                     } else {
@@ -492,7 +493,7 @@ fn options() -> Vec<String> {
             };
             if option != "--max-size" {
                 all.push(format!(
-                    "mine s.csv --interval 0.004,0.006 {threshold} {option} {n}"
+                    "mine s.csv --interval 0.004,0.006 {threshold} {option}={n}"
                 ));
             }
         }
@@ -508,16 +509,16 @@ fn options() -> Vec<String> {
             "--channels",
             "--segments",
         ] {
-            let space = if option.ends_with("..") { "" } else { " " };
+            let space = if option.ends_with("..") { "" } else { "=" };
             all.push(format!("look t.npz {option}{space}{n}"));
         }
         all.push(format!("look t.npz --intervals={n}"));
         for option in ["--segments", "--from", "--until"] {
-            all.push(format!("decode m.betz t.npz --out OUT.csv {option} {n}"));
+            all.push(format!("decode m.betz t.npz --out OUT.csv {option}={n}"));
         }
         for option in ["--folds", "--step", "--delay", "--segments"] {
             all.push(format!(
-                "compare t.npz --bank single --decoders kalman {option} {n}"
+                "compare t.npz --bank single --decoders kalman {option}={n}"
             ));
         }
         for option in ["--deadline", "--chance"] {
@@ -527,7 +528,7 @@ fn options() -> Vec<String> {
                 "stream"
             };
             if !(option == "--chance" && n.len() > 5) {
-                all.push(format!("{command} m.betz t.npz {option} {n}"));
+                all.push(format!("{command} m.betz t.npz {option}={n}"));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! More than a thousand damaged, odd, huge and hostile inputs through the built binary, some with little
-//! memory: each ends by itself with a code of 0 to 2, without a panic, and no input is changed.
+//! memory: each ends by itself with a code of 0 to 2, without a panic, and no input is changed. A refusal
+//! names a file or an option, says what was expected, and leaves nothing; results that are made are whole.
 //!
 //! A run takes every fifth case; `BETZ_BATTERY=all` runs all, as does `BETZ_EXHAUSTIVE=1`.
 //!
@@ -11,6 +12,8 @@
 
 mod archives;
 mod cases;
+mod mistaken;
+mod outcome;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -88,6 +91,14 @@ fn run(folder: &Path, number: usize, case: &Case) -> Result<i32, String> {
         Some(code @ 1..=2) if said.is_empty() => return Err(format!("code {code} without a word")),
         Some(1..=2) => {}
         code => return Err(format!("ended with {code:?}: {said}")),
+    }
+    let done = status.success();
+    let fault = match done {
+        true => None,
+        false => outcome::fault_of_refusal(case, &said),
+    };
+    if let Some(fault) = fault.or_else(|| outcome::fault_of_files(folder, number, done)) {
+        return Err(fault);
     }
     if let Some(long) = said.lines().find(|l| l.len() > 2000) {
         return Err(format!("a line of {} bytes: {}…", long.len(), &long[..200]));

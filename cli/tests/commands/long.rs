@@ -116,6 +116,18 @@ fn what_wants_the_whole_in_memory_says_so() {
             "--delay auto",
         ),
         ("train a.npz --memory 0 --out n.betz", "--memory"),
+        (
+            "train a.npz --memory 1 --out n.betz",
+            "'--memory <SIZE>': expected at least 4kB",
+        ),
+        (
+            "train a.npz --memory 4KiB --bank wide --out n.betz",
+            "memory: expected at least ",
+        ),
+        (
+            "sums a.npz --memory 4KiB --bank wide --out n.sums",
+            "memory: expected at least ",
+        ),
         ("train e.csv --memory 1MB --out n.betz", ".npz"),
         (
             "evaluate m.betz a.npz --memory 1MB --importance",

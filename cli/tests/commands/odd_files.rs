@@ -103,6 +103,13 @@ fn a_network_folder_has_an_inside() {
     done(folder, &format!("{compute} n.npz"));
     let [zarr, npz] = ["n.zarr", "n.npz"].map(|name| json(folder, &format!("info {name}")));
     assert_eq!(zarr["edges"], npz["edges"]);
+    let again = format!("{compute} n.zarr --force");
+    refused(
+        folder,
+        &again,
+        2,
+        "not there yet, got n.zarr, which is; remove it",
+    );
     refused(folder, "info .", 2, "got another folder");
     std::fs::write(folder.join("none.npz"), "").unwrap();
     refused(folder, "info none.npz", 2, "got an empty file");

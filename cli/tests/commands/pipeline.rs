@@ -141,11 +141,12 @@ fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
         ("--bank nope", "expected auto or one of"),
         ("--filter 0.1", "TAU:ORDER"),
         ("--filter -1:1", "tau > 0"),
-        ("--step 0", "step"),
+        ("--step 0", "'--step <SECONDS>': expected a time above 0 s"),
+        ("--folds x", "'--folds <FOLDS>': expected a whole number"),
         ("--units 0", "1 to 30"),
         ("--units 31", "1 to 30"),
         ("--segments 0..9", "--segments"),
-        ("--device gpu", "expected auto, cpu"),
+        ("--device gpu", "'--device <DEVICE>': expected auto, cpu"),
         ("--noise nan", "at least 0"),
         ("--max-gap 0", "--max-gap"),
     ] {
@@ -172,7 +173,10 @@ fn bad_input_is_refused_with_the_right_code_and_nothing_is_written() {
     refused(folder, &device, 2, "expected auto, cpu");
     assert!(!folder.join("a.npz").exists());
     refused(folder, "evaluate half.betz test.npz", 1, "half.betz");
-    refused(folder, "evaluate train.npz test.npz", 1, "train.npz");
+    let swapped = "evaluate train.npz test.npz";
+    refused(folder, swapped, 1, "an archive such as a recording");
+    let swapped = "train model.betz --out m";
+    refused(folder, swapped, 1, "got a Betz model; give the recording");
     let npz = std::fs::read(folder.join("test.npz")).unwrap();
     std::fs::write(folder.join("cut.npz"), &npz[..npz.len() / 2]).unwrap();
     refused(folder, "evaluate model.betz cut.npz", 1, "cut.npz");

@@ -61,10 +61,14 @@ pub fn open(content: Content, bytes: &[u8]) -> Result<(u32, &[u8])> {
     }
     let begin = bytes.len().min(magic.len());
     if bytes[..begin] != magic[..begin] {
+        let archive = match bytes.starts_with(b"PK\x03\x04") {
+            true => ", an archive such as a recording (.npz)",
+            false => "",
+        };
         return refuse(format!(
-            "not {name}: expected it to begin with {:?}, got {:?}",
-            magic.escape_ascii().to_string(),
-            bytes[..begin].escape_ascii().to_string()
+            "not {name}: expected it to begin with \"{}\", got \"{}\"{archive}",
+            magic.escape_ascii(),
+            bytes[..begin].escape_ascii()
         ));
     }
     let (Some(version), Some(length)) = (word::<4>(bytes, 8), word::<8>(bytes, 12)) else {

@@ -352,7 +352,10 @@ fn parse_record(record: &ByteRecord, offset: i128) -> Result<(Cow<'_, [u8]>, i64
     };
     let label = unquote(label);
     if label.is_empty() {
-        return Err(malformed_line("the label is empty in", &line()));
+        return Err(malformed_line(
+            "expected a label before the comma, got none in",
+            &line(),
+        ));
     }
     if record.len() > 2 {
         return Err(malformed_line(
@@ -365,7 +368,10 @@ fn parse_record(record: &ByteRecord, offset: i128) -> Result<(Cow<'_, [u8]>, i64
         .ok()
         .filter(|t| t.abs() < i64::MAX / 2)
         .ok_or_else(|| {
-            malformed_line("time is more than 53 days from the first event:", &line())
+            malformed_line(
+                "expected a time within 53 days of the first event, got",
+                &line(),
+            )
         })?;
     Ok((label, tick))
 }
@@ -380,7 +386,7 @@ fn parse_picoseconds(text: &[u8]) -> Result<i128> {
     let refuse = || {
         let word = String::from_utf8_lossy(text);
         match word.parse::<f64>() {
-            Ok(v) if !v.is_finite() => malformed_line("time must be finite, got", text),
+            Ok(v) if !v.is_finite() => malformed_line("expected a finite time, got", text),
             _ => malformed_line("expected seconds as a decimal number, got", text),
         }
     };
@@ -426,7 +432,12 @@ fn parse_picoseconds(text: &[u8]) -> Result<i128> {
     let value = match exponent {
         0 => i128::from(mantissa),
         1..=18 => i128::from(mantissa) * i128::from(POWERS[exponent as usize]),
-        19.. if mantissa > 0 => return Err(malformed_line("time is too large:", text)),
+        19.. if mantissa > 0 => {
+            return Err(malformed_line(
+                "expected a time within 53 days of the first event, got",
+                text,
+            ));
+        }
         -19..=-1 => {
             let divisor = POWERS[(-exponent) as usize];
             // The quotient in 64 bits: a 128-bit division costs ten times as much.
@@ -578,11 +589,14 @@ mod tests {
         refuse("label,seconds\n", "no events");
         refuse("a,1\nb\n", "line 2");
         refuse("a,1\n\nb,x\n", "line 3");
-        refuse("label,seconds\na,1\nb,nan\n", "line 3: time must be finite");
-        refuse("a,inf\n", "line 1: time must be finite");
+        refuse(
+            "label,seconds\na,1\nb,nan\n",
+            "line 3: expected a finite time",
+        );
+        refuse("a,inf\n", "line 1: expected a finite time");
         refuse("a,1e99\n", "line 1");
         refuse("a,1,2\n", "line 1: expected two fields");
-        refuse(",1\n", "the label is empty");
+        refuse(",1\n", "expected a label before the comma");
         refuse("a,\n", "line 1");
         refuse("a,1.2.3\n", "line 1");
         refuse("a,--1\n", "line 1");

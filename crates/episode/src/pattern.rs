@@ -123,7 +123,7 @@ impl Pattern {
         }
         if symbols.len() > MAX_SYMBOLS {
             return Err(Error::argument(format!(
-                "an episode has at most {MAX_SYMBOLS} symbols, got {}",
+                "an episode: expected at most {MAX_SYMBOLS} symbols, got {}",
                 symbols.len()
             )));
         }
@@ -298,7 +298,7 @@ impl Pattern {
         }
         if edge.is_some() {
             return Err(Error::argument(format!(
-                "{}: a label is missing after the last edge",
+                "{}: expected a label after the last edge, got none",
                 named()
             )));
         }
@@ -351,7 +351,7 @@ impl Pattern {
 fn refuse_edge(text: &str, symbols: &[u32], edge: Option<Option<Interval>>) -> Result<()> {
     if symbols.is_empty() || edge.is_some() {
         return Err(Error::argument(format!(
-            "episode {}: a label is missing before an edge",
+            "episode {}: expected a label before an edge, got none",
             excerpt(text)
         )));
     }

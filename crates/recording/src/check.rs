@@ -214,7 +214,7 @@ impl Behavior {
         )?;
         if let Some(i) = self.values.iter().position(|v| !v.is_finite()) {
             return Err(Error::recording(format!(
-                "array `behavior`: [{}, {}] (`{}`) = {}: expected a finite value",
+                "array `behavior`: [{}, {}] (`{}`) = {}: expected a finite value; leave out samples that are missing, and give the times of the others as `behavior_times`",
                 i / outputs,
                 i % outputs,
                 self.outputs[i % outputs].name,

@@ -79,3 +79,13 @@ pub struct TrainingPlan {
     /// Silent channels have no part in Γ and are masked; otherwise the solver meets them.
     pub leave_out_silent: bool,
 }
+
+impl TrainingPlan {
+    /// The banks that sums are made with: those of the search, or the one of the options.
+    pub(crate) fn banks(&self) -> &[FilterBank] {
+        match &self.search {
+            Some(search) if !search.banks.is_empty() => &search.banks,
+            _ => std::slice::from_ref(&self.options.bank),
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::common_args::{Behaviors, Common, memory_size};
+use crate::common_args::{Behaviors, Common, chunk_memory};
 
 #[derive(Args)]
 #[command(
@@ -52,6 +52,6 @@ pub(crate) struct Convert {
     pub(crate) decode: Option<PathBuf>,
     /// Read the recording (.npz) in chunks, so that writing NWB takes about SIZE of memory, such as
     /// 1GiB, whatever its length
-    #[arg(long, value_name = "SIZE", value_parser = memory_size, conflicts_with = "decode")]
+    #[arg(long, value_name = "SIZE", value_parser = chunk_memory, conflicts_with = "decode")]
     pub(crate) memory: Option<u64>,
 }

@@ -97,7 +97,8 @@ fn whole(args: &Convert) -> Result<()> {
     if let Some(path) = &args.decode {
         options.decoded = Some(decode(args, path, &recording)?);
     }
-    nwb::write(&recording, &args.out, &options)?;
+    let at = |e: Error| e.at(args.input.display());
+    nwb::write(&recording, &args.out, &options).map_err(at)?;
     let decoded = options.decoded.map(|decoded| decoded.times.len());
     told(args, &recording, "nwb", decoded)
 }
@@ -114,7 +115,8 @@ fn in_stretches(args: &Convert, memory: u64) -> Result<()> {
     let session = session(args, stretches.outline().meta.as_deref(), 0.0)?;
     let mut options = options(args, session)?;
     options.memory = memory;
-    nwb::write_stretches(&mut stretches, &args.out, &options)?;
+    let at = |e: Error| e.at(args.input.display());
+    nwb::write_stretches(&mut stretches, &args.out, &options).map_err(at)?;
     told(args, stretches.outline(), "nwb", None)
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::common_args::{Common, Part, memory_size};
+use crate::common_args::{Common, Part, chunk_memory};
 
 #[derive(Args)]
 #[command(allow_negative_numbers = true)]
@@ -24,7 +24,7 @@ pub(crate) struct Evaluate {
     pub(crate) labels: Option<String>,
     /// Read the recording (.npz) in chunks, so that it takes about SIZE of memory, such as 1GiB,
     /// whatever its length. Results are equal up to rounding
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    #[arg(long, value_name = "SIZE", value_parser = chunk_memory)]
     pub(crate) memory: Option<u64>,
     /// Score only steps at which the outputs move at least this fast, in the outputs' unit per
     /// second

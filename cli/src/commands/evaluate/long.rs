@@ -1,12 +1,13 @@
 //! `betz evaluate --memory`: scores of a recording that is read in chunks.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::sync::Mutex;
 
 use betz::model::Decoder;
 use betz::recording::AlignReport;
 use betz::train::long::{self, Decoded, Read};
-use betz::train::{Overlap, TrainingData};
+use betz::train::{Evaluation, Overlap, TrainingData};
 use betz::{Error, Result, input_form};
 use serde::Serialize;
 
@@ -52,43 +53,13 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
         }
         Ok(chunk)
     };
-    let mut run = |each: &mut dyn FnMut(Decoded<'_>) -> Result<()>| {
+    let mut run = |each: Row<'_>| {
         long::evaluate(model, &mut read, &outline, &cuts, each, &Bar::new())
             .map_err(|e| e.at(args.recording.display()))
     };
     let evaluation = match &args.out {
         None => run(&mut |_| Ok(()))?,
-        Some(path) => {
-            let mut found = None;
-            let written = betz::file::write_atomically(path, |file| {
-                let mut to = BufWriter::new(file);
-                let columns = data::Columns {
-                    segment: false,
-                    truth: true,
-                };
-                data::write_outputs_header(&mut to, model, columns)?;
-                let mut each = |row: Decoded<'_>| {
-                    let row = data::OutputsRow {
-                        step: row.step,
-                        segment: None,
-                        estimate: row.estimate,
-                        truth: Some(row.truth),
-                    };
-                    data::write_outputs_row(&mut to, outline.step_seconds, &row)
-                        .map_err(|e| Error::io("writing", path, &e))
-                };
-                found = Some(run(&mut each));
-                match &found {
-                    // The file is not kept; what went wrong is said below.
-                    Some(Err(e)) => Err(std::io::Error::other(e.to_string())),
-                    _ => to.flush(),
-                }
-            });
-            let evaluation =
-                found.unwrap_or_else(|| Err(Error::argument("nothing was decoded")))?;
-            written?;
-            evaluation
-        }
+        Some(path) => written(path, model, outline.step_seconds, run)?,
     };
     let scores = Scores {
         median_error: None,
@@ -109,6 +80,46 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
         warnings,
     };
     report::tell(&report, args.common.json)
+}
+
+/// A function that hears each decoded step.
+type Row<'a> = &'a mut dyn FnMut(Decoded<'_>) -> Result<()>;
+
+/// Writes the decoded outputs that `run` gives to the table at `path`, whole or not at all.
+fn written(
+    path: &Path,
+    model: &Decoder,
+    step_seconds: f64,
+    mut run: impl FnMut(Row<'_>) -> Result<Evaluation>,
+) -> Result<Evaluation> {
+    let mut found = None;
+    let written = betz::file::write_atomically(path, |file| {
+        let mut to = BufWriter::new(file);
+        let columns = data::Columns {
+            segment: false,
+            truth: true,
+        };
+        data::write_outputs_header(&mut to, model, columns)?;
+        let mut each = |row: Decoded<'_>| {
+            let row = data::OutputsRow {
+                step: row.step,
+                segment: None,
+                estimate: row.estimate,
+                truth: Some(row.truth),
+            };
+            data::write_outputs_row(&mut to, step_seconds, &row)
+                .map_err(|e| Error::io("writing", path, &e))
+        };
+        found = Some(run(&mut each));
+        match &found {
+            // The file is not kept; what went wrong is said below.
+            Some(Err(e)) => Err(std::io::Error::other(e.to_string())),
+            _ => to.flush(),
+        }
+    });
+    let evaluation = found.unwrap_or_else(|| Err(Error::argument("nothing was decoded")))?;
+    written?;
+    Ok(evaluation)
 }
 
 /// Scores, and the report on the behaviour.

@@ -144,10 +144,28 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
         return classes::tell(classes.clone(), &dataset, warnings, args.common.json);
     }
     let dataset = dataset.with_outputs(model.outputs())?;
-    let rates = Rates::of(&model, &dataset);
+    let evaluated = EvaluationReport {
+        classes,
+        aligned,
+        warnings,
+        ..scored(args, &device, &model, &dataset)?
+    };
+    if let Some(rates) = &evaluated.rates_hz {
+        rates.warn();
+    }
+    report::tell(&evaluated, args.common.json)
+}
+
+/// Decodes `dataset` by `model`, writes what is asked for, and scores it.
+fn scored(
+    args: &Evaluate,
+    device: &Device,
+    model: &Decoder,
+    dataset: &Dataset,
+) -> Result<EvaluationReport> {
     let values = dataset.steps as u128 * model.outputs().len() as u128;
     betz::memory::plan("the decoded outputs", values * 4)?;
-    let mut decoded = model::decode_on(&device, &model, &dataset)?;
+    let mut decoded = model::decode_on(device, model, dataset)?;
     if let Some(path) = &args.out {
         let outputs = Outputs {
             out: path,
@@ -156,30 +174,30 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             model: &args.model,
             segments: false,
         };
-        outputs.write(&model, &dataset, &decoded.estimates)?;
+        outputs.write(model, dataset, &decoded.estimates)?;
     }
     let delay = model.delay_steps();
     if let Some(least) = args.moving {
-        decoded.estimates = while_moving(&dataset, decoded.estimates, delay, least)
-            .map_err(|e| e.at("--moving"))?;
+        decoded.estimates =
+            while_moving(dataset, decoded.estimates, delay, least).map_err(|e| e.at("--moving"))?;
     }
-    let evaluation = score_estimates_on(&device, &dataset, &decoded.estimates, delay)?;
-    let place = place_error(&dataset, &decoded.estimates, delay)?;
-    let posterior = posterior::of(&model, &dataset, args.moving)?;
+    let evaluation = score_estimates_on(device, dataset, &decoded.estimates, delay)?;
+    let place = place_error(dataset, &decoded.estimates, delay)?;
+    let posterior = posterior::of(model, dataset, args.moving)?;
     let mut more = Vec::new();
     if args.trials || args.chance.is_some() || args.importance || args.picture.is_some() {
         let pairs: Vec<TrialPairs> = (0..model.outputs().len())
-            .map(|o| TrialPairs::new(&dataset, &decoded.estimates, delay, o))
+            .map(|o| TrialPairs::new(dataset, &decoded.estimates, delay, o))
             .collect::<Result<_>>()?;
         if let Some(path) = &args.picture {
             let title = format!("{} on {}", args.model.display(), args.recording.display());
             picture::draw(&title, &evaluation.outputs, &pairs, path)?;
         }
-        more = details(args, &device, &model, &dataset, &pairs)?;
+        more = details(args, device, model, dataset, &pairs)?;
     }
     let ran = decoded.ran;
     device::note_fallback(&ran, "evaluation");
-    let evaluated = EvaluationReport {
+    Ok(EvaluationReport {
         scores: Scores {
             outputs: evaluation.outputs,
             median_error: place.as_ref().map(|place| place.median),
@@ -192,30 +210,27 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             total_seconds: report::total_seconds(),
         },
         more,
-        classes,
+        classes: None,
         posterior,
-        variances: variances(&model, &dataset)?,
-        rates_hz: rates,
-        aligned,
-        warnings,
+        variances: variances(model, dataset)?,
+        rates_hz: Rates::of(model, dataset),
+        aligned: AlignReport::default(),
+        warnings: Vec::new(),
         place,
-    };
-    if let Some(rates) = &evaluated.rates_hz {
-        rates.warn();
-    }
-    report::tell(&evaluated, args.common.json)
+    })
 }
 
 impl Outcome for EvaluationReport {
     fn print(&self) -> Result<()> {
         self.scores.print()?;
         if let Some(place) = &self.place {
-            report::line(&format!(
+            let median = format!(
                 "median distance from ({}): {:.4} {}",
                 place.outputs.join(", "),
                 place.median,
                 place.unit
-            ))?;
+            );
+            report::line(median.trim_end())?;
         }
         if let Some(posterior) = &self.posterior {
             posterior.print()?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use betz::team::Shard;
 use clap::Args;
 
-use crate::common_args::{Common, memory_size, shard};
+use crate::common_args::{Common, chunk_memory, shard};
 use crate::parse::seconds;
 
 /// Arguments of `betz mine`.
@@ -57,7 +57,7 @@ pub struct Mine {
     /// Read the recording (.npz) in chunks, once per batch of candidates, so that its events take
     /// about SIZE of memory, such as 1GiB. Candidates are not included. Counts and p-values are
     /// equal
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    #[arg(long, value_name = "SIZE", value_parser = chunk_memory)]
     pub(crate) memory: Option<u64>,
     /// Counting strategy; all give the same counts: latest-start, or as published serial, two-pass,
     /// hybrid, map-concat, local-tracking, local-tracking-atomic

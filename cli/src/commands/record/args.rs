@@ -55,6 +55,6 @@ pub(crate) struct Bins {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Length of a bin in seconds [default: the step of the session's model]
-    #[arg(long, value_name = "SECONDS", value_parser = crate::parse::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::parse::positive_seconds)]
     pub(crate) step: Option<f64>,
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::common_args::{Common, Part, memory_size};
-use crate::parse::seconds;
+use crate::common_args::{Common, Part, chunk_memory};
+use crate::parse::positive_seconds;
 
 #[derive(Args)]
 #[command(
@@ -26,7 +26,7 @@ pub(crate) struct Sums {
     pub(crate) out: PathBuf,
     /// Read recordings (.npz) in chunks, so that each takes about SIZE of memory, such as 1GiB,
     /// whatever its length. Sums are not included. Results are equal up to rounding
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    #[arg(long, value_name = "SIZE", value_parser = chunk_memory)]
     pub(crate) memory: Option<u64>,
     /// Filter bank: single (10 ms), slow (0.1 to 10 s), reach (10 to 800 ms) or wide (10 ms to 3 s)
     #[arg(long, value_name = "NAME", conflicts_with = "filters")]
@@ -35,7 +35,7 @@ pub(crate) struct Sums {
     #[arg(long = "filter", value_name = "TAU:ORDER", allow_hyphen_values = true)]
     pub(crate) filters: Vec<String>,
     /// Length of one step in seconds [default: the bin of a binned recording, else 0.005]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) step: Option<f64>,
     /// Delay of the output behind the behaviour, in seconds, rounded to whole steps (negative:
     /// ahead)

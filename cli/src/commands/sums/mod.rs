@@ -228,6 +228,8 @@ fn in_chunks(
     })?;
     let outline = file.outline().clone();
     let options = options(args, bank, outline.step_seconds)?;
+    let banks = std::slice::from_ref(&options.bank);
+    (file.check_chunks(&options, banks)).map_err(|e| e.at(path.display()))?;
     let cuts = file.cuts().to_vec();
     let work = Work {
         team: &Alone,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use betz::train::Kind;
 use clap::{Args, ValueEnum};
 
-use crate::common_args::{Common, Part, memory_size};
-use crate::parse::seconds;
+use crate::common_args::{Common, Part, chunk_memory, memory_size};
+use crate::parse::positive_seconds;
 
 /// Arguments of `betz train`.
 #[derive(Args)]
@@ -23,7 +23,7 @@ pub struct Train {
     /// Read the recording (.npz) in chunks, so that it takes about SIZE of memory, such as 1GiB,
     /// whatever its length. Sums and linear systems are not included. Results are equal up to
     /// rounding
-    #[arg(long, value_name = "SIZE", value_parser = memory_size)]
+    #[arg(long, value_name = "SIZE", value_parser = chunk_memory)]
     pub(crate) memory: Option<u64>,
     /// Multiply in TF32 when a GPU computes Γ by the dense path: faster with many channels, less
     /// exact. The error is measured on a sample and reported
@@ -37,7 +37,7 @@ pub struct Train {
     pub(crate) out: PathBuf,
     /// Length of one step in seconds [default: the bin of a binned recording, else 0.005; with
     /// --decoder place: 0.1, or the interval between samples of behaviour if that is longer]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) step: Option<f64>,
     /// Filter bank: auto (chosen by cross-validation), single (10 ms), slow (0.1 to 10 s), reach
     /// (10 to 800 ms) or wide (10 ms to 3 s)

@@ -57,13 +57,7 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     let trained = training.run(&dataset, &device, &bar).map_err(at)?;
     say_what_has_no_effect(args, &trained);
     device::note_fallback(&trained.ran, "training");
-    if trained.silent_channels > 0 {
-        eprintln!(
-            "masked: {} of {}, which never fire",
-            trained.silent_channels,
-            report::count(dataset.channels() as u128, "channel")
-        );
-    }
+    say_what_is_masked(trained.silent_channels, dataset.channels());
     let model = finish(trained.decoder)?;
     // Nobody waits for a model that was complete just before an interrupt.
     if trained
@@ -98,6 +92,14 @@ pub(crate) fn run(args: &Train) -> Result<()> {
     match stopped {
         Some(why) => Err(Error::new(ErrorKind::Interrupted, why)),
         None => Ok(()),
+    }
+}
+
+/// Says how many of `channels` are masked, because they are silent.
+fn say_what_is_masked(silent: usize, channels: usize) {
+    if silent > 0 {
+        let all = report::count(channels as u128, "channel");
+        eprintln!("masked: {silent} of {all}, which never fire");
     }
 }
 

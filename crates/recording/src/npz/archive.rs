@@ -25,6 +25,22 @@ pub(super) struct Archive {
 trait Source: Read + Seek {}
 impl<T: Read + Seek> Source for T {}
 
+/// The kind of a file of Betz's own that is no recording, by how it begins.
+fn own_kind(path: &Path) -> Option<&'static str> {
+    let mut start = [0; 8];
+    if !path.metadata().is_ok_and(|m| m.is_file()) {
+        return None;
+    }
+    File::open(path).ok()?.read_exact(&mut start).ok()?;
+    match &start {
+        b"BETZMODL" => Some("a Betz model"),
+        b"BETZSUMS" => Some("sums of Betz"),
+        b"BETZSORT" => Some("a Betz sorter"),
+        other if other.starts_with(b"BETZ") => Some("another file of Betz"),
+        _ => None,
+    }
+}
+
 impl Archive {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let io = |e: io::Error| Error::io("reading", path, &e);
@@ -35,9 +51,11 @@ impl Archive {
             Box::new(io::Cursor::new(read_all(path, Some(b"PK"))?))
         };
         let zip = ZipArchive::new(source).map_err(|e| {
-            Error::recording(format!(
-                "expected a .npz archive, got something that is none or is truncated ({e})"
-            ))
+            let got = match own_kind(path) {
+                Some(kind) => format!("{kind}; give the recording that it belongs to"),
+                None => format!("something that is none or is truncated ({e})"),
+            };
+            Error::recording(format!("expected a .npz archive, got {got}"))
         })?;
         Ok(Self { zip })
     }

@@ -85,10 +85,7 @@ impl Job {
         plan: &TrainingPlan,
     ) -> Result<Self> {
         let train = plan.options.clone();
-        let banks = match &plan.search {
-            Some(search) if !search.banks.is_empty() => search.banks.clone(),
-            _ => vec![train.bank.clone()],
-        };
+        let banks = plan.banks().to_vec();
         if survey.steps != (0..outline.steps) {
             return Err(Error::mismatch(format!(
                 "a survey: expected that of the steps 0..{}, got {:?}",

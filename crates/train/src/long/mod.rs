@@ -30,11 +30,12 @@ mod words;
 use std::ops::Range;
 
 use betz_base::error::{Error, ErrorKind, Result};
-use betz_base::progress::Progress;
+use betz_base::progress::{Phases, Progress};
 use betz_base::team::Team;
 use betz_device::Device;
 use betz_recording::{Dataset, OutputInfo};
 use betz_runtime::model::Decoder;
+use betz_runtime::psc::FilterBank;
 
 use crate::device::Trained;
 use crate::options::{TrainOptions, TrainingPlan};
@@ -77,6 +78,14 @@ pub struct Outline {
     pub outputs: Vec<OutputInfo>,
 }
 
+/// Share of a progress bar that reading the recording once has, which is that of one filter's sums, too.
+const ONE_READ: u64 = 1;
+
+/// Share of a progress bar that the sums with `bank` have: one reading, and the products of its filters.
+fn cost(bank: &FilterBank) -> u64 {
+    ONE_READ * (1 + bank.filters().len() as u64)
+}
+
 /// A recording as a team trains on it.
 pub struct Work<'a> {
     /// The team: [`Alone`](betz_base::team::Alone), or several processes that read the same recording.
@@ -107,20 +116,26 @@ impl Work<'_> {
     /// # Errors
     /// As in memory, what reading says, and what the team says.
     pub fn train(&self, read: &mut dyn Read, plan: &TrainingPlan) -> Result<Option<Trained>> {
-        let mut job = self.surveyed(read, plan)?;
-        for bank in 0..job.banks() {
-            let (facts, gathered) = self.summed(&job, read, bank, Groups::Wanted)?;
+        let banks = plan.banks();
+        let largest = banks.iter().map(cost).max().unwrap_or(1);
+        let all = ONE_READ * 2 + banks.iter().map(cost).sum::<u64>() + largest;
+        let mut phases = Phases::new(self.progress, "training", all);
+        let mut job = self.surveyed(read, plan, &phases.next(ONE_READ))?;
+        for (bank, filters) in banks.iter().enumerate() {
+            let phase = phases.next(cost(filters));
+            let (facts, gathered) = self.summed(&job, read, bank, Groups::Wanted, &phase)?;
             self.of_first(|| {
                 job.take(facts, gathered, self.progress)
                     .map(|()| Vec::new())
             })?;
         }
         let decided = FoldDecision::from_words(&self.of_first(|| job.decided())?)?;
+        let phase = phases.next(largest);
         let whole = match decided.whole {
-            Some(bank) => Some(self.summed(&job, read, bank, Groups::Whole)?),
+            Some(bank) => Some(self.summed(&job, read, bank, Groups::Whole, &phase)?),
             None => None,
         };
-        let words = self.scored(&job, read, &decided.decoders)?;
+        let words = self.scored(&job, read, &decided.decoders, &phases.next(ONE_READ))?;
         let mut scores = vec![ScoreSums::default(); self.outline.outputs.len()];
         let all = self.team.collect(&words)?.concat();
         // Chunk after chunk, in their order.
@@ -148,8 +163,11 @@ impl Work<'_> {
             search: None,
             leave_out_silent: false,
         };
-        let job = self.surveyed(read, &plan)?;
-        let (facts, gathered) = self.summed(&job, read, 0, Groups::Whole)?;
+        let summing = cost(&options.bank);
+        let mut phases = Phases::new(self.progress, "sums", ONE_READ + summing);
+        let job = self.surveyed(read, &plan, &phases.next(ONE_READ))?;
+        let phase = phases.next(summing);
+        let (facts, gathered) = self.summed(&job, read, 0, Groups::Whole, &phase)?;
         let mut sums = None;
         self.of_first(|| {
             sums = Some(job.into_sums(facts, gathered)?);
@@ -165,7 +183,13 @@ impl Work<'_> {
     }
 
     /// Residuals of the folds' decoders on this process' chunks, in their order; empty without folds.
-    fn scored(&self, job: &Job, read: &mut dyn Read, decoders: &[Decoder]) -> Result<Vec<u64>> {
+    fn scored(
+        &self,
+        job: &Job,
+        read: &mut dyn Read,
+        decoders: &[Decoder],
+        progress: &dyn Progress,
+    ) -> Result<Vec<u64>> {
         let (own, parts) = (self.own(), job.parts(Groups::Wanted));
         let mut words = Vec::new();
         if decoders.is_empty() {
@@ -173,7 +197,7 @@ impl Work<'_> {
         }
         let reach = |chunk: &Range<i64>| job.reach(&parts, chunk);
         ahead::each(read, &own, reach, |done, chunk, data| {
-            tell(self.progress, "score", done, own.len())?;
+            tell(progress, "score", done, own.len())?;
             let sums = job.score(decoders, data, chunk, &parts)?;
             words.extend(sums.iter().flat_map(|s| s.to_array()).map(f64::to_bits));
             Ok(())
@@ -181,10 +205,15 @@ impl Work<'_> {
         Ok(words)
     }
 
-    fn surveyed(&self, read: &mut dyn Read, plan: &TrainingPlan) -> Result<Job> {
+    fn surveyed(
+        &self,
+        read: &mut dyn Read,
+        plan: &TrainingPlan,
+        progress: &dyn Progress,
+    ) -> Result<Job> {
         let (own, mut known) = (self.own(), None);
         ahead::each(read, &own, Survey::reach, |done, chunk, data| {
-            tell(self.progress, "survey", done, own.len())?;
+            tell(progress, "survey", done, own.len())?;
             let next = Survey::new(&data, chunk.clone());
             match &mut known {
                 None => known = Some(next),
@@ -219,6 +248,7 @@ impl Work<'_> {
         read: &mut dyn Read,
         bank: usize,
         groups: Groups,
+        progress: &dyn Progress,
     ) -> Result<(Facts, GroupSums)> {
         let passes = job.passes(bank, groups, self.cuts, self.memory);
         let own = |pass: &Pass| self.team.share(pass.chunks.len());
@@ -232,7 +262,7 @@ impl Work<'_> {
             let mut sums = job.nothing(pass)?;
             let reach = |chunk: &Chunk| job.reach(&pass.parts, &chunk.steps);
             ahead::each(read, &pass.chunks[own(pass)], reach, |_, chunk, data| {
-                tell(self.progress, "sum", done, total)?;
+                tell(progress, "sum", done, total)?;
                 done += 1;
                 job.add(&mut facts, &mut sums, data, chunk, pass)
             })?;

@@ -15,7 +15,8 @@ impl Training {
     ///
     /// # Errors
     /// As [`Work::train`]; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for other
-    /// kinds than the linear one, an estimated delay or variances.
+    /// kinds than the linear one, an estimated delay or variances, and for chunks that are too short
+    /// ([`File::check_chunks`]).
     pub fn run_in_chunks(
         &self,
         team: &dyn Team,
@@ -41,6 +42,7 @@ impl Training {
             behavior: &[],
         };
         let plan = self.plan(&sizes, super::given_delay)?;
+        file.check_chunks(&plan.options, plan.banks())?;
         let work = Work {
             team,
             device,

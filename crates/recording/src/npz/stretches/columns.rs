@@ -136,7 +136,7 @@ impl Samples {
         if let Some(i) = values.iter().position(|v| !v.is_finite()) {
             let (row, column) = (rows.start + i as u64 / width, i as u64 % width);
             return Err(Error::recording(format!(
-                "array `behavior`: [{row}, {column}] (`{}`) = {}: expected a finite value",
+                "array `behavior`: [{row}, {column}] (`{}`) = {}: expected a finite value; leave out samples that are missing, and give the times of the others as `behavior_times`",
                 named.outputs[column as usize].name, values[i]
             )));
         }
