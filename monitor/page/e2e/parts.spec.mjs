@@ -72,7 +72,7 @@ test("one line through all panels where the pointer is", async ({ reached: { pag
   expect(Math.abs((await lines.evaluateAll(all => all.map(l => l.closest(".timeline") ? parseFloat(l.style.left) : NaN).filter(v => v === v)))[0] - 8.5)).toBeLessThan(0.2);
   await expect(page.locator(".read").first()).toHaveText(/^1[67]\.\d{3} s: /);
   await expect(page.locator(".read").nth(1)).toHaveText(/^1[67]\.\d{3} s: /);
-  const plot = await page.locator(".plot .u-over").first().boundingBox();
+  const plot = await page.locator(".plot .over").first().boundingBox();
   await page.mouse.move(plot.x + plot.width * 0.8, plot.y + 20);
   await expect.poll(async () => Math.abs((await lines.first().evaluate(l => { const b = l.parentElement.getBoundingClientRect(); return (l.getBoundingClientRect().left - b.left) / b.width; })) - 0.8)).toBeLessThan(0.02);
   expect(faults).toEqual([]);
