@@ -32,7 +32,8 @@ async function reading() {
   const status = readFileSync(`/proc/${rig.pid}/status`, "utf8");
   const metrics = await stays.evaluate(() => fetch("/metrics").then(r => r.text())), metric = name => Number(new RegExp(`^${name} (\\d+)`, "m").exec(metrics)[1]) / 2 ** 20;
   const counted = await stays.evaluate(() => { const { store, link } = globalThis.betz; return { steps: store.counters?.steps ?? 0, misses: store.counters?.misses ?? 0, notShown: store.counters?.notShown ?? 0, skipped: link?.skipped ?? 0 }; });
-  const resident = Number(/VmRSS:\s+(\d+)/.exec(status)[1]) / 1024, kept = metric("betz_monitor_history_bytes") + metric("betz_monitor_moments_bytes");
+  // Without pages of the program's file, which come and go with what else the machine runs.
+  const resident = Number(/RssAnon:\s+(\d+)/.exec(status)[1]) / 1024, kept = metric("betz_monitor_history_bytes") + metric("betz_monitor_moments_bytes");
   return { heap: (usedSize + backingStorageSize) / 2 ** 20, resident, kept, besides: resident - kept, ...counted };
 }
 

@@ -274,7 +274,11 @@ async fn weights(State(app): State<App>, Path(model): Path<String>) -> Response 
 }
 
 async fn events(State(app): State<App>) -> Response {
-    let all: Vec<String> = lock(&app.seen).events.iter().cloned().collect();
+    let all: Vec<String> = {
+        let seen = lock(&app.seen);
+        let labels = seen.labels.event().map(|labels| labels.to_string());
+        seen.events.iter().cloned().chain(labels).collect()
+    };
     let headers = [(header::CONTENT_TYPE, "application/json")];
     (headers, format!("[{}]", all.join(","))).into_response()
 }

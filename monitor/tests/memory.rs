@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use betz_monitor::{Monitor, Options, Source};
 use betz_runtime::stream::{Session, SessionConfig};
-use common::{KNOWN, bytes, decoder, get, until};
+use common::{KNOWN, Socket, bytes, decoder, get, until};
 
 /// The system's allocator, counting the bytes that are held.
 struct Counting;
@@ -52,6 +52,8 @@ fn metric(monitor: &Monitor, name: &str) -> usize {
 fn run(monitor: &Monitor, session: &mut Session, total: usize) {
     let mut taken = metric(monitor, "betz_steps_total ");
     while taken < total {
+        // One page that draws, and one that stalls.
+        let (mut page, _stalled) = (Socket::open(monitor), Socket::open(monitor));
         for _ in 0..10_000 {
             session.step_spikes(&[1, 3], &mut [0.0]).unwrap();
         }
@@ -62,6 +64,11 @@ fn run(monitor: &Monitor, session: &mut Session, total: usize) {
         assert!(get(monitor, "/api/state", KNOWN).starts_with("HTTP/1.1 200"));
         let last = format!("/api/spikes?from={}&to={taken}", taken - 1_000);
         assert!(bytes(monitor, &last).is_some());
+        let part = taken as f64 / 1_000.0;
+        let part = format!("/api/range?from={}&to={part}", part - 1.0);
+        assert!(get(monitor, &part, KNOWN).starts_with("HTTP/1.1 200"));
+        page.message();
+        page.drawn(1);
     }
     assert_eq!(metric(monitor, "betz_monitor_steps_not_shown_total "), 0);
 }

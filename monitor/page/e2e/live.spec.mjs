@@ -1,13 +1,5 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { expect, ink, known, start, test } from "./rig.mjs";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-// By the debugger, not by a script tag: the page's policy forbids those, and is a thing tested.
-const findings = async page => {
-  await page.evaluate(axe);
-  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
-};
+import { expect, findings, ink, known, start, test } from "./rig.mjs";
 
 test("draws spikes, lines and numbers, without a word and asking nobody else", async ({ watched: { page, faults } }) => {
   await known(page, 3);
@@ -20,32 +12,6 @@ test("draws spikes, lines and numbers, without a word and asking nobody else", a
   expect(await r2.jsonValue()).toHaveLength(2);
   expect(page.url()).not.toContain("token");
   expect(faults).toEqual([]);
-});
-
-for (const scheme of ["light", "dark", "low"]) {
-  test(`axe finds nothing in the ${scheme}`, async ({ page, rig }) => {
-    // The third, red on black, is nobody's system's: the key chooses it.
-    if (scheme !== "low") await page.emulateMedia({ colorScheme: scheme });
-    await page.goto(rig.url);
-    if (scheme === "low") {
-      await known(page, 0.2);
-      for (let k = 0; k < 3; k++) await page.keyboard.press("t");
-      await expect(page.locator("html")).toHaveAttribute("data-theme", "low");
-      await expect(page.locator("body")).toHaveCSS("background-color", "rgb(0, 0, 0)");
-    }
-    for (const view of ["live", "channels", "model", "networks"]) {
-      await page.evaluate(v => { location.hash = `#v=${v}`; }, view);
-      await known(page, 1);
-      await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
-      expect(await findings(page), view).toEqual([]);
-    }
-  });
-}
-
-test("axe would find something", async ({ watched: { page } }) => {
-  await known(page, 0.2);
-  await page.evaluate(() => document.body.append(document.createElement("img"), Object.assign(document.createElement("button"), { className: "x" })));
-  expect((await findings(page)).join()).toContain("image-alt");
 });
 
 test("the page's policy forbids what is not its own", async ({ watched: { page, faults } }) => {

@@ -1,13 +1,7 @@
 // Parts of a recording: zoom, the pointer's line, numbers of a range, trials; each number against a plain loop.
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { expect, known, shown as test, start, test as live } from "./rig.mjs";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const findings = async page => {
-  await page.evaluate(axe);
-  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
-};
 const go = (page, hash) => page.evaluate(h => { location.hash = h; }, hash);
 /** Every spike of the recording: seconds and channel, by the server's frames of a minute each, without the page's store. */
 const spikes = page => page.evaluate(async () => {
@@ -147,18 +141,6 @@ test("trials are aligned, sorted and lead to their moment; the file has what is 
   await expect(page.locator("nav a[aria-current]")).toHaveText("Recording");
   await expect.poll(() => page.evaluate(() => location.hash)).toContain("w=0.8");
   expect(faults).toEqual([]);
-});
-
-for (const [width, height] of [[1440, 900], [390, 844]]) for (const scheme of ["light", "dark"]) test(`axe finds nothing in the ${scheme} at ${width}`, async ({ reached: { page } }) => {
-  await page.emulateMedia({ colorScheme: scheme });
-  await page.setViewportSize({ width, height });
-  await go(page, "#v=live&s=1&t=60&w=60&o=electrode&sel=10,20");
-  await expect(page.locator(".range.panel")).toContainText("spikes/s of all channels");
-  expect(await findings(page), "range").toEqual([]);
-  await go(page, "#v=trials&s=1&c=3");
-  await expect(page.locator(".tr-spikes .note")).toContainText("trials");
-  expect(await findings(page), "trials").toEqual([]);
-  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
 });
 
 live("a session has trials of its last minute, a range, and the line in the latency", async ({ page }) => {

@@ -1,10 +1,6 @@
 //! A session with a page: the session's side allocates nothing, and viewers see what the session did.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-use crate::common::{KNOWN, ask, bytes, decoder, get, start, until};
+use crate::common::{KNOWN, Socket, ask, bytes, decoder, get, start, until};
 use assert_no_alloc::assert_no_alloc;
 use betz_monitor::frame::{Frame, Section};
 use betz_monitor::{Monitor, Options, Source};
@@ -113,65 +109,6 @@ fn the_last_minute_the_totals_and_the_metrics_tell_of_the_steps() {
         .map(|f| f.u16(Section::SPIKE_TICK).count())
         .sum();
     assert_eq!(spikes, 1_000);
-}
-
-/// A minimal WebSocket client: the handshake, and the server's messages, which are not masked.
-struct Socket(TcpStream);
-
-impl Socket {
-    fn open(monitor: &Monitor) -> Self {
-        let mut stream = TcpStream::connect(monitor.address()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
-        let host = monitor.address();
-        let (port, token) = (host.port(), monitor.token().unwrap().as_str());
-        let request = format!(
-            "GET /live HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: betz-{port}={token}\r\n\
-             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: betz.v1\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") {
-            stream.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        assert!(
-            head.starts_with(b"HTTP/1.1 101"),
-            "{}",
-            String::from_utf8_lossy(&head)
-        );
-        Self(stream)
-    }
-
-    fn message(&mut self) -> Vec<u8> {
-        let mut head = [0; 2];
-        self.0.read_exact(&mut head).unwrap();
-        assert_eq!(head[0], 0x82, "binary, whole");
-        let len = match head[1] {
-            126 => {
-                let mut len = [0; 2];
-                self.0.read_exact(&mut len).unwrap();
-                u64::from(u16::from_be_bytes(len))
-            }
-            127 => {
-                let mut len = [0; 8];
-                self.0.read_exact(&mut len).unwrap();
-                u64::from_be_bytes(len)
-            }
-            short => u64::from(short),
-        };
-        let mut message = vec![0; usize::try_from(len).unwrap()];
-        self.0.read_exact(&mut message).unwrap();
-        message
-    }
-
-    fn drawn(&mut self, messages: u32) {
-        let mut frame = vec![0x82, 0x84, 0, 0, 0, 0]; // a mask of zeros
-        frame.extend(messages.to_le_bytes());
-        self.0.write_all(&frame).unwrap();
-    }
 }
 
 #[test]

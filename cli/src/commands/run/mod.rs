@@ -4,6 +4,7 @@ pub(crate) mod args;
 mod keep;
 mod print;
 mod replay;
+mod shown;
 mod simulated;
 mod status;
 
@@ -24,6 +25,9 @@ use simulated::SimulatedSession;
 
 /// Time between two lines of status.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Time between two looks for notes to show on the page.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Time for which --check listens.
 const LISTEN: Duration = Duration::from_secs(2);
@@ -157,8 +161,12 @@ fn decode(
 ) -> Result<()> {
     let mut next = Instant::now() + EVERY;
     loop {
+        let look = match page {
+            Some(_) => next.min(Instant::now() + LOOK),
+            None => next,
+        };
         let part = Until {
-            stop: &|| (until.stop)() || Instant::now() >= next,
+            stop: &|| (until.stop)() || Instant::now() >= look,
             ..*until
         };
         live.run(&part, &mut |step| {
@@ -177,8 +185,14 @@ fn decode(
             // A simulated movement has no trials: what is labelled at once is one.
             live.trial(Trial::End);
         }
-        if (until.stop)() || Instant::now() < next {
+        if let (Some(page), Some(newest)) = (page, status.newest_step()) {
+            shown::show(live, page, newest, status.has_truth())?;
+        }
+        if (until.stop)() || Instant::now() < look {
             return Ok(());
+        }
+        if look < next {
+            continue;
         }
         next += EVERY;
         if let Some(page) = page {
