@@ -434,7 +434,7 @@ impl std::fmt::Debug for Monitor {
     }
 }
 
-/// What a request must have to be answered.
+/// The conditions that a request must meet.
 fn guard_of(options: &Options, address: SocketAddr, token: Option<Token>) -> Guard {
     let mut names = options.allow_hosts.clone();
     names.push(match options.address {

@@ -145,6 +145,36 @@ test("lost, it says so and comes back by itself", async ({ page }) => {
   await rig.stop();
 });
 
+test.describe("labels, targets and trials that a session hears", () => {
+  test.use({ args: ["--channels", "64", "--notes"] });
+  test("the true outputs are drawn at their steps, and the target in the plane", async ({ watched: { page, faults } }) => {
+    await known(page, 4);
+    await page.keyboard.press("Space");
+    // Every label that the server keeps is the truth of its step.
+    const odd = await page.evaluate(async () => {
+      const s = globalThis.betz.store, all = await (await fetch("/api/events")).json(), rows = new Map(all.findLast(e => e.type === "labels").rows), found = { rows: 0, other: 0 };
+      for (let i = 0; i < s.rows; i++) {
+        const values = rows.get(s.rowTick[i]);
+        if (!values || Number.isNaN(s.truth[2 * i])) continue;
+        found.rows++;
+        if (Math.abs(values[0] - s.truth[2 * i]) > 1e-3 || Math.abs(values[1] - s.truth[2 * i + 1]) > 1e-3) found.other++;
+      }
+      return found;
+    });
+    expect(odd.rows).toBeGreaterThan(3000);
+    expect(odd.other).toBe(0);
+    await expect(page.locator(".r2").first()).toHaveText(/^R² 0\.\d\d, ± /);
+    await expect(page.locator(".plane figcaption")).toContainText("□ target");
+    expect(await page.evaluate(() => { const s = globalThis.betz.store; return [s.targetAt(500), s.targetAt(1500), s.trials.slice(0, 3)]; })).toEqual([[200, 100], [-200, 100], [0, 1000, 2000]]);
+    // The square has the ink of what is aimed at.
+    const square = () => page.evaluate(() => { const c = document.querySelector(".plane canvas"), probe = document.createElement("i"); probe.style.color = "var(--good)"; document.body.append(probe); const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; probe.remove(); let n = 0; for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - r) + Math.abs(d[i + 1] - g) + Math.abs(d[i + 2] - b) < 30 && d[i + 3] > 200) n++; return n; });
+    await expect.poll(square).toBeGreaterThan(60);
+    await page.evaluate(() => { location.hash = "#v=trials&tr=starts,-0.3,0.3,0.05"; });
+    await expect(page.locator(".tr-spikes .note")).toContainText(/\d trials of the last minute/);
+    expect(faults).toEqual([]);
+  });
+});
+
 test.describe("misses", () => {
   test.use({ args: ["--channels", "64", "--slow-every", "1700"] });
   test("each is listed, and goes to what was around it", async ({ watched: { page } }) => {

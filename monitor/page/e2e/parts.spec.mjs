@@ -58,7 +58,7 @@ test("one line through all panels where the pointer is", async ({ reached: { pag
   await page.mouse.move(box.x + box.width * 0.4, box.y + 40);
   // In the raster, its foot and the timeline at the pointer's time, and in the plots of the outputs.
   const lines = page.locator(".cursor:visible");
-  await expect(lines).toHaveCount(3);
+  await expect(lines).toHaveCount(5);
   const at = await lines.evaluateAll(all => all.map(l => { const b = l.parentElement.getBoundingClientRect(); return (l.getBoundingClientRect().left - b.left) / b.width; }));
   expect(Math.abs(at[0] - 0.4)).toBeLessThan(0.01);
   expect(Math.abs(at[1] - 0.4)).toBeLessThan(0.01);

@@ -264,7 +264,8 @@ function take(frame: Frame, lost: boolean): void {
     const event = frame.event as Happened | null;
     if (event?.type === "status") { server.value = state && { ...state, status: event["status"] as SessionStatus }; return; }
     if (event && store.value) store.value.happened(event);
-    if (event) { void refresh().catch(() => undefined); spoken.value = event.type; }
+    // These events change nothing else of the server's state.
+    if (event && !["labels", "target", "trial"].includes(event.type)) { void refresh().catch(() => undefined); spoken.value = event.type; }
     return;
   }
   if (frame.kind !== Kind.Step || !state) return;

@@ -26,7 +26,7 @@ pub(crate) struct Lately {
 /// spikes.
 pub(crate) fn lately(source: &Source, frames: &[Bytes], labels: &[Label]) -> Result<Lately> {
     let width = source.outputs.len();
-    let mut all = Gathered::default();
+    let mut all = FrameContents::default();
     for bytes in frames {
         all.add(&Frame::read(bytes)?.0, width)?;
     }
@@ -80,9 +80,9 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes], labels: &[Label]) -> Res
     })
 }
 
-/// Contents of frames, in ticks from the first frame's first.
+/// FrameContents of frames, in ticks from the first frame's first.
 #[derive(Default)]
-struct Gathered {
+struct FrameContents {
     /// Tick of the session at which the first frame begins.
     first: Option<i64>,
     ticks: Vec<i64>,
@@ -93,7 +93,7 @@ struct Gathered {
     trials: Vec<i64>,
 }
 
-impl Gathered {
+impl FrameContents {
     /// Adds the next frame.
     fn add(&mut self, frame: &Frame<'_>, width: usize) -> Result<()> {
         let at = frame.first - *self.first.get_or_insert(frame.first);

@@ -3,7 +3,7 @@
 use crate::common::{KNOWN, Socket, ask, bytes, decoder, get, start, until};
 use assert_no_alloc::assert_no_alloc;
 use betz_monitor::frame::{Frame, Section};
-use betz_monitor::{Monitor, Options, Source};
+use betz_monitor::{Label, Monitor, Options, Source};
 
 #[test]
 fn steps_with_a_feed_allocate_nothing_whoever_reads() {
@@ -217,4 +217,68 @@ fn episodes_are_counted_while_the_session_runs() {
     assert!(none.starts_with("HTTP/1.1 404") && none.ends_with("none of number 7"));
     assert!(get(&monitor, "/api/mined/1", KNOWN).starts_with("HTTP/1.1 404"));
     assert_eq!(body("/api/state")["mined"], 1);
+}
+
+#[test]
+fn labels_that_come_late_are_scored_and_told_to_pages_that_come_later() {
+    let (monitor, mut session) = start(Options::default());
+    let mut estimates = Vec::new();
+    for step in 0..400 {
+        let mut out = [0.0];
+        let spikes: &[u32] = if step % 3 == 0 { &[0] } else { &[1] };
+        session.step_spikes(spikes, &mut out).unwrap();
+        estimates.push(out[0]);
+    }
+    until("the steps are in the history", || {
+        get(&monitor, "/api/state", KNOWN).contains("\"history\":[0,400]")
+    });
+    // Every tenth step has a label, 0.5 beside its estimate.
+    let labels: Vec<Label> = (0..400)
+        .step_by(10)
+        .map(|step| Label {
+            tick: step as i64,
+            values: vec![estimates[step] + if step % 20 == 0 { 0.5 } else { -0.5 }],
+        })
+        .collect();
+    monitor.labels(&labels).unwrap();
+    monitor.target(Some(120), &[0.25]).unwrap();
+    for tick in [100, 300] {
+        monitor.event("trial", serde_json::json!({"at": tick}));
+    }
+    let body = |path: &str| -> serde_json::Value {
+        let answer = get(&monitor, path, KNOWN);
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    until("the trials are there", || {
+        body("/api/events").as_array().unwrap().len() == 4
+    });
+    let events = body("/api/events");
+    assert_eq!(
+        events[0],
+        serde_json::json!({"type": "target", "tick": 120, "values": [0.25]})
+    );
+    assert_eq!(
+        (
+            &events[3]["type"],
+            events[3]["rows"].as_array().unwrap().len()
+        ),
+        (&"labels".into(), 40)
+    );
+    let found = body("/api/range?from=0&to=0.4");
+    let rmse = found["outputs"][0]["rmse"].as_f64().unwrap();
+    assert!((rmse - 0.5).abs() < 1e-5, "{found}");
+    let trials = bytes(
+        &monitor,
+        "/api/trials?align=starts&from=-0.05&to=0.05&bin=0.01",
+    )
+    .unwrap();
+    let (frame, _) = Frame::read(&trials).unwrap();
+    let text = String::from_utf8(frame.section(Section::EVENT, 1).to_vec()).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["events"].as_array().unwrap().len(), 2, "{told}");
+    let odd = [Label {
+        tick: 3,
+        values: vec![1.0, 2.0],
+    }];
+    assert!(monitor.labels(&odd).is_err() && monitor.target(None, &[f32::NAN]).is_err());
 }

@@ -28,16 +28,24 @@ function fill(d: Curves, s: Store, k: number, from: number, end: number, most: n
   for (const [known, values, into] of [[s.hasTruth, s.truth, d.intended], [s.hasBeside, s.beside, d.beside]] as const) if (known) reduce(s, values, k, from, end, d.xs, into, most); else into.fill(NaN);
 }
 
+/** Times from which a target is in force, and its value; NaN without one. */
+function targets(s: Store, k: number, from: number): [number, number][] {
+  const before = s.targetAt(from), all: [number, number][] = before ? [[from, before[k]!]] : [];
+  for (const event of s.events) if (event.type === "target" && event.tick > from) all.push([event.tick, (event["values"] as number[])[k] ?? NaN]);
+  return all;
+}
+
 /** Least and greatest value of the lines, with some room; [-1, 1] around a constant. */
-function bounds(d: Curves): [number, number] {
+function bounds(d: Curves, goals: [number, number][]): [number, number] {
   let low = Infinity, high = -Infinity;
   for (const all of [d.decoded, d.intended, d.beside]) for (let i = 0; i < d.n; i++) { const v = all[i]!; if (v < low) low = v; if (v > high) high = v; }
+  for (const [, v] of goals) { if (v < low) low = v; if (v > high) high = v; }
   if (!(high > low)) return low === Infinity ? [-1, 1] : [low - 1, low + 1];
   return [low - (high - low) * 0.06, high + (high - low) * 0.06];
 }
 
 function draw(g: CanvasRenderingContext2D, width: number, height: number, d: Curves, k: number, s: Store): void {
-  const w = Math.max(1, width - LEFT - RIGHT), h = Math.max(1, height - TOP - FOOT), [low, high] = bounds(d), { n, xs, decoded } = d;
+  const w = Math.max(1, width - LEFT - RIGHT), h = Math.max(1, height - TOP - FOOT), goals = targets(s, k, d.from / s.shape.stepSeconds - s.base), [low, high] = bounds(d, goals), { n, xs, decoded } = d;
   const x = (t: number): number => LEFT + (t - d.from) / (d.to - d.from) * w, y = (v: number): number => TOP + h - (v - low) / (high - low) * h;
   g.font = font(11); g.fillStyle = colours.dim.css; g.strokeStyle = colours.line.css; g.lineWidth = 1;
   g.textBaseline = "middle"; g.textAlign = "right"; g.beginPath();
@@ -83,6 +91,12 @@ function draw(g: CanvasRenderingContext2D, width: number, height: number, d: Cur
     }
     g.stroke();
   }
+  // The target, from one to the next.
+  g.strokeStyle = colours.good.css; g.lineWidth = 1.4; g.setLineDash([8, 3, 2, 3]);
+  goals.forEach(([tick, v], i) => {
+    if (v !== v) return;
+    g.beginPath(); g.moveTo(x(s.seconds_(tick)), y(v)); g.lineTo(i + 1 < goals.length ? x(s.seconds_(goals[i + 1]![0])) : LEFT + w, y(v)); g.stroke();
+  });
   g.restore();
 }
 

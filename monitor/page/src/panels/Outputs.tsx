@@ -23,6 +23,8 @@ function Plane() {
       const x = v[i * o]!, y = v[i * o + 1]!;
       if (x === x && y === y) { x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, y); y1 = Math.max(y1, y); }
     }
+    const target = s.targetAt(endTick);
+    if (target) { x0 = Math.min(x0, target[0]!); x1 = Math.max(x1, target[0]!); y0 = Math.min(y0, target[1]!); y1 = Math.max(y1, target[1]!); }
     if (x1 < x0) return;
     const e = extent.current, now = performance.now(), ease = e[0] === e[1] ? 1 : 1 - Math.exp((drawnAt.current - now) / 400);
     drawnAt.current = now;
@@ -59,6 +61,7 @@ function Plane() {
       }
       g.setLineDash([]); g.globalAlpha = 1; g.lineWidth = 1;
     };
+    if (target) { g.strokeStyle = colours.good.css; g.lineWidth = 2; g.strokeRect(px(target[0]!) - 9, py(target[1]!) - 9, 18, 18); g.lineWidth = 1; }
     if (s.hasTruth) path(s.truth, colours.true.css, 1.2, [4, 4]);
     path(s.estimate, colours.x.css, 2, []);
     if (end > begin) {
@@ -76,9 +79,10 @@ function Plane() {
       dot(s.estimate, true);
     }
   }, 30);
+  const aimed = state.store.value?.events.some(e => e.type === "target") ?? false;
   const names = state.server.value?.source.outputs, unit = names?.[0]?.unit === names?.[1]?.unit ? names?.[0]?.unit : "";
-  return <figure class="plane"><canvas ref={canvas} role="img" aria-label={`${names?.[0]?.name} and ${names?.[1]?.name} in the plane: decoded as a disc, true as a ring, with two seconds of their path`} />
-    <figcaption><span>{names?.[0]?.name}</span> →, <span>{names?.[1]?.name}</span> ↑{unit && `, ${unit}`} · path of 2 s{state.slowly.value.rms[0]! > 0 && " · shaded: ± error"}</figcaption></figure>;
+  return <figure class="plane"><canvas ref={canvas} role="img" aria-label={`${names?.[0]?.name} and ${names?.[1]?.name} in the plane: decoded as a disc, true as a ring, with two seconds of their path${aimed ? "; the target as a square" : ""}`} />
+    <figcaption><span>{names?.[0]?.name}</span> →, <span>{names?.[1]?.name}</span> ↑{unit && `, ${unit}`} · path of 2 s{state.slowly.value.rms[0]! > 0 && " · shaded: ± error"}{aimed && " · □ target"}</figcaption></figure>;
 }
 
 /** `title`: what they are where they are not decoded, and no point in the plane then. */
