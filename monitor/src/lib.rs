@@ -170,7 +170,26 @@ impl Monitor {
     /// `InvalidArgument` if the source has no channels or its step is not a positive length of time, or if a page
     /// without a token would listen elsewhere than on loopback; `Io` if the address cannot be bound.
     pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
+        Self::start_with(source, Contents::default(), options)
+    }
+
+    /// Like [`start`](Self::start), and shows networks, maps and a picture below the nodes as well.
+    ///
+    /// # Errors
+    /// The errors of [`start`](Self::start) and [`open`](Self::open); `InvalidArgument` for recordings, or for
+    /// episodes and labels of recordings: a page shows these or a session.
+    pub fn start_with(source: Source, beside: Contents, options: Options) -> Result<(Self, Feed)> {
         check(&source, &options)?;
+        let of_recordings = beside.recordings.len() + beside.mined.len() + beside.labels.len();
+        if of_recordings > 0 {
+            return Err(Error::argument(format!(
+                "a page of a session: expected networks, maps and a picture beside it, got {} recordings, {} lists \
+                 of episodes and {} labels",
+                beside.recordings.len(),
+                beside.mined.len(),
+                beside.labels.len()
+            )));
+        }
         let outputs = source.outputs.len();
         let (feed, reader) = feed::feed(outputs, options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
@@ -180,7 +199,7 @@ impl Monitor {
             ticks_a_second: 1.0 / source.step_seconds,
             deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
         };
-        let (mut monitor, mut to_tell) = Self::serve(source, Contents::default(), true, options)?;
+        let (mut monitor, mut to_tell) = Self::serve(source, beside, true, options)?;
         *lock(&monitor.truth) = Some(truth);
         let mut hub = Hub::new(reader, truth_reader, shape);
         let (shared, given) = (monitor.shared.clone(), monitor.health.clone());

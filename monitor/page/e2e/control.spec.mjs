@@ -146,12 +146,12 @@ test.describe("with --control", () => {
   test("a mark by its key is seen by all", async ({ watched: { page } }) => {
     const asked = yes(page);
     await known(page, 0.5);
-    const end = await page.evaluate(() => globalThis.betz.store.end);
-    await page.keyboard.press("m");
+    // The key and the reading of the clock in one turn of the page, however busy the machine is.
+    const end = await page.evaluate(() => { const { end } = globalThis.betz.store; document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "m", bubbles: true })); return end; });
     await expect.poll(async () => (await events(page)).some(e => e.what === "mark")).toBe(true);
     const mark = (await events(page)).find(e => e.what === "mark");
     // At the moment of the key, without a question; it is named afterwards.
-    expect(Math.abs(mark.tick - end) * await page.evaluate(() => globalThis.betz.store.shape.stepSeconds)).toBeLessThan(0.5);
+    expect(mark.tick).toBe(end - 1);
     expect(asked).toEqual([]);
     await page.getByLabel(/marked; name/).fill("the cue");
     await page.keyboard.press("Enter");

@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { drawn, expect, run, shown as test } from "./rig.mjs";
 
-test.setTimeout(45_000);
 /** A list of choices in the bar over the graph. */
 const choice = (page, name) => page.locator(".net-graph label", { hasText: new RegExp(`^${name} `) }).locator("select");
 const look = async (page, hash) => { await page.evaluate(h => { location.hash = h; }, hash); };

@@ -1,7 +1,6 @@
 // Self-organising maps: stages of a training, planes, one node after the other, and a training while it goes on.
 import { expect, run, shown as test } from "./rig.mjs";
 
-test.setTimeout(45_000);
 const look = async (page, hash) => { await page.evaluate(h => { location.hash = h; }, hash); await page.waitForFunction(() => globalThis.betzMap?.surface.value); };
 const map = (page, what) => page.evaluate(w => { const m = globalThis.betzMap, i = m.info.value; return { stage: m.stage.value, stages: i.stages.length, cell: m.cell.value, errors: i.errors.length, training: i.training, name: i.name }[w]; }, what);
 /** Colours of the field, and how many there are. */

@@ -275,7 +275,7 @@ fn labels_that_come_late_are_scored_and_told_to_pages_that_come_later() {
     let (frame, _) = Frame::read(&trials).unwrap();
     let text = String::from_utf8(frame.section(Section::EVENT, 1).to_vec()).unwrap();
     let told: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(told["events"].as_array().unwrap().len(), 2, "{told}");
+    assert_eq!(told["trials"].as_array().unwrap().len(), 2, "{told}");
     let odd = [Label {
         tick: 3,
         values: vec![1.0, 2.0],

@@ -17,7 +17,6 @@ use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Monitor, Source};
 
 use crate::browser::Door;
-use crate::page::{announce, options};
 use crate::report::{self, UntilInterrupted};
 use args::Run;
 use print::{RunReport, Status};
@@ -128,7 +127,7 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         steps: None,
         stop: &|| UntilInterrupted.cancelled() || started.elapsed() >= most,
     };
-    let page = match args.page && live.wait(&until)? {
+    let page = match args.page.shown && live.wait(&until)? {
         true => Some(open_page(args, &mut live, &mut status)?),
         false => None,
     };
@@ -204,17 +203,16 @@ fn decode(
     }
 }
 
-/// Serves the page, and attaches its tap to the session. The page ends with what is returned.
+/// Serves the page. The page ends with what is returned.
 fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monitor, Option<Door>)> {
-    let page = args.page_options();
     let mut source = Source::of(&live.plan().session.name, live.model());
     source.deadline = live.plan().outputs.deadline.map(Span::duration);
-    let (monitor, feed) = Monitor::start(source, options(&page))?;
-    if let Some(pipeline) = live.pipeline_mut() {
-        monitor.watch(pipeline.session_mut().health());
-        pipeline.session_mut().attach(Box::new(feed), 0)?;
-    }
+    let pipeline = live.pipeline_mut().ok_or_else(|| {
+        Error::argument("--page: expected a session that hears its source, got none")
+    })?;
+    let (monitor, door) = args.page.open(source, pipeline.session_mut(), args.json)?;
     status.show_truth(monitor.truth());
-    let door = announce(&monitor, &page, args.json)?;
+    // From now on, notes are collected.
+    live.take_notes_to_show();
     Ok((monitor, door))
 }
