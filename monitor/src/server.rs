@@ -237,7 +237,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "epoch": app.epoch,
         "source": source.json(),
         "model": source.model.as_ref().map(ModelCard::json),
-        "running": format!("{model:016x}"),
+        "running": format!("{:016x}", app.running(model)),
         "swap": format!("{swap:?}"),
         "history": span.map(|s| [s.start, s.end]),
         "ended": ended,
@@ -356,12 +356,10 @@ async fn metrics(State(app): State<App>) -> Response {
         viewers: app.viewers.load(Ordering::Relaxed),
         frames_skipped: app.skipped.load(Ordering::Relaxed),
     };
+    let published = lock(&app.seen).model;
+    let model = app.running(published);
     let mut text = {
         let seen = lock(&app.seen);
-        let model = match (seen.model, &app.source.model) {
-            (0, Some(card)) => card.fingerprint,
-            (running, _) => running,
-        };
         metrics::text(&seen, served, &format!("{model:016x}"))
     };
     if let Some(counted) = app.counted.get() {

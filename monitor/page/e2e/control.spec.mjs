@@ -34,6 +34,7 @@ test.describe("with --control", () => {
     await expect(running).toContainText("tau 40 ms");
     await page.getByRole("button", { name: "swap to this" }).click();
     await expect(running).toContainText("tau 80 ms");
+    await expect(page.locator(".truth")).toContainText("tau 80 ms");
     expect(asked.join()).toContain("Swap to tau 80 ms?");
     const both = page.locator(".panel.both");
     await expect(both).toContainText("the one before, standing by");
@@ -73,9 +74,13 @@ test.describe("with --control", () => {
     for (const on of [page, other]) {
       await on.getByLabel("Find a channel").fill("ch43");
       await expect(row(on)).toContainText("masked");
+      await expect(on.getByTitle("Channels that are left out by a mask")).toHaveText(/^masked\s*[1-9]/);
     }
     await page.getByRole("button", { name: "no mask" }).click();
-    for (const on of [page, other]) await expect(row(on)).not.toContainText("masked");
+    for (const on of [page, other]) {
+      await expect(row(on)).not.toContainText("masked");
+      await expect(on.getByTitle("Channels that are left out by a mask")).toHaveText(/^masked\s*0$/);
+    }
     await other.close();
   });
 

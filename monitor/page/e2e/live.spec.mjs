@@ -139,6 +139,7 @@ test("lost, it says so and comes back by itself", async ({ page }) => {
   await expect(page).toHaveTitle(/^lost at 0:\d\d\.\d · a made-up session$/);
   // Another program at the same address has another token: the page stays lost rather than showing it.
   rig = await start("--channels", "64", "--port", rig.port);
+  await expect(page.getByRole("status").first()).toHaveText("another server runs here: open the address it printed");
   await page.goto(rig.url);
   await known(page, 0.5);
   await expect(page.getByRole("status").first()).toHaveText(/live|behind/);

@@ -100,6 +100,15 @@ fn the_last_minute_the_totals_and_the_metrics_tell_of_the_steps() {
     ] {
         assert!(metrics.contains(line), "{line} is missing in {metrics}");
     }
+    // The model that runs is the one that is described, although the session publishes another fingerprint.
+    let told: serde_json::Value =
+        serde_json::from_str(state.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(told["running"], told["model"]["fingerprint"]);
+    let running = told["running"].as_str().unwrap();
+    assert!(
+        metrics.contains(&format!("betz_model_info{{checksum=\"{running}\"}} 1")),
+        "{metrics}"
+    );
     assert!(get(&monitor, "/api/spikes?from=5&to=5", KNOWN).starts_with("HTTP/1.1 400"));
     let answer = bytes(&monitor, "/api/spikes?from=0&to=500").unwrap();
     let frames = Frame::read_all(&answer).unwrap();

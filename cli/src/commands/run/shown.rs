@@ -19,7 +19,7 @@ fn target_of(text: &str) -> Option<Vec<f32>> {
 /// the page already has the truth.
 pub(super) fn show(live: &mut Live, page: &Monitor, newest: u64, has_truth: bool) -> Result<()> {
     let notes = live.take_notes_to_show();
-    let delay = i64::from(live.model().delay_steps().max(0));
+    let delay = live.model().delay_steps().max(0);
     let Some(pipeline) = live.pipeline_mut() else {
         return Ok(());
     };
