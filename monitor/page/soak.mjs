@@ -13,6 +13,8 @@ const minutes = Number(process.argv[2] ?? 60);
 if (!(minutes >= 2)) { console.error(`expected at least 2 minutes, got ${process.argv[2]}`); process.exit(2); }
 const VIEWS = ["live", "channels", "networks", "model", "trials"], TURN_MS = 10_000, FILL_MINUTES = 2, GROWTH = 0.1;
 const program = process.env.BETZ_PROGRAM ?? join(dirname(fileURLToPath(import.meta.url)), "../../target/debug/betz");
+// One arena of glibc that gives freed memory back: what is read is then what the program holds.
+Object.assign(process.env, { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072", MALLOC_MMAP_THRESHOLD_: "131072" });
 const rig = await run(program, ["run", "--simulate", "--page", "--no-open", "--set", "outputs.deadline=\"20 ms\""]);
 const browser = await chromium.launch({ executablePath: process.env.BETZ_CHROMIUM ?? "/usr/bin/chromium", args: ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"] });
 const faults = [], open = async () => {
