@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use betz::stream::Session;
 use betz::{Progress, Result};
-use betz_monitor::{Monitor, Options};
+use betz_monitor::{Monitor, Options, Source};
 
 use crate::browser::Door;
 use crate::report::{self, UntilInterrupted};
@@ -37,6 +38,59 @@ pub(crate) struct Page {
     /// The page's files from this folder instead of those built in (for work on the page)
     #[arg(long = "page", value_name = "FOLDER", hide = true)]
     pub(crate) folder: Option<PathBuf>,
+}
+
+/// Options of the page of a command that also works without one.
+#[derive(Args)]
+pub(crate) struct SessionPage {
+    /// Serve the page that shows the session, as `betz monitor` does
+    #[arg(long = "page")]
+    pub(crate) shown: bool,
+    /// Port of the page. 0: any free port
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "shown")]
+    port: u16,
+    /// Address that the page listens on. Without TLS, everyone between this machine and a viewer
+    /// elsewhere can read along
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1",
+        requires = "shown"
+    )]
+    host: IpAddr,
+    /// Do not open a browser
+    #[arg(long, requires = "shown")]
+    no_open: bool,
+}
+
+impl SessionPage {
+    /// The options of the page's server.
+    fn options(&self) -> Page {
+        Page {
+            port: self.port,
+            host: self.host,
+            allow_host: Vec::new(),
+            no_token: false,
+            control: false,
+            no_open: self.no_open,
+            folder: None,
+        }
+    }
+
+    /// Serves the page of a session, and attaches its tap. The page ends with what is returned.
+    pub(crate) fn open(
+        &self,
+        source: Source,
+        session: &mut Session,
+        json: bool,
+    ) -> Result<(Monitor, Option<Door>)> {
+        let page = self.options();
+        let (monitor, feed) = Monitor::start(source, options(&page))?;
+        monitor.watch(session.health());
+        session.attach(Box::new(feed), 0)?;
+        let door = announce(&monitor, &page, json)?;
+        Ok((monitor, door))
+    }
 }
 
 /// Steps shorter than this are taken several at a time: a thread cannot sleep for less.

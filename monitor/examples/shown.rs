@@ -1,14 +1,14 @@
 //! A synthetic recording to look at, with networks of its channels, mined episodes, and maps.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--reaches] [--port N] [--embed]
+//! cargo run -p betz-monitor --example shown -- [--nodes N] [--slowly MS] [--reaches] [--late] [--port N] [--embed]
 //! ```
 //! Prints the address to open. Sixty-four channels form four groups that burst together; a chain of five channels fires
 //! a few times per second. The second network covers the recording's second half. `--nodes` adds a network of that many
 //! nodes with ten edges each, for measurements. The maps are of the channels' counts and of colours; with `--slowly`
 //! the map of colours is trained while you watch, with this many milliseconds per epoch. All data are random with a
 //! fixed seed. `--reaches` shows a second recording: 80 reaches in 200 s with spikes in ticks of 10 µs, two groups of
-//! electrodes, and estimates of the hand's velocity; 10 s in the middle are left out. `--embed` prints the address for
+//! electrodes, and estimates of the hand's velocity; 10 s in the middle are left out. `--late` leaves out its first 80 s. `--embed` prints the address for
 //! a frame.
 
 use betz_base::error::{Error, Result};
@@ -248,6 +248,15 @@ fn reaches() -> Result<DecodedRecording> {
     }
     all.sort_unstable();
     all.retain(|(tick, _)| !(10_000_000..11_000_000).contains(tick));
+    let mut left_out = vec![Segment {
+        start: 20_000,
+        stop: 22_000,
+    }];
+    if std::env::args().any(|a| a == "--late") {
+        let (start, stop) = (0, 16_000);
+        left_out.insert(0, Segment { start, stop });
+        all.retain(|(tick, _)| *tick >= 8_000_000);
+    }
     let (ticks, channels): (Vec<i64>, Vec<u32>) = all.into_iter().unzip();
     let area = |c: usize| if c < 16 { "M1" } else { "PMd" };
     let recording = Recording {
@@ -291,10 +300,7 @@ fn reaches() -> Result<DecodedRecording> {
         estimates,
         delay_steps: 0,
         times,
-        left_out: vec![Segment {
-            start: 20_000,
-            stop: 22_000,
-        }],
+        left_out,
         dataset,
     })
 }

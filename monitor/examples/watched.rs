@@ -1,12 +1,13 @@
 //! A synthetic session to watch: tuned channels, a moving hand, and a decoder that follows it.
 //!
 //! ```text
-//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--stay] [--embed]
+//! cargo run -p betz-monitor --example watched -- [--channels N] [--rate HZ] [--seconds S] [--speed TIMES] [--port N] [--slow-every STEPS] [--control] [--simulation] [--episodes] [--notes] [--stay] [--embed]
 //! ```
 //! Prints the address to open. The spikes are random with a fixed seed, at 1,000 steps per second; one channel is
 //! silent and one is noisy. Options:
 //! - `--simulation`: show the session as a simulated network, which pages can pause
 //! - `--episodes`: count pairs of channels during the session
+//! - `--notes`: true outputs come as labels, 0.3 s after their steps; a target and a trial begin every second
 //! - `--slow-every`: make a step far too slow at this interval, as happens on a busy machine
 //! - `--embed`: print the address for a frame
 //! - `--stay`: keep the page open after the session has ended
@@ -18,7 +19,7 @@ use betz_base::error::{Error, Result};
 use betz_episode::online::{MinerConfig, open};
 use betz_episode::{Interval, Pattern};
 use betz_monitor::{
-    Control, Monitor, Options, SimulatedPopulation, Simulation, Source, Token, Wish,
+    Control, Label, Monitor, Options, SimulatedPopulation, Simulation, Source, Token, Wish,
 };
 use betz_recording::OutputInfo;
 use betz_runtime::model::{Decoder, DecoderParts};
@@ -88,6 +89,37 @@ impl Tap for Hiccup {
                 std::hint::spin_loop();
             }
         }
+    }
+}
+
+/// Labels that come late, targets and trials.
+#[derive(Default)]
+struct Notes {
+    waiting: Vec<Label>,
+}
+
+impl Notes {
+    fn step(&mut self, step: u64, values: [f32; 2], monitor: &Monitor) -> Result<()> {
+        let tick = step as i64;
+        let values = values.to_vec();
+        self.waiting.push(Label { tick, values });
+        if step.is_multiple_of(1_000) {
+            let side = if step.is_multiple_of(2_000) {
+                200.0
+            } else {
+                -200.0
+            };
+            monitor.target(Some(tick), &[side, 100.0])?;
+            monitor.event("trial", serde_json::json!({"at": tick}));
+        }
+        if step.is_multiple_of(100) {
+            let late = self
+                .waiting
+                .partition_point(|label| label.tick + 300 <= tick);
+            let labels: Vec<Label> = self.waiting.drain(..late).collect();
+            monitor.labels(&labels)?;
+        }
+        Ok(())
     }
 }
 
@@ -194,6 +226,9 @@ fn main() -> Result<()> {
     let mut random = ChaCha8Rng::seed_from_u64(number("--seed", 1.0) as u64);
     let mut spikes = Vec::with_capacity(channels);
     let mut out = [0.0f32; 2];
+    let mut notes = std::env::args()
+        .any(|a| a == "--notes")
+        .then(Notes::default);
     let mut started = Instant::now();
     for step in 0u64.. {
         let t = step as f64 * STEP;
@@ -233,7 +268,11 @@ fn main() -> Result<()> {
                 spikes.push(c as u32);
             }
         }
-        truth.step(&[(x * FASTEST) as f32, (y * FASTEST) as f32]);
+        let true_outputs = [(x * FASTEST) as f32, (y * FASTEST) as f32];
+        match &mut notes {
+            Some(notes) => notes.step(step, true_outputs, &monitor)?,
+            None => truth.step(&true_outputs),
+        }
         session.step_spikes(&spikes, &mut out)?;
     }
     drop(session);

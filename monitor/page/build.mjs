@@ -16,7 +16,7 @@ const options = {
   jsx: "automatic", jsxImportSource: "preact", legalComments: "eof", logLevel: "warning", charset: "utf8",
 };
 // The packages carry their licences in files, not in comments that a minifier keeps.
-const NOTICE = "/*! uPlot, MIT licence, Copyright (c) 2022 Leon Sorokin */\n/*! Preact and @preact/signals, MIT licence, Copyright (c) 2015-present Jason Miller and the Preact team */\n";
+const NOTICE = "/*! Preact and @preact/signals, MIT licence, Copyright (c) 2015-present Jason Miller and the Preact team */\n";
 
 rmSync("dist", { recursive: true, force: true });
 mkdirSync("dist");

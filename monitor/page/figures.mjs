@@ -1,4 +1,4 @@
-// The figures of benches/record/page.md: node figures.mjs [stream|stall|script|own|draw|heap|first|graph]…, all of them by
+// The figures of benches/record/page.md: node figures.mjs [stream|stall|script|own|draw|heap|first|still|graph]…, all of them by
 // default. Needs Linux (CPU times are read from /proc), Chromium, and the examples `watched` and `shown`. CPU times and
 // counts do not depend on what else the machine does; times by the clock do, so its load is printed with them.
 import { readFileSync, readdirSync } from "node:fs";
@@ -208,6 +208,21 @@ const figures = {
     }
     await browser.close(); await rig.stop();
     say("first", `frame ${median(all).toFixed(0)} ms after the page is asked for, of seven; the least ${Math.min(...all).toFixed(0)} ms`);
+  },
+  // A page on which nothing changes, five seconds after it was drawn: CPU time of the process that draws, in ten seconds.
+  async still() {
+    const rig = await run(process.env.BETZ_SHOWN, ["--reaches"]), browser = await launch(), page = await browser.newPage({ viewport: { width: 1400, height: 860 } }), root = await browser.newBrowserCDPSession();
+    await page.goto(rig.url);
+    const { processInfo } = await root.send("SystemInfo.getProcessInfo"), gpu = processInfo.find(p => p.type === "GPU"), renderers = processInfo.filter(p => p.type === "renderer");
+    for (const hash of ["#v=live&s=1&t=60&w=5", "#v=channels&s=1&t=60", "#v=trials&s=1&c=3", "#v=networks&n=0,1&t=31", "#v=map&cell=40"]) {
+      await page.evaluate(h => { location.hash = h; }, hash);
+      await sleep(5000);
+      const before = [cpu(gpu.id), ...renderers.map(p => cpu(p.id))], began = performance.now();
+      await sleep(10_000);
+      const seconds = (performance.now() - began) / 1000, after = [cpu(gpu.id), ...renderers.map(p => cpu(p.id))], [drawing, ...script] = after.map((v, k) => (v - before[k]) / seconds / 10);
+      say("still", `${hash}: ${drawing.toFixed(2)} % of a core in the GPU process, ${script.reduce((a, b) => a + b, 0).toFixed(2)} % in the page's`);
+    }
+    await browser.close(); await rig.stop();
   },
   // All edges above the threshold and all drawn; then thresholds to and fro. A draw is what GraphView.draw takes; a move all of the page's script, by
   // the browser's own count, from the threshold to the picture, less as long a time without one.

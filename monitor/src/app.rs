@@ -62,6 +62,19 @@ pub(crate) struct AppState {
     pub(crate) events: mpsc::UnboundedSender<(String, Value)>,
 }
 
+impl AppState {
+    /// Fingerprint of the decoder that gives the estimates. `published` is the one that the session publishes, which
+    /// depends on its mask, too; it is returned if it is of no model that the page knows.
+    pub(crate) fn running(&self, published: u64) -> u64 {
+        if let Some(control) = self.control.get() {
+            return control.running_fingerprint();
+        }
+        let own = self.source.model.as_ref();
+        own.filter(|card| published == 0 || published == card.session_fingerprint)
+            .map_or(published, |card| card.fingerprint)
+    }
+}
+
 pub(crate) type App = Arc<AppState>;
 
 /// Answer for a recording that does not exist.

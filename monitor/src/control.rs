@@ -101,6 +101,11 @@ impl Control {
         })
     }
 
+    /// Fingerprint of the decoder that gives the estimates, whatever the mask.
+    pub(crate) fn running_fingerprint(&self) -> u64 {
+        lock(&self.held).swapper.progress().running
+    }
+
     /// Description of the model with this fingerprint; `None` if it is not among the models that may be swapped in.
     pub(crate) fn card(&self, fingerprint: u64) -> Option<&ModelCard> {
         self.cards.iter().find(|c| c.fingerprint == fingerprint)

@@ -81,64 +81,24 @@ pub(crate) fn of_mask(
     cancelled: impl Fn() -> bool,
 ) -> Result<Option<Value>> {
     let mask = mask(decoder, off)?;
-    let all = PreparedModel::new(decoder, None)?;
-    let memory = all.memory_steps();
-    let width = decoder.outputs().len();
-    let config = || SessionConfig {
-        statistics: false,
-        ..SessionConfig::default()
-    };
-    let mut with = Session::open_prepared(all.into(), config())?;
-    let masked = PreparedModel::new(decoder, Some(&mask))?;
-    let mut without = Session::open_prepared(masked.into(), config())?;
-
     let frames: Vec<Frame<'_>> = (frames.iter())
         .map(|bytes| Ok(Frame::read(bytes)?.0))
         .collect::<Result<_>>()?;
-    let held: u64 = frames.iter().map(|f| u64::from(f.ticks)).sum();
-    // The spikes before the first frame are unknown. Skip steps until the decoder has forgotten them, but at most half.
-    let mut unknown = memory.min(held / 2);
-    let (mut fits, mut steps, mut spikes) = (vec![Fits::default(); width], 0u64, 0u64);
-    let (mut now, mut then) = (vec![0.0f32; width], vec![0.0f32; width]);
-    let mut before: Option<i64> = None;
-    let warm_up = unknown;
+    let held = frames.iter().map(|f| u64::from(f.ticks)).sum();
+    let mut compared = Comparison::new(decoder, &mask, held)?;
     for frame in &frames {
         if cancelled() {
             return Ok(None);
         }
-        each_step(frame, width, |step| {
-            spikes += step.spikes.len() as u64;
-            let gap = before.map_or(0, |b| step.tick.saturating_sub(b).saturating_sub(1));
-            before = Some(step.tick);
-            if step.trial_begins {
-                with.reset();
-                without.reset();
-                unknown = 0;
-            } else if let Ok(gap @ 1..) = u64::try_from(gap) {
-                with.skip(gap);
-                without.skip(gap);
-            }
-            with.step_spikes(step.spikes, &mut now)?;
-            without.step_spikes(step.spikes, &mut then)?;
-            if unknown > 0 {
-                unknown -= 1;
-                return Ok(());
-            }
-            steps += 1;
-            for (o, fit) in fits.iter_mut().enumerate() {
-                let (now, then) = (now[o], then[o]);
-                if !(now.is_finite() && then.is_finite()) {
-                    continue;
-                }
-                fit.apart.add(now, then);
-                if let Some(&truth) = step.truth.get(o).filter(|t| t.is_finite()) {
-                    fit.now.add(truth, now);
-                    fit.masked.add(truth, then);
-                }
-            }
-            Ok(())
-        })?;
+        each_step(frame, decoder.outputs().len(), |step| compared.add(&step))?;
     }
+    let Comparison {
+        warm_up,
+        steps,
+        spikes,
+        fits,
+        ..
+    } = compared;
     if steps < FEWEST_STEPS || spikes == 0 {
         return Err(Error::new(
             ErrorKind::InsufficientData,
@@ -148,7 +108,7 @@ pub(crate) fn of_mask(
             ),
         ));
     }
-    let (against, outputs) = compared(decoder, &fits);
+    let (against, outputs) = cost(decoder, &fits);
     Ok(Some(json!({
         "against": against,
         "channels": mask.iter().filter(|&&m| !m).count(),
@@ -159,8 +119,88 @@ pub(crate) fn of_mask(
     })))
 }
 
+/// Two sessions on the same steps, with and without a mask.
+struct Comparison {
+    with: Session,
+    without: Session,
+    fits: Vec<Fits>,
+    /// Estimates of the newest step, with all channels and masked.
+    now: Vec<f32>,
+    masked: Vec<f32>,
+    /// Steps that are left out at the start, because the spikes before the first frame are unknown.
+    warm_up: u64,
+    /// Steps that are still to be left out.
+    unknown: u64,
+    /// Number of steps that were compared.
+    steps: u64,
+    spikes: u64,
+    /// Tick of the step before.
+    before: Option<i64>,
+}
+
+impl Comparison {
+    /// `held`: number of steps that will be added.
+    fn new(decoder: &Decoder, mask: &[bool], held: u64) -> Result<Self> {
+        let all = PreparedModel::new(decoder, None)?;
+        // Skip steps until the decoder has forgotten the unknown spikes, but at most half.
+        let warm_up = all.memory_steps().min(held / 2);
+        let config = || SessionConfig {
+            statistics: false,
+            ..SessionConfig::default()
+        };
+        let masked = PreparedModel::new(decoder, Some(mask))?;
+        let width = decoder.outputs().len();
+        Ok(Self {
+            with: Session::open_prepared(all.into(), config())?,
+            without: Session::open_prepared(masked.into(), config())?,
+            fits: vec![Fits::default(); width],
+            now: vec![0.0; width],
+            masked: vec![0.0; width],
+            warm_up,
+            unknown: warm_up,
+            steps: 0,
+            spikes: 0,
+            before: None,
+        })
+    }
+
+    /// Decodes the next step twice, and compares the estimates.
+    fn add(&mut self, step: &FrameStep<'_>) -> Result<()> {
+        self.spikes += step.spikes.len() as u64;
+        let before = self.before.replace(step.tick);
+        let gap = before.map_or(0, |b| step.tick.saturating_sub(b).saturating_sub(1));
+        if step.trial_begins {
+            self.with.reset();
+            self.without.reset();
+            self.unknown = 0;
+        } else if let Ok(gap @ 1..) = u64::try_from(gap) {
+            self.with.skip(gap);
+            self.without.skip(gap);
+        }
+        self.with.step_spikes(step.spikes, &mut self.now)?;
+        self.without.step_spikes(step.spikes, &mut self.masked)?;
+        if self.unknown > 0 {
+            self.unknown -= 1;
+            return Ok(());
+        }
+        self.steps += 1;
+        for (o, fit) in self.fits.iter_mut().enumerate() {
+            let (now, masked) = (self.now[o], self.masked[o]);
+            if !(now.is_finite() && masked.is_finite()) {
+                continue;
+            }
+            fit.apart.add(now, masked);
+            if let Some(&truth) = step.truth.get(o).filter(|t| t.is_finite()) {
+                fit.now.add(truth, now);
+                fit.masked.add(truth, masked);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The mask's cost by output: against the truth if there is any, else against the estimate of all channels.
-fn compared(decoder: &Decoder, fits: &[Fits]) -> (&'static str, Vec<Value>) {
+fn cost(decoder: &Decoder, fits: &[Fits]) -> (&'static str, Vec<Value>) {
     let truth = fits.iter().any(|f| f.now.rows > 0);
     let outputs = decoder.outputs().iter().zip(fits);
     let outputs = outputs.map(|(output, fit)| match truth {

@@ -252,10 +252,10 @@ impl Writer {
         self
     }
 
-    /// Returns the finished frame.
+    /// Returns the finished frame, in no more memory than its length: the page's server keeps frames for a long time.
     pub fn finish(mut self) -> Bytes {
         self.bytes[28..32].copy_from_slice(&self.sections.to_le_bytes());
-        Bytes::from(self.bytes)
+        Bytes::from(self.bytes.into_boxed_slice())
     }
 }
 

@@ -57,6 +57,11 @@ impl History {
         }
     }
 
+    /// Number of bytes of the stored frames.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Frames that have ticks in common with `ticks`.
     pub(crate) fn range(&self, ticks: Range<i64>) -> impl Iterator<Item = &SpannedFrame> {
         (self.frames.iter()).filter(move |f| f.ticks.start < ticks.end && ticks.start < f.ticks.end)
@@ -66,6 +71,13 @@ impl History {
     pub(crate) fn span(&self) -> Option<Range<i64>> {
         let (first, last) = (self.frames.front()?, self.frames.back()?);
         Some(first.ticks.start..last.ticks.end)
+    }
+}
+
+impl SpannedFrame {
+    /// Bytes that it takes to store the frame.
+    fn stored_bytes(&self) -> usize {
+        self.bytes.len() + size_of::<Self>()
     }
 }
 
@@ -87,11 +99,23 @@ pub(crate) struct Moment {
     pub(crate) frames: Vec<SpannedFrame>,
 }
 
+impl Moment {
+    /// Bytes that it takes to store the moment.
+    fn stored_bytes(&self) -> usize {
+        self.frames
+            .iter()
+            .map(SpannedFrame::stored_bytes)
+            .sum::<usize>()
+            + self.misses.len() * size_of::<Miss>()
+    }
+}
+
 /// Frames around missed deadlines.
 #[derive(Debug)]
 pub(crate) struct Moments {
     around: i64,
     kept: VecDeque<Moment>,
+    /// Sum of the moments' stored bytes.
     bytes: usize,
     next: u64,
     /// Number of moments that were dropped to make room.
@@ -121,10 +145,11 @@ impl Moments {
             // If the last moment had already ended, take the frames in between from the history.
             let held = open.frames.last().map_or(i64::MIN, |f| f.ticks.end);
             for frame in history.range(span).filter(|f| f.ticks.start >= held) {
-                self.bytes += frame.bytes.len();
+                self.bytes += frame.stored_bytes();
                 open.frames.push(frame.clone());
             }
             if open.misses.len() < MISSES_OF_A_MOMENT {
+                self.bytes += size_of::<Miss>();
                 open.misses.push(miss);
             } else {
                 open.more += 1;
@@ -132,15 +157,15 @@ impl Moments {
             self.shrink();
             return;
         }
-        let frames: Vec<SpannedFrame> = history.range(span.clone()).cloned().collect();
-        self.bytes += frames.iter().map(|f| f.bytes.len()).sum::<usize>();
-        self.kept.push_back(Moment {
+        let moment = Moment {
             id: self.next,
             misses: vec![miss],
             more: 0,
+            frames: history.range(span.clone()).cloned().collect(),
             ticks: span,
-            frames,
-        });
+        };
+        self.bytes += moment.stored_bytes();
+        self.kept.push_back(moment);
         self.next += 1;
         self.shrink();
     }
@@ -151,7 +176,7 @@ impl Moments {
             && frame.ticks.start < open.ticks.end
             && open.ticks.start < frame.ticks.end
         {
-            self.bytes += frame.bytes.len();
+            self.bytes += frame.stored_bytes();
             open.frames.push(frame.clone());
             self.shrink();
         }
@@ -160,10 +185,15 @@ impl Moments {
     fn shrink(&mut self) {
         while self.bytes > MISS_BYTES && self.kept.len() > 1 {
             if let Some(gone) = self.kept.pop_front() {
-                self.bytes -= gone.frames.iter().map(|f| f.bytes.len()).sum::<usize>();
+                self.bytes -= gone.stored_bytes();
                 self.gone += 1;
             }
         }
+    }
+
+    /// Number of stored bytes. The history shares the frames of the last minute; they are stored once.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Moment> {

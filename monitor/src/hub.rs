@@ -11,6 +11,7 @@ use crate::frame::{
     BUCKETS, Counters, Kind, MAX_TICKS, STEP_BEFORE, Section, Writer, latency_bucket,
 };
 use crate::history::{History, Miss, Moments, SpannedFrame};
+use crate::labels::LabelHistory;
 
 /// A gap this long, in ticks, ends a frame, which would otherwise be almost empty.
 const LONGEST_GAP: i64 = 1_000;
@@ -45,6 +46,8 @@ pub(crate) struct HubState {
     pub(crate) ended: bool,
     /// Number of trials so far.
     pub(crate) trials: u64,
+    /// Labels of the last minute.
+    pub(crate) labels: LabelHistory,
 }
 
 impl HubState {
@@ -61,6 +64,7 @@ impl HubState {
             events: std::collections::VecDeque::new(),
             ended: false,
             trials: 0,
+            labels: LabelHistory::default(),
         }
     }
 }
@@ -502,11 +506,32 @@ impl Hub {
         mut more: serde_json::Value,
         send: &mut impl FnMut(Bytes),
     ) {
+        if kind == "labels" {
+            return self.labels(seen, more, send);
+        }
         let newest = self.before.unwrap_or(0);
         let named = more.as_object_mut().and_then(|m| m.remove("at"));
         // A page cannot name a future step.
         let tick = (named.and_then(|at| at.as_i64())).map_or(newest, |at| at.clamp(0, newest));
         self.event(seen, kind, more, tick, send);
+    }
+
+    /// Sends labels to every viewer, and stores them as long as their steps.
+    fn labels(
+        &mut self,
+        seen: &Mutex<HubState>,
+        mut labels: serde_json::Value,
+        send: &mut impl FnMut(Bytes),
+    ) {
+        let tick = self.before.unwrap_or(0);
+        {
+            let seen = &mut *lock(seen);
+            let first = seen.history.span().map_or(i64::MIN, |span| span.start);
+            seen.labels.push(&labels, first);
+        }
+        labels["type"] = "labels".into();
+        labels["tick"] = tick.into();
+        send(self.gathering.event(tick, &labels.to_string()));
     }
 
     /// Sends the state of the session to every viewer. It is not stored with the events, because the next one replaces it.

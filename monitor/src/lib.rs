@@ -50,6 +50,7 @@ pub mod frame;
 mod guard;
 mod history;
 mod hub;
+mod labels;
 mod looking;
 mod maps;
 mod metrics;
@@ -81,6 +82,7 @@ pub use explore::recorded::{DecodedRecording, SpikeTimes};
 pub use explore::{Contents, Image};
 pub use feed::{Feed, Truth};
 pub use guard::Token;
+pub use labels::Label;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
 pub use status::{LearningStatus, NoteStatus, RecordingStatus, SessionStatus, SourceStatus};
@@ -146,6 +148,7 @@ impl Default for Options {
 
 /// Events for the hub to send.
 type EventQueue = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
+type EventSender = mpsc::UnboundedSender<(String, serde_json::Value)>;
 
 /// A page that is served. Dropping it ends its threads; the session goes on.
 pub struct Monitor {
@@ -168,7 +171,26 @@ impl Monitor {
     /// `InvalidArgument` if the source has no channels or its step is not a positive length of time, or if a page
     /// without a token would listen elsewhere than on loopback; `Io` if the address cannot be bound.
     pub fn start(source: Source, options: Options) -> Result<(Self, Feed)> {
+        Self::start_with(source, Contents::default(), options)
+    }
+
+    /// Like [`start`](Self::start), and shows networks, maps and a picture below the nodes as well.
+    ///
+    /// # Errors
+    /// The errors of [`start`](Self::start) and [`open`](Self::open); `InvalidArgument` for recordings, or for
+    /// episodes and labels of recordings: a page shows these or a session.
+    pub fn start_with(source: Source, beside: Contents, options: Options) -> Result<(Self, Feed)> {
         check(&source, &options)?;
+        let of_recordings = beside.recordings.len() + beside.mined.len() + beside.labels.len();
+        if of_recordings > 0 {
+            return Err(Error::argument(format!(
+                "a page of a session: expected networks, maps and a picture beside it, got {} recordings, {} lists \
+                 of episodes and {} labels",
+                beside.recordings.len(),
+                beside.mined.len(),
+                beside.labels.len()
+            )));
+        }
         let outputs = source.outputs.len();
         let (feed, reader) = feed::feed(outputs, options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
@@ -179,7 +201,7 @@ impl Monitor {
             deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
         };
         let classes = source.class_events();
-        let (mut monitor, mut to_tell) = Self::serve(source, Contents::default(), true, options)?;
+        let (mut monitor, mut to_tell) = Self::serve(source, beside, true, options)?;
         *lock(&monitor.truth) = Some(truth);
         let mut hub = Hub::new(reader, truth_reader, shape);
         hub.detect(classes);
@@ -252,52 +274,16 @@ impl Monitor {
                 "a picture below the nodes: expected a PNG or a JPEG, got something else",
             ));
         }
-        let networks = shown.networks.into_iter();
-        let networks: Vec<_> = networks
-            .map(|n| explore::network::NetworkView::new(n).map(Arc::new))
-            .collect::<Result<_>>()?;
-        let token = match (options.no_token, options.token) {
+        let token = match (options.no_token, &options.token) {
             (true, _) => None,
-            (false, Some(token)) => Some(token),
+            (false, Some(token)) => Some(token.clone()),
             (false, None) => Some(Token::new()?),
         };
         let (address, listeners) = listen(options.address, options.port)?;
-        let mut names = options.allow_hosts;
-        names.push(match options.address {
-            IpAddr::V4(a) => a.to_string(),
-            IpAddr::V6(a) => format!("[{a}]"),
-        });
-        let guard = Guard::new(address.port(), &names, token.clone(), options.control)
-            .embedded(options.embed);
-        let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
-        let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
-        let seen = HubState::new(source.channel_names.len(), kept, around);
+        let embed = options.embed;
         let (events, told) = mpsc::unbounded_channel();
-        let shared = Arc::new(AppState {
-            source,
-            recorded: shown.recordings,
-            networks: Mutex::new(networks),
-            mined: shown.mined,
-            counted: OnceLock::new(),
-            maps: shown.maps,
-            labels: shown.labels,
-            image: shown.image,
-            live,
-            jobs: explore::job::Places::default(),
-            seen: Mutex::new(seen),
-            status: Mutex::default(),
-            frames: broadcast::Sender::new(8),
-            guard,
-            viewers: AtomicUsize::new(0),
-            skipped: AtomicU64::new(0),
-            control: OnceLock::new(),
-            steered: OnceLock::new(),
-            may_control: options.control,
-            epoch: epoch()?,
-            kept: options.state,
-            page_folder: options.page_folder,
-            events,
-        });
+        let guard = guard_of(&options, address, token.clone());
+        let shared = state_of(source, shown, live, options, guard, events)?;
         let (stop, stopped) = watch::channel(false);
         let runtime = (tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -316,7 +302,7 @@ impl Monitor {
         let monitor = Self {
             url: format!("http://{address}/{query}"),
             token,
-            embed: options.embed,
+            embed,
             address,
             shared,
             health: Arc::default(),
@@ -399,7 +385,42 @@ impl Monitor {
         })
     }
 
-    /// Sends an event to every viewer; `more` is a JSON object. The kind `status` is reserved for [`Self::status`].
+    /// Adds true outputs that arrived after their steps, up to a minute late. They are drawn and scored like those of
+    /// [`Self::truth`], which they replace.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a label that does not have one finite value per output; then none is added.
+    pub fn labels(&self, labels: &[Label]) -> Result<()> {
+        if !labels.is_empty() {
+            let outputs = self.shared.source.outputs.len();
+            self.event("labels", labels::event(labels, outputs)?);
+        }
+        Ok(())
+    }
+
+    /// Sets the target of the movement, in the outputs' units, from `tick` on (`None`: from now on). Without values,
+    /// there is no target.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `values` are neither empty nor one finite value per output.
+    pub fn target(&self, tick: Option<i64>, values: &[f32]) -> Result<()> {
+        let outputs = self.shared.source.outputs.len();
+        if !(values.is_empty() || values.len() == outputs) || values.iter().any(|v| !v.is_finite())
+        {
+            return Err(Error::argument(format!(
+                "a target: expected {outputs} finite values or none, got {values:?}"
+            )));
+        }
+        let mut event = serde_json::json!({ "values": values });
+        if let Some(tick) = tick {
+            event["at"] = tick.into();
+        }
+        self.event("target", event);
+        Ok(())
+    }
+
+    /// Sends an event to every viewer; `more` is a JSON object. The kinds `status`, `labels` and `target` are reserved
+    /// for the methods of these names.
     pub fn event(&self, kind: &str, more: serde_json::Value) {
         let _ = self.shared.events.send((kind.to_owned(), more));
     }
@@ -433,6 +454,59 @@ impl std::fmt::Debug for Monitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         (f.debug_struct("Monitor").field("address", &self.address)).finish_non_exhaustive()
     }
+}
+
+/// The conditions that a request must meet.
+fn guard_of(options: &Options, address: SocketAddr, token: Option<Token>) -> Guard {
+    let mut names = options.allow_hosts.clone();
+    names.push(match options.address {
+        IpAddr::V4(a) => a.to_string(),
+        IpAddr::V6(a) => format!("[{a}]"),
+    });
+    Guard::new(address.port(), &names, token, options.control).embedded(options.embed)
+}
+
+/// The state that the page's threads share, at its beginning.
+fn state_of(
+    source: Source,
+    shown: Contents,
+    live: bool,
+    options: Options,
+    guard: Guard,
+    events: EventSender,
+) -> Result<Arc<AppState>> {
+    let networks = shown.networks.into_iter();
+    let networks: Vec<_> = networks
+        .map(|n| explore::network::NetworkView::new(n).map(Arc::new))
+        .collect::<Result<_>>()?;
+    let kept = (KEPT_SECONDS / source.step_seconds).ceil() as i64;
+    let around = (AROUND_SECONDS / source.step_seconds).ceil() as i64;
+    let seen = HubState::new(source.channel_names.len(), kept, around);
+    Ok(Arc::new(AppState {
+        source,
+        recorded: shown.recordings,
+        networks: Mutex::new(networks),
+        mined: shown.mined,
+        counted: OnceLock::new(),
+        maps: shown.maps,
+        labels: shown.labels,
+        image: shown.image,
+        live,
+        jobs: explore::job::Places::default(),
+        seen: Mutex::new(seen),
+        status: Mutex::default(),
+        frames: broadcast::Sender::new(8),
+        guard,
+        viewers: AtomicUsize::new(0),
+        skipped: AtomicU64::new(0),
+        control: OnceLock::new(),
+        steered: OnceLock::new(),
+        may_control: options.control,
+        epoch: epoch()?,
+        kept: options.state,
+        page_folder: options.page_folder,
+        events,
+    }))
 }
 
 fn check(source: &Source, options: &Options) -> Result<()> {

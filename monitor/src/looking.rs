@@ -7,7 +7,7 @@ use betz_base::error::Error;
 use betz_network::Measure;
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use std::sync::Arc;
 
@@ -224,12 +224,26 @@ fn of_the_last_minute(
 
 /// A session's stored frames as a recording.
 pub(crate) fn kept(app: &AppState) -> betz_base::Result<Lately> {
-    let frames: Vec<Bytes> = {
+    let (frames, labels, events): (Vec<Bytes>, _, _) = {
         let seen = lock(&app.seen);
         let all = seen.history.range(i64::MIN..i64::MAX);
-        all.map(|f| f.bytes.clone()).collect()
+        let frames = all.map(|f| f.bytes.clone()).collect();
+        (frames, seen.labels.all(), seen.events.clone())
     };
-    lately(&app.source, &frames)
+    let mut found = lately(&app.source, &frames, &labels)?;
+    // The session's program knows of trials that its steps do not carry.
+    let told = events.iter().filter_map(|event| {
+        let event: Value = serde_json::from_str(event).ok()?;
+        (event["type"] == "trial").then(|| event["tick"].as_i64())?
+    });
+    let steps = found.recorded.dataset.steps as i64;
+    let within = told.map(|tick| tick - found.first);
+    found
+        .trials
+        .extend(within.filter(|tick| (0..steps).contains(tick)));
+    found.trials.sort_unstable();
+    found.trials.dedup();
+    Ok(found)
 }
 
 fn add(app: &AppState, network: NetworkView) -> betz_base::Result<usize> {

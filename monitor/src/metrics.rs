@@ -14,64 +14,51 @@ pub(crate) struct ServerCounts {
 /// Text of the metrics: `# HELP`, `# TYPE`, samples.
 pub(crate) fn text(seen: &HubState, served: ServerCounts, checksum: &str) -> String {
     let mut out = String::with_capacity(4096);
+    singles(&mut out, seen, served);
+    labelled(&mut out, seen, checksum);
+    step_seconds(&mut out, seen);
+    out
+}
+
+/// Begins a metric: its help and its type.
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// Metrics of one value each.
+fn singles(out: &mut String, seen: &HubState, served: ServerCounts) {
     let totals = &seen.totals;
-    let mut one = |name: &str, kind: &str, help: &str, value: u64| {
-        let _ = writeln!(
-            out,
-            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
-        );
-    };
-    one("betz_steps_total", "counter", "Steps taken.", totals.steps);
-    one(
-        "betz_spikes_total",
-        "counter",
-        "Spikes taken.",
-        totals.spikes,
-    );
-    one(
-        "betz_deadline_misses_total",
-        "counter",
-        "Steps over the deadline.",
-        totals.misses,
-    );
-    one(
-        "betz_model_swaps_total",
-        "counter",
-        "Models that have taken over.",
-        totals.swaps,
-    );
-    one("betz_trials_total", "counter", "Trials begun.", seen.trials);
-    one(
-        "betz_monitor_steps_not_shown_total",
-        "counter",
-        "Steps that never reached the page.",
-        totals.steps_not_shown,
-    );
-    one(
-        "betz_monitor_frames_skipped_total",
-        "counter",
-        "Frames that a viewer was too slow for.",
-        served.frames_skipped,
-    );
-    one(
-        "betz_monitor_viewers",
-        "gauge",
-        "Pages that watch.",
-        served.viewers as u64,
-    );
+    #[rustfmt::skip]
+    let all = [
+        ("betz_steps_total", "counter", "Steps taken.", totals.steps),
+        ("betz_spikes_total", "counter", "Spikes taken.", totals.spikes),
+        ("betz_deadline_misses_total", "counter", "Steps over the deadline.", totals.misses),
+        ("betz_model_swaps_total", "counter", "Models that have taken over.", totals.swaps),
+        ("betz_trials_total", "counter", "Trials begun.", seen.trials),
+        ("betz_monitor_steps_not_shown_total", "counter", "Steps that never reached the page.", totals.steps_not_shown),
+        ("betz_monitor_frames_skipped_total", "counter", "Frames that a viewer was too slow for.", served.frames_skipped),
+        ("betz_monitor_viewers", "gauge", "Pages that watch.", served.viewers as u64),
+        ("betz_monitor_history_bytes", "gauge", "Bytes of the last minute's frames, at most 256 MiB.", seen.history.bytes() as u64),
+        ("betz_monitor_moments_bytes", "gauge", "Bytes of the frames around missed deadlines, at most 64 MiB.", seen.moments.bytes() as u64),
+    ];
+    for (name, kind, help, value) in all {
+        head(out, name, kind, help);
+        let _ = writeln!(out, "{name} {value}");
+    }
+}
+
+/// Metrics of one value per label.
+fn labelled(out: &mut String, seen: &HubState, checksum: &str) {
+    let totals = &seen.totals;
     let silent = seen.rates.iter().filter(|&&r| r == 0.0).count();
-    let _ = writeln!(
-        out,
-        "# HELP betz_channel_state Channels with and without a spike in the last second.\n\
-         # TYPE betz_channel_state gauge\n\
-         betz_channel_state{{state=\"active\"}} {}\nbetz_channel_state{{state=\"silent\"}} {silent}",
-        seen.rates.len() - silent
-    );
-    let _ = writeln!(
-        out,
-        "# HELP betz_spikes_dropped_total Spikes that the decoder did not see in time, by reason.\n\
-         # TYPE betz_spikes_dropped_total counter"
-    );
+    let states = [("active", seen.rates.len() - silent), ("silent", silent)];
+    let help = "Channels with and without a spike in the last second.";
+    head(out, "betz_channel_state", "gauge", help);
+    for (state, n) in states {
+        let _ = writeln!(out, "betz_channel_state{{state=\"{state}\"}} {n}");
+    }
+    let help = "Spikes that the decoder did not see in time, by reason.";
+    head(out, "betz_spikes_dropped_total", "counter", help);
     for (why, n) in [
         ("queue", totals.dropped),
         ("late", totals.late),
@@ -79,31 +66,27 @@ pub(crate) fn text(seen: &HubState, served: ServerCounts, checksum: &str) -> Str
     ] {
         let _ = writeln!(out, "betz_spikes_dropped_total{{why=\"{why}\"}} {n}");
     }
-    let _ = writeln!(
-        out,
-        "# HELP betz_model_info The model that gives the estimates.\n# TYPE betz_model_info gauge\n\
-         betz_model_info{{checksum=\"{checksum}\"}} 1"
-    );
-    let _ = writeln!(
-        out,
-        "# HELP betz_step_seconds How long a step takes.\n# TYPE betz_step_seconds histogram"
-    );
+    let help = "The model that gives the estimates.";
+    head(out, "betz_model_info", "gauge", help);
+    let _ = writeln!(out, "betz_model_info{{checksum=\"{checksum}\"}} 1");
+}
+
+/// The histogram of the steps' latencies.
+fn step_seconds(out: &mut String, seen: &HubState) {
+    const NAME: &str = "betz_step_seconds";
+    head(out, NAME, "histogram", "How long a step takes.");
     let mut steps = 0;
     for (&bound, n) in BOUNDS_NS.iter().zip(seen.latency) {
         steps += n;
         let seconds = f64::from(bound) / 1e9;
-        let _ = writeln!(
-            out,
-            "betz_step_seconds_bucket{{le=\"{seconds:e}\"}} {steps}"
-        );
+        let _ = writeln!(out, "{NAME}_bucket{{le=\"{seconds:e}\"}} {steps}");
     }
     steps += seen.latency[BOUNDS_NS.len()];
+    let sum = seen.latency_sum_ns as f64 * 1e-9;
     let _ = writeln!(
         out,
-        "betz_step_seconds_bucket{{le=\"+Inf\"}} {steps}\nbetz_step_seconds_sum {:e}\nbetz_step_seconds_count {steps}",
-        seen.latency_sum_ns as f64 * 1e-9
+        "{NAME}_bucket{{le=\"+Inf\"}} {steps}\n{NAME}_sum {sum:e}\n{NAME}_count {steps}"
     );
-    out
 }
 
 /// Largest number of episodes with counts in the metrics, because each label is a time series of its own.
@@ -111,10 +94,8 @@ const EPISODES: usize = 100;
 
 /// Writes the counts of the first [`EPISODES`] episodes of a session's list.
 pub(crate) fn episodes(out: &mut String, counts: &[u64]) {
-    out.push_str(
-        "# HELP betz_episode_count Occurrences of an episode, by its place in the list.\n\
-         # TYPE betz_episode_count counter\n",
-    );
+    let help = "Occurrences of an episode, by its place in the list.";
+    head(out, "betz_episode_count", "counter", help);
     for (id, n) in counts.iter().take(EPISODES).enumerate() {
         let _ = writeln!(out, "betz_episode_count{{id=\"{id}\"}} {n}");
     }

@@ -237,7 +237,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "epoch": app.epoch,
         "source": source.json(),
         "model": source.model.as_ref().map(ModelCard::json),
-        "running": format!("{model:016x}"),
+        "running": format!("{:016x}", app.running(model)),
         "swap": format!("{swap:?}"),
         "history": span.map(|s| [s.start, s.end]),
         "ended": ended,
@@ -274,7 +274,11 @@ async fn weights(State(app): State<App>, Path(model): Path<String>) -> Response 
 }
 
 async fn events(State(app): State<App>) -> Response {
-    let all: Vec<String> = lock(&app.seen).events.iter().cloned().collect();
+    let all: Vec<String> = {
+        let seen = lock(&app.seen);
+        let labels = seen.labels.event().map(|labels| labels.to_string());
+        seen.events.iter().cloned().chain(labels).collect()
+    };
     let headers = [(header::CONTENT_TYPE, "application/json")];
     (headers, format!("[{}]", all.join(","))).into_response()
 }
@@ -352,12 +356,10 @@ async fn metrics(State(app): State<App>) -> Response {
         viewers: app.viewers.load(Ordering::Relaxed),
         frames_skipped: app.skipped.load(Ordering::Relaxed),
     };
+    let published = lock(&app.seen).model;
+    let model = app.running(published);
     let mut text = {
         let seen = lock(&app.seen);
-        let model = match (seen.model, &app.source.model) {
-            (0, Some(card)) => card.fingerprint,
-            (running, _) => running,
-        };
         metrics::text(&seen, served, &format!("{model:016x}"))
     };
     if let Some(counted) = app.counted.get() {

@@ -98,6 +98,8 @@ pub struct ModelCard {
     pub name: String,
     /// Fingerprint of the decoder: [`PreparedModel::decoder_fingerprint`].
     pub fingerprint: u64,
+    /// Fingerprint that a session of the decoder without a mask publishes: [`PreparedModel::fingerprint`].
+    pub(crate) session_fingerprint: u64,
     card: Value,
     /// (channels, filters, latents), in units of the latent per unit-sum filtered spike.
     weights: Arc<[f32]>,
@@ -111,6 +113,7 @@ impl ModelCard {
         let fingerprint = prepared
             .as_ref()
             .map_or(0, PreparedModel::decoder_fingerprint);
+        let session_fingerprint = prepared.as_ref().map_or(0, PreparedModel::fingerprint);
         let memory = prepared.as_ref().map_or(0, PreparedModel::memory_steps);
         let t = decoder.training();
         let scores = t.scores.iter();
@@ -143,6 +146,7 @@ impl ModelCard {
         Self {
             name: name.to_owned(),
             fingerprint,
+            session_fingerprint,
             card,
             weights: decoder.weights().iter().map(|w| *w as f32).collect(),
             classes: ClassRules::of(decoder),

@@ -107,6 +107,44 @@ fn a_session_on_a_recording_is_seen_by_who_has_the_token() {
 }
 
 #[test]
+fn a_demo_has_a_network_a_map_and_episodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_running, host, token) = serve(folder.path(), "monitor --demo --no-open --json");
+    let state = ask(&host, "/api/state", &token);
+    for field in ["\"networks\":1", "\"maps\":1", "\"mined\":1"] {
+        assert!(state.contains(field), "{field} is missing in {state}");
+    }
+    let network = ask(&host, "/api/network/0", &token);
+    assert!(network.contains("\"windows\":17"), "{network}");
+    let map = ask(&host, "/api/map/0", &token);
+    assert!(map.contains("activity in training"), "{map}");
+    let begin = Instant::now();
+    while !ask(&host, "/metrics", &token).contains("betz_episode_count{id=\"19\"}") {
+        assert!(begin.elapsed() < Duration::from_secs(100));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_stream_is_looked_at_while_it_listens() {
+    let folder = files();
+    let arguments = "stream model.betz --in udp://127.0.0.1:0 --page --no-open --json";
+    let (_running, host, token) = serve(folder.path(), arguments);
+    let state = ask(&host, "/api/state", &token);
+    assert!(
+        state.contains("\"mode\":\"live\"") && state.contains("model.betz"),
+        "{state}"
+    );
+    for line in [
+        "stream model.betz test.npz --page",
+        "stream model.betz --in udp://127.0.0.1:0 --port 1",
+    ] {
+        let refused = betz(folder.path(), line).status().unwrap();
+        assert_eq!(refused.code(), Some(2), "{line}");
+    }
+}
+
+#[test]
 fn recordings_are_looked_at_with_and_without_a_model() {
     let folder = files();
     for (arguments, decoded) in [

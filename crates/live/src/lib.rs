@@ -27,6 +27,8 @@ mod simulated;
 mod source;
 mod swap;
 
+pub use betz_interop::rig::notes::NoteContent;
+
 pub use background::{BackgroundHealth, BackgroundSession, OnStep, Phase};
 pub use binner::{Binner, BinnerCounts, Content, Event, StepInput};
 pub use bins::{Bins, bin};

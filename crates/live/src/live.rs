@@ -26,6 +26,8 @@ use crate::swap::{PreparedSwap, Swaps};
 use begin::Keep;
 pub use begin::Resumption;
 
+/// Largest number of notes that wait to be shown.
+const MOST_SHOWN: usize = 1 << 16;
 /// Longest latency that is told, in nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 
@@ -61,6 +63,8 @@ pub struct Live {
     ear: Ear,
     notes: Option<Notes>,
     note_counts: NoteCounts,
+    /// Notes for whoever shows them; `None` if nobody does.
+    shown_notes: Option<Vec<(u64, NoteContent)>>,
     recorder: Option<Recorder>,
     keep: Option<Keep>,
     /// Added to the epochs of the source, which counts its own from 0 in each process.
@@ -101,6 +105,7 @@ impl Live {
         Ok(Self {
             notes,
             note_counts: NoteCounts::default(),
+            shown_notes: None,
             stale_ns: (plan.missing.stale_after.seconds() * 1e9) as i64,
             ear: Ear::start(rig)?,
             pipeline: None,
@@ -250,12 +255,24 @@ impl Live {
             _ => counts.trials += 1,
         }
         let open = self.open_step();
+        if let Some(shown) = &mut self.shown_notes
+            && shown.len() < MOST_SHOWN
+        {
+            shown.push((step, content.clone()));
+        }
         if let Some(learner) = &mut self.learner {
             learner.note(step, open, content);
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.note(step, content, host_ns);
         }
+    }
+
+    /// Labels, marks, and begins and ends of trials since the last call, with their steps, in the order of their arrival.
+    /// The first call begins to collect them and returns none. Of more than 65,536 between two calls, the first are
+    /// returned.
+    pub fn take_notes_to_show(&mut self) -> Vec<(u64, NoteContent)> {
+        self.shown_notes.replace(Vec::new()).unwrap_or_default()
     }
 
     /// Adds the true outputs of a step; of another width, or not finite, they are counted and left out.

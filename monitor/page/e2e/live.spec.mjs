@@ -1,13 +1,5 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { expect, ink, known, start, test } from "./rig.mjs";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-// By the debugger, not by a script tag: the page's policy forbids those, and is a thing tested.
-const findings = async page => {
-  await page.evaluate(axe);
-  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
-};
+import { expect, findings, ink, known, start, test } from "./rig.mjs";
 
 test("draws spikes, lines and numbers, without a word and asking nobody else", async ({ watched: { page, faults } }) => {
   await known(page, 3);
@@ -20,32 +12,6 @@ test("draws spikes, lines and numbers, without a word and asking nobody else", a
   expect(await r2.jsonValue()).toHaveLength(2);
   expect(page.url()).not.toContain("token");
   expect(faults).toEqual([]);
-});
-
-for (const scheme of ["light", "dark", "low"]) {
-  test(`axe finds nothing in the ${scheme}`, async ({ page, rig }) => {
-    // The third, red on black, is nobody's system's: the key chooses it.
-    if (scheme !== "low") await page.emulateMedia({ colorScheme: scheme });
-    await page.goto(rig.url);
-    if (scheme === "low") {
-      await known(page, 0.2);
-      for (let k = 0; k < 3; k++) await page.keyboard.press("t");
-      await expect(page.locator("html")).toHaveAttribute("data-theme", "low");
-      await expect(page.locator("body")).toHaveCSS("background-color", "rgb(0, 0, 0)");
-    }
-    for (const view of ["live", "channels", "model", "networks"]) {
-      await page.evaluate(v => { location.hash = `#v=${v}`; }, view);
-      await known(page, 1);
-      await expect(page.locator("nav a[aria-current]")).toHaveAttribute("href", `#v=${view}`);
-      expect(await findings(page), view).toEqual([]);
-    }
-  });
-}
-
-test("axe would find something", async ({ watched: { page } }) => {
-  await known(page, 0.2);
-  await page.evaluate(() => document.body.append(document.createElement("img"), Object.assign(document.createElement("button"), { className: "x" })));
-  expect((await findings(page)).join()).toContain("image-alt");
 });
 
 test("the page's policy forbids what is not its own", async ({ watched: { page, faults } }) => {
@@ -173,10 +139,41 @@ test("lost, it says so and comes back by itself", async ({ page }) => {
   await expect(page).toHaveTitle(/^lost at 0:\d\d\.\d · a made-up session$/);
   // Another program at the same address has another token: the page stays lost rather than showing it.
   rig = await start("--channels", "64", "--port", rig.port);
+  await expect(page.getByRole("status").first()).toHaveText("another server runs here: open the address it printed");
   await page.goto(rig.url);
   await known(page, 0.5);
   await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
   await rig.stop();
+});
+
+test.describe("labels, targets and trials that a session hears", () => {
+  test.use({ args: ["--channels", "64", "--notes"] });
+  test("the true outputs are drawn at their steps, and the target in the plane", async ({ watched: { page, faults } }) => {
+    await known(page, 4);
+    await page.keyboard.press("Space");
+    // Every label that the server keeps is the truth of its step.
+    const odd = await page.evaluate(async () => {
+      const s = globalThis.betz.store, all = await (await fetch("/api/events")).json(), rows = new Map(all.findLast(e => e.type === "labels").rows), found = { rows: 0, other: 0 };
+      for (let i = 0; i < s.rows; i++) {
+        const values = rows.get(s.rowTick[i]);
+        if (!values || Number.isNaN(s.truth[2 * i])) continue;
+        found.rows++;
+        if (Math.abs(values[0] - s.truth[2 * i]) > 1e-3 || Math.abs(values[1] - s.truth[2 * i + 1]) > 1e-3) found.other++;
+      }
+      return found;
+    });
+    expect(odd.rows).toBeGreaterThan(3000);
+    expect(odd.other).toBe(0);
+    await expect(page.locator(".r2").first()).toHaveText(/^R² 0\.\d\d, ± /);
+    await expect(page.locator(".plane figcaption")).toContainText("□ target");
+    expect(await page.evaluate(() => { const s = globalThis.betz.store; return [s.targetAt(500), s.targetAt(1500), s.trials.slice(0, 3)]; })).toEqual([[200, 100], [-200, 100], [0, 1000, 2000]]);
+    // The square has the ink of what is aimed at.
+    const square = () => page.evaluate(() => { const c = document.querySelector(".plane canvas"), probe = document.createElement("i"); probe.style.color = "var(--good)"; document.body.append(probe); const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; probe.remove(); let n = 0; for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - r) + Math.abs(d[i + 1] - g) + Math.abs(d[i + 2] - b) < 30 && d[i + 3] > 200) n++; return n; });
+    await expect.poll(square).toBeGreaterThan(60);
+    await page.evaluate(() => { location.hash = "#v=trials&tr=starts,-0.3,0.3,0.05"; });
+    await expect(page.locator(".tr-spikes .note")).toContainText(/\d trials of the last minute/);
+    expect(faults).toEqual([]);
+  });
 });
 
 test.describe("misses", () => {

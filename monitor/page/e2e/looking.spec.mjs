@@ -1,14 +1,7 @@
 // What is looked at rather than run: recordings, networks, mined episodes.
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { drawn, expect, run, shown as test } from "./rig.mjs";
 
-test.setTimeout(45_000);
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const findings = async page => {
-  await page.evaluate(axe);
-  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
-};
 /** A list of choices in the bar over the graph. */
 const choice = (page, name) => page.locator(".net-graph label", { hasText: new RegExp(`^${name} `) }).locator("select");
 const look = async (page, hash) => { await page.evaluate(h => { location.hash = h; }, hash); };
@@ -349,15 +342,6 @@ test("a picture of many edges has the strongest of them and says so; on demand, 
   await expect.poll(async () => (await spent()).drawn).toBe(40_000);
   await expect(page.locator(".field .plain")).toHaveCount(0);
   await rig.stop();
-});
-
-for (const scheme of ["light", "dark"]) test(`axe finds nothing in the ${scheme}`, async ({ looked: { page } }) => {
-  await page.emulateMedia({ colorScheme: scheme });
-  await networks(page, "#v=networks&n=0,1&node=8");
-  expect(await findings(page)).toEqual([]);
-  await look(page, "#v=episodes&ep=0.0");
-  await expect(page.locator(".ep-list tbody tr").first()).toBeVisible();
-  expect(await findings(page)).toEqual([]);
 });
 
 test("without WebGL there are pictures all the same, and the page says so", async ({ browser, plainRig }) => {

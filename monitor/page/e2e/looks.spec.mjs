@@ -1,4 +1,4 @@
-// How the main views look, against committed pictures: recordings and networks made with a seed, standing still. Pictures
+// How every view looks at three sizes, light, and dark at one, against committed pictures: recordings and networks made with a seed, standing still. Pictures
 // are of one Chromium and its fonts: with another the test is left out, and says so. To make them anew:
 // check.sh looks.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -15,7 +15,8 @@ const VIEWS = {
   episodes: ["#v=episodes&ep=0.0&w=2&t=20", page => expect(page.locator(".ep-aligned .note")).toContainText("from their first spikes")],
   map: ["#v=map&cell=40", page => page.waitForFunction(() => globalThis.betzMap?.surface.value && globalThis.betzMap.weights.value)],
 };
-test.use({ viewport: { width: 1100, height: 700 } });
+/** Name of the picture's ending, width, height and scheme. */
+const LOOKS = [["light", 1440, 900, "light"], ["dark", 1440, 900, "dark"], ["large", 1920, 1080, "light"], ["phone", 390, 844, "light"]];
 
 /** To a view, until it stands still; what tells the time of this machine is not looked at. */
 async function still(page, url, hash, ready) {
@@ -25,6 +26,14 @@ async function still(page, url, hash, ready) {
   await drawn(page);
 }
 const hidden = page => [page.locator(".truth .page")];
+/** Compares a view with its pictures. */
+async function compare(page, view, mask) {
+  for (const [look, width, height, colorScheme] of LOOKS) {
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme });
+    await expect(page).toHaveScreenshot(`${view}-${look}.png`, { mask });
+  }
+}
 
 test.beforeEach(async ({ looked: { page } }, info) => {
   const now = await surroundings(page), updating = ["all", "changed"].includes(info.config.updateSnapshots);
@@ -33,35 +42,41 @@ test.beforeEach(async ({ looked: { page } }, info) => {
   test.skip(JSON.stringify(then) !== JSON.stringify(now), `the pictures were made with ${JSON.stringify(then)}, this is ${JSON.stringify(now)}`);
 });
 
-for (const scheme of ["light", "dark"]) for (const [view, [hash, ready]] of Object.entries(VIEWS)) test(`${view} in the ${scheme} looks as it did`, async ({ looked: { page } }) => {
-  await page.emulateMedia({ colorScheme: scheme });
+for (const [view, [hash, ready]] of Object.entries(VIEWS)) test(`${view} looks as it did`, async ({ looked: { page } }) => {
   await still(page, page.url(), hash, ready);
-  await expect(page).toHaveScreenshot(`${view}-${scheme}.png`, { mask: hidden(page) });
+  await compare(page, view, hidden(page));
+});
+
+test("trials and a recording with outputs look as they did", async ({ reached: { page } }) => {
+  for (const [view, hash, there] of [["trials", "#v=trials&s=1&c=3", ".tr-spikes .note"], ["reach", "#v=live&s=1&t=60&w=10&sel=52,56", ".range.panel .sum"]]) {
+    await page.evaluate(h => { location.hash = h; }, hash);
+    await expect(page.locator(there)).toContainText(/trials|spikes/);
+    await compare(page, view, hidden(page));
+  }
 });
 
 // A session that has come to its end stands still as a recording does: what it ran, and a network that it said it was.
 const ENDED = { live: "main.live.decodes .plane", model: "main.model .panel.log", simulation: "main.simulation .network" };
 test("first view, model and simulation of a session that has ended look as they did", async ({ page }) => {
   const rig = await start("--channels", "48", "--seconds", "6", "--speed", "6", "--simulation", "--control", "--stay");
-  await page.setViewportSize({ width: 1400, height: 700 });
   await page.goto(rig.url);
   // One that comes when all is over sees what is kept.
   await expect.poll(() => page.evaluate(() => fetch("/api/state").then(r => r.json()).then(s => s.ended))).toBe(true);
   await page.reload();
   await page.waitForFunction(() => globalThis.betz?.store?.end === 6000);
   await expect(page.locator(".pill")).toContainText("session stopped");
-  for (const scheme of ["light", "dark"]) for (const [view, there] of Object.entries(ENDED)) {
-    await page.emulateMedia({ colorScheme: scheme });
+  for (const [view, there] of Object.entries(ENDED)) {
     await page.evaluate(v => { location.hash = `#v=${v}&t=6&w=2`; }, view);
     await expect(page.locator(there)).toBeVisible();
     // How fast it ran and how long its steps took is of this machine.
-    await expect(page).toHaveScreenshot(`${view === "live" ? "decoded" : view}-${scheme}.png`, { mask: [page.locator(".truth"), page.locator(".panel.latency"), page.locator("main.simulation .network .note")] });
+    await compare(page, view === "live" ? "decoded" : view, [page.locator(".truth"), page.locator(".panel.latency"), page.locator("main.simulation .network .note")]);
   }
   await rig.stop();
 });
 
 test("a panel that is missing would be seen", async ({ looked: { page } }, info) => {
   test.skip(["all", "changed"].includes(info.config.updateSnapshots), "pictures are being made");
+  await page.setViewportSize({ width: 1440, height: 900 });
   await page.emulateMedia({ colorScheme: "light" });
   await still(page, page.url(), ...VIEWS.live);
   await page.evaluate(() => { document.querySelector(".panel.timeline").style.visibility = "hidden"; });

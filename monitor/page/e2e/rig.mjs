@@ -1,6 +1,8 @@
 // A session at work for each test: the example `watched`, on a port of its own.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { test as base, expect } from "@playwright/test";
 
@@ -65,3 +67,9 @@ export const ink = page => drawn(page).then(() => page.evaluate(() => {
   return inked / (width * height);
 }));
 export const known = (page, seconds) => page.waitForFunction(s => { const store = globalThis.betz?.store; return store && (store.end - store.first) * store.shape.stepSeconds >= s; }, seconds);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+/** What axe finds, in words. By the debugger, not by a script tag: the page's policy forbids those, and is tested. */
+export const findings = async page => {
+  await page.evaluate(axe);
+  return page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(" ").slice(0, 300)}`)));
+};

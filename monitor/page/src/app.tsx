@@ -1,4 +1,3 @@
-import "uplot/dist/uPlot.min.css";
 import "./app.css";
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";

@@ -264,7 +264,8 @@ function take(frame: Frame, lost: boolean): void {
     const event = frame.event as Happened | null;
     if (event?.type === "status") { server.value = state && { ...state, status: event["status"] as SessionStatus }; return; }
     if (event && store.value) store.value.happened(event);
-    if (event) { void refresh().catch(() => undefined); spoken.value = event.type; }
+    // These events change nothing else of the server's state.
+    if (event && !["labels", "target", "trial"].includes(event.type)) { void refresh().catch(() => undefined); spoken.value = event.type; }
     return;
   }
   if (frame.kind !== Kind.Step || !state) return;
@@ -298,7 +299,7 @@ async function past(): Promise<void> {
 export const painters = new Set<(s: Store) => void>();
 /** Keep drawing for this long after a change: some painters draw rarely, and some animate. */
 const STILL_AFTER_MS = 2000;
-let changedAt = -Infinity, movedAt = -Infinity, shownBefore = "";
+let changedAt = -Infinity, movedAt = -Infinity, toldAt = -Infinity, shownBefore = "";
 /** Marks the picture as changed. */
 export function redraw(): void { changedAt = performance.now(); }
 /** True if there is something to draw; an unchanging page costs nothing. */
@@ -424,10 +425,10 @@ const accuracy = (s: Store, from: number, to: number): Accuracy => s.hasTruth ? 
 
 function second(now: number, s: Store | null): void {
   const elapsed = (now - marks.time) / 1000;
-  // A recording that stands still has nothing new to say.
-  if (file.value && drawn === 0) { marks.time = now; return; }
-  // Nor has a session that has ended or is lost: a beat would have all panels drawn again.
-  if (!running.value && s && now - movedAt > STILL_AFTER_MS) { marks.time = now; drawn = 0; return; }
+  // A recording that stands still, or a session that has ended or is lost, has nothing new to say once it was said: a beat
+  // would have all panels drawn again, and that would be a change.
+  if (s && (file.value || !running.value) && now - movedAt > STILL_AFTER_MS && toldAt > movedAt) { marks.time = now; drawn = 0; return; }
+  toldAt = now;
   if (s && file.value) {
     const end = viewEnd(s);
     if (s.cell > 1) void measure(s).catch(() => undefined); else measured = "";

@@ -90,12 +90,12 @@ test("lines keep every peak and break at holes", () => {
   const s = store(), values = new Float32Array(5000);
   values[1234] = 9; values[4321] = -7;
   for (let n = 0; n < 50; n++) if (n !== 20) s.add(frame(n, n * 100, 100, [], { estimate: values.subarray(n * 100, n * 100 + 100) }), n === 21);
-  const xs = new Float64Array(2000), ys: (number | null)[] = [];
+  const xs = new Float64Array(2000), ys = new Float64Array(2000);
   const n = reduce(s, s.estimate, 0, 0, 5000, xs, ys, 200);
-  const drawn = ys.slice(0, n);
-  assert.equal(Math.max(...drawn.map(v => v ?? 0)), 9);
-  assert.equal(Math.min(...drawn.map(v => v ?? 0)), -7);
-  const holes = Array.from(xs.subarray(0, n)).filter((_, i) => drawn[i] === null);
+  const drawn = [...ys.subarray(0, n)];
+  assert.equal(Math.max(...drawn.filter(v => v === v)), 9);
+  assert.equal(Math.min(...drawn.filter(v => v === v)), -7);
+  const holes = Array.from(xs.subarray(0, n)).filter((_, i) => Number.isNaN(drawn[i]));
   assert.ok(holes.length > 0 && Math.min(...holes) >= 1.9 && Math.max(...holes) < 2.1, String(holes));
 });
 
@@ -119,4 +119,34 @@ test("a page with more spikes than room says how much it keeps", () => {
   // All that is known is there, from the first tick on that it says.
   assert.equal(s.tick[0], s.first);
   assert.ok(s.spikes >= (s.end - s.first - 1) * 60 && s.spikes <= (s.end - s.first) * 60);
+});
+
+test("labels that come after their steps, before them, or before what is filled in are the truth of their ticks", () => {
+  const s = store(), estimate = new Float32Array(100).fill(0.5), values = (from: number) => Array.from(s.truth.subarray(from, from + 3), v => Number.isNaN(v) ? null : v);
+  s.add(frame(1, 100, 100, [], { estimate }), false);
+  assert.equal(s.hasTruth, false);
+  s.happened({ type: "labels", tick: 199, rows: [[101, [1.5]], [150, [-2]], [200, [7]], [50, [3]], [102, [1, 2]]] });
+  assert.equal(s.hasTruth, true);
+  assert.deepEqual(values(0), [null, 1.5, null]);
+  assert.equal(s.truth[50], -2);
+  s.add(frame(2, 200, 100, [], { estimate }), false);
+  assert.equal(s.truth[100], 7);
+  s.fill([frame(0, 0, 100, [], { estimate })], 0, 100);
+  assert.deepEqual([s.rows, s.truth[50], s.truth[101], s.truth[200]], [300, 3, 1.5, 7]);
+  const { r2, rms } = s.accuracy(0, 300);
+  assert.ok(Math.abs(rms[0]! - Math.sqrt((2.5 ** 2 + 1 + 2.5 ** 2 + 6.5 ** 2) / 4)) < 1e-6 && r2[0]! < 0);
+  // Labels are no incidents, and a page keeps them as long as their steps.
+  assert.equal(s.events.length, 0);
+  for (let n = 3; n < 700; n++) s.add(frame(n, n * 100, 100, [], { estimate }), false);
+  s.happened({ type: "labels", tick: 69_999, rows: [[69_990, [1]]] });
+  assert.equal((s as unknown as { labels: Map<number, number[]> }).labels.size, 1);
+});
+
+test("a target is in force until the next, and a trial that is told is one line", () => {
+  const s = store();
+  s.add(frame(0, 0, 100, []), false);
+  for (const [tick, values] of [[10, [1]], [40, [2]], [60, []], [80, [1, 2]]] as const) s.happened({ type: "target", tick, values });
+  assert.deepEqual([5, 10, 39, 40, 59, 60, 99].map(t => s.targetAt(t)), [null, [1], [1], [2], [2], null, null]);
+  for (const tick of [50, 20, 50]) s.happened({ type: "trial", tick });
+  assert.deepEqual(s.trials, [20, 50]);
 });

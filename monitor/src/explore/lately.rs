@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::explore::recorded::DecodedRecording;
 use crate::frame::{Frame, Section};
+use crate::labels::{self, Label};
 use crate::source::Source;
 
 /// The stored frames of a session as a recording.
@@ -17,91 +18,56 @@ pub(crate) struct Lately {
     pub(crate) trials: Vec<i64>,
 }
 
-/// Returns the stored frames as a recording, with estimates and truth. Trials and ticks without a step split it into
-/// segments, so that no window spans them; ticks without a step count as left out.
+/// Returns the stored frames as a recording, with estimates and truth; `labels` replace the truth in the frames. Trials
+/// and ticks without a step split it into segments, so that no window spans them; ticks without a step count as left out.
 ///
 /// # Errors
 /// `InsufficientData` if no frame is stored; `InvalidArgument` if the frames have counts of several channels, not
 /// spikes.
-pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<Lately> {
-    let mut first = None;
-    let (mut ticks, mut channels) = (Vec::new(), Vec::new());
-    let mut segments: Vec<Segment> = Vec::new();
+pub(crate) fn lately(source: &Source, frames: &[Bytes], labels: &[Label]) -> Result<Lately> {
     let width = source.outputs.len();
-    let (mut estimates, mut truths, mut begins) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = FrameContents::default();
     for bytes in frames {
-        let (frame, _) = Frame::read(bytes)?;
-        let at = frame.first - *first.get_or_insert(frame.first);
-        if !frame.section(Section::CELLS, 1).is_empty() {
-            return Err(Error::argument(
-                "the last minute: expected single spikes, got counts of several channels, as they come of more than 400,000 a second",
-            ));
-        }
-        ticks.extend((frame.u16(Section::SPIKE_TICK)).map(|offset| at + i64::from(offset)));
-        channels.extend(frame.spike_channels());
-        let rows: Vec<i64> = match frame.section(Section::ROW_TICK, 2) {
-            [] => (0..i64::from(frame.ticks)).collect(),
-            _ => frame.u16(Section::ROW_TICK).map(i64::from).collect(),
-        };
-        for (all, section) in [
-            (&mut estimates, Section::ESTIMATE),
-            (&mut truths, Section::TRUTH),
-        ] {
-            place(all, &rows, at, width, frame.f32(section));
-        }
-        begins.extend(
-            frame
-                .u16(Section::TRIALS)
-                .map(|trial| at + i64::from(trial)),
-        );
-        let mut trials = frame.u16(Section::TRIALS).map(i64::from).peekable();
-        for row in rows {
-            let begins = trials.next_if_eq(&row).is_some();
-            match segments.last_mut() {
-                Some(last) if !begins && last.stop == at + row => last.stop += 1,
-                _ => segments.push(Segment {
-                    start: at + row,
-                    stop: at + row + 1,
-                }),
-            }
-        }
+        all.add(&Frame::read(bytes)?.0, width)?;
     }
-    let (Some(first), Some(last)) = (first, segments.last()) else {
+    let (Some(first), Some(last)) = (all.first, all.segments.last()) else {
         return Err(Error::new(
             ErrorKind::InsufficientData,
             "the last minute: expected steps, got none yet",
         ));
     };
     let steps = usize::try_from(last.stop).unwrap_or(0);
-    for all in [&mut estimates, &mut truths] {
-        all.resize(if all.is_empty() { 0 } else { steps * width }, f32::NAN);
+    for rows in [&mut all.estimates, &mut all.truths] {
+        rows.resize(if rows.is_empty() { 0 } else { steps * width }, f32::NAN);
     }
-    let gaps = (segments.windows(2)).map(|two| Segment {
+    labels::fill(&mut all.truths, labels, first, steps, width);
+    let gaps = (all.segments.windows(2)).map(|two| Segment {
         start: two[0].stop,
         stop: two[1].start,
     });
     let left_out = gaps.filter(|gap| !gap.is_empty()).collect();
-    let dataset = Dataset {
-        step_seconds: source.step_seconds,
-        steps,
-        channel_names: source.channel_names.clone(),
-        spikes: Spikes::new(ticks, channels),
-        segments,
-        outputs: source.outputs.clone(),
-        behavior: truths,
-    };
-    let mut source = source.clone();
     let seconds = |tick: i64| tick as f64 * source.step_seconds;
-    source.name = format!(
+    let name = format!(
         "{}, {:.1} s to {:.1} s",
         source.name,
         seconds(first),
-        seconds(first + dataset.steps as i64)
+        seconds(first + steps as i64)
     );
     let recorded = DecodedRecording {
-        source,
-        dataset,
-        estimates,
+        source: Source {
+            name,
+            ..source.clone()
+        },
+        dataset: Dataset {
+            step_seconds: source.step_seconds,
+            steps,
+            channel_names: source.channel_names.clone(),
+            spikes: Spikes::new(all.ticks, all.channels),
+            segments: all.segments,
+            outputs: source.outputs.clone(),
+            behavior: all.truths,
+        },
+        estimates: all.estimates,
         // The truth in frames is already late by the model's delay.
         delay_steps: 0,
         times: None,
@@ -110,8 +76,61 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes]) -> Result<Lately> {
     Ok(Lately {
         recorded,
         first,
-        trials: begins,
+        trials: all.trials,
     })
+}
+
+/// FrameContents of frames, in ticks from the first frame's first.
+#[derive(Default)]
+struct FrameContents {
+    /// Tick of the session at which the first frame begins.
+    first: Option<i64>,
+    ticks: Vec<i64>,
+    channels: Vec<u32>,
+    segments: Vec<Segment>,
+    estimates: Vec<f32>,
+    truths: Vec<f32>,
+    trials: Vec<i64>,
+}
+
+impl FrameContents {
+    /// Adds the next frame.
+    fn add(&mut self, frame: &Frame<'_>, width: usize) -> Result<()> {
+        let at = frame.first - *self.first.get_or_insert(frame.first);
+        if !frame.section(Section::CELLS, 1).is_empty() {
+            return Err(Error::argument(
+                "the last minute: expected single spikes, got counts of several channels, as they come of more than 400,000 a second",
+            ));
+        }
+        let offsets = frame.u16(Section::SPIKE_TICK);
+        self.ticks
+            .extend(offsets.map(|offset| at + i64::from(offset)));
+        self.channels.extend(frame.spike_channels());
+        let rows: Vec<i64> = match frame.section(Section::ROW_TICK, 2) {
+            [] => (0..i64::from(frame.ticks)).collect(),
+            _ => frame.u16(Section::ROW_TICK).map(i64::from).collect(),
+        };
+        for (all, section) in [
+            (&mut self.estimates, Section::ESTIMATE),
+            (&mut self.truths, Section::TRUTH),
+        ] {
+            place(all, &rows, at, width, frame.f32(section));
+        }
+        let trials = || frame.u16(Section::TRIALS).map(i64::from);
+        self.trials.extend(trials().map(|trial| at + trial));
+        let mut trials = trials().peekable();
+        for row in rows {
+            let begins = trials.next_if_eq(&row).is_some();
+            match self.segments.last_mut() {
+                Some(last) if !begins && last.stop == at + row => last.stop += 1,
+                _ => self.segments.push(Segment {
+                    start: at + row,
+                    stop: at + row + 1,
+                }),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Adds the rows of a frame that begins at tick `at` to `all`; ticks without a row become NaN.
@@ -180,7 +199,7 @@ mod tests {
             recorded,
             first,
             trials,
-        } = lately(&source(), &frames).unwrap();
+        } = lately(&source(), &frames, &[]).unwrap();
         let spans: Vec<_> = (recorded.dataset.segments.iter())
             .map(|s| (s.start, s.stop))
             .collect();
@@ -195,7 +214,7 @@ mod tests {
         assert_eq!((spikes.ticks.len(), spikes.ticks[50]), (99, 51));
         assert_eq!(spikes.channels[50], (151 % 4) as u32);
         assert!(recorded.source.name.contains("0.1 s to 0.2 s"));
-        let none = lately(&source(), &[]).err().unwrap();
+        let none = lately(&source(), &[], &[]).err().unwrap();
         assert!(none.message().contains("got none yet"), "{none}");
     }
 }

@@ -78,3 +78,62 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// A minimal WebSocket client: the handshake, and the server's messages, which are not masked.
+pub(crate) struct Socket(TcpStream);
+
+impl Socket {
+    pub(crate) fn open(monitor: &Monitor) -> Self {
+        let mut stream = TcpStream::connect(monitor.address()).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let host = monitor.address();
+        let (port, token) = (host.port(), monitor.token().unwrap().as_str());
+        let request = format!(
+            "GET /live HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: betz-{port}={token}\r\n\
+             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: betz.v1\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        assert!(
+            head.starts_with(b"HTTP/1.1 101"),
+            "{}",
+            String::from_utf8_lossy(&head)
+        );
+        Self(stream)
+    }
+
+    pub(crate) fn message(&mut self) -> Vec<u8> {
+        let mut head = [0; 2];
+        self.0.read_exact(&mut head).unwrap();
+        assert_eq!(head[0], 0x82, "binary, whole");
+        let len = match head[1] {
+            126 => {
+                let mut len = [0; 2];
+                self.0.read_exact(&mut len).unwrap();
+                u64::from(u16::from_be_bytes(len))
+            }
+            127 => {
+                let mut len = [0; 8];
+                self.0.read_exact(&mut len).unwrap();
+                u64::from_be_bytes(len)
+            }
+            short => u64::from(short),
+        };
+        let mut message = vec![0; usize::try_from(len).unwrap()];
+        self.0.read_exact(&mut message).unwrap();
+        message
+    }
+
+    pub(crate) fn drawn(&mut self, messages: u32) {
+        let mut frame = vec![0x82, 0x84, 0, 0, 0, 0]; // a mask of zeros
+        frame.extend(messages.to_le_bytes());
+        self.0.write_all(&frame).unwrap();
+    }
+}

@@ -1,13 +1,9 @@
 //! A session with a page: the session's side allocates nothing, and viewers see what the session did.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-use crate::common::{KNOWN, ask, bytes, decoder, get, start, until};
+use crate::common::{KNOWN, Socket, ask, bytes, decoder, get, start, until};
 use assert_no_alloc::assert_no_alloc;
 use betz_monitor::frame::{Frame, Section};
-use betz_monitor::{Monitor, Options, Source};
+use betz_monitor::{Label, Monitor, Options, Source};
 
 #[test]
 fn steps_with_a_feed_allocate_nothing_whoever_reads() {
@@ -104,6 +100,15 @@ fn the_last_minute_the_totals_and_the_metrics_tell_of_the_steps() {
     ] {
         assert!(metrics.contains(line), "{line} is missing in {metrics}");
     }
+    // The model that runs is the one that is described, although the session publishes another fingerprint.
+    let told: serde_json::Value =
+        serde_json::from_str(state.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(told["running"], told["model"]["fingerprint"]);
+    let running = told["running"].as_str().unwrap();
+    assert!(
+        metrics.contains(&format!("betz_model_info{{checksum=\"{running}\"}} 1")),
+        "{metrics}"
+    );
     assert!(get(&monitor, "/api/spikes?from=5&to=5", KNOWN).starts_with("HTTP/1.1 400"));
     let answer = bytes(&monitor, "/api/spikes?from=0&to=500").unwrap();
     let frames = Frame::read_all(&answer).unwrap();
@@ -113,65 +118,6 @@ fn the_last_minute_the_totals_and_the_metrics_tell_of_the_steps() {
         .map(|f| f.u16(Section::SPIKE_TICK).count())
         .sum();
     assert_eq!(spikes, 1_000);
-}
-
-/// A minimal WebSocket client: the handshake, and the server's messages, which are not masked.
-struct Socket(TcpStream);
-
-impl Socket {
-    fn open(monitor: &Monitor) -> Self {
-        let mut stream = TcpStream::connect(monitor.address()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
-        let host = monitor.address();
-        let (port, token) = (host.port(), monitor.token().unwrap().as_str());
-        let request = format!(
-            "GET /live HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: betz-{port}={token}\r\n\
-             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: betz.v1\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") {
-            stream.read_exact(&mut byte).unwrap();
-            head.push(byte[0]);
-        }
-        assert!(
-            head.starts_with(b"HTTP/1.1 101"),
-            "{}",
-            String::from_utf8_lossy(&head)
-        );
-        Self(stream)
-    }
-
-    fn message(&mut self) -> Vec<u8> {
-        let mut head = [0; 2];
-        self.0.read_exact(&mut head).unwrap();
-        assert_eq!(head[0], 0x82, "binary, whole");
-        let len = match head[1] {
-            126 => {
-                let mut len = [0; 2];
-                self.0.read_exact(&mut len).unwrap();
-                u64::from(u16::from_be_bytes(len))
-            }
-            127 => {
-                let mut len = [0; 8];
-                self.0.read_exact(&mut len).unwrap();
-                u64::from_be_bytes(len)
-            }
-            short => u64::from(short),
-        };
-        let mut message = vec![0; usize::try_from(len).unwrap()];
-        self.0.read_exact(&mut message).unwrap();
-        message
-    }
-
-    fn drawn(&mut self, messages: u32) {
-        let mut frame = vec![0x82, 0x84, 0, 0, 0, 0]; // a mask of zeros
-        frame.extend(messages.to_le_bytes());
-        self.0.write_all(&frame).unwrap();
-    }
 }
 
 #[test]
@@ -280,4 +226,68 @@ fn episodes_are_counted_while_the_session_runs() {
     assert!(none.starts_with("HTTP/1.1 404") && none.ends_with("none of number 7"));
     assert!(get(&monitor, "/api/mined/1", KNOWN).starts_with("HTTP/1.1 404"));
     assert_eq!(body("/api/state")["mined"], 1);
+}
+
+#[test]
+fn labels_that_come_late_are_scored_and_told_to_pages_that_come_later() {
+    let (monitor, mut session) = start(Options::default());
+    let mut estimates = Vec::new();
+    for step in 0..400 {
+        let mut out = [0.0];
+        let spikes: &[u32] = if step % 3 == 0 { &[0] } else { &[1] };
+        session.step_spikes(spikes, &mut out).unwrap();
+        estimates.push(out[0]);
+    }
+    until("the steps are in the history", || {
+        get(&monitor, "/api/state", KNOWN).contains("\"history\":[0,400]")
+    });
+    // Every tenth step has a label, 0.5 beside its estimate.
+    let labels: Vec<Label> = (0..400)
+        .step_by(10)
+        .map(|step| Label {
+            tick: step as i64,
+            values: vec![estimates[step] + if step % 20 == 0 { 0.5 } else { -0.5 }],
+        })
+        .collect();
+    monitor.labels(&labels).unwrap();
+    monitor.target(Some(120), &[0.25]).unwrap();
+    for tick in [100, 300] {
+        monitor.event("trial", serde_json::json!({"at": tick}));
+    }
+    let body = |path: &str| -> serde_json::Value {
+        let answer = get(&monitor, path, KNOWN);
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    until("the trials are there", || {
+        body("/api/events").as_array().unwrap().len() == 4
+    });
+    let events = body("/api/events");
+    assert_eq!(
+        events[0],
+        serde_json::json!({"type": "target", "tick": 120, "values": [0.25]})
+    );
+    assert_eq!(
+        (
+            &events[3]["type"],
+            events[3]["rows"].as_array().unwrap().len()
+        ),
+        (&"labels".into(), 40)
+    );
+    let found = body("/api/range?from=0&to=0.4");
+    let rmse = found["outputs"][0]["rmse"].as_f64().unwrap();
+    assert!((rmse - 0.5).abs() < 1e-5, "{found}");
+    let trials = bytes(
+        &monitor,
+        "/api/trials?align=starts&from=-0.05&to=0.05&bin=0.01",
+    )
+    .unwrap();
+    let (frame, _) = Frame::read(&trials).unwrap();
+    let text = String::from_utf8(frame.section(Section::EVENT, 1).to_vec()).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["trials"].as_array().unwrap().len(), 2, "{told}");
+    let odd = [Label {
+        tick: 3,
+        values: vec![1.0, 2.0],
+    }];
+    assert!(monitor.labels(&odd).is_err() && monitor.target(None, &[f32::NAN]).is_err());
 }

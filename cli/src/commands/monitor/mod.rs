@@ -1,21 +1,19 @@
 //! `betz monitor`: a session on a recording in real time, and the page that shows it.
 
 pub(crate) mod args;
+mod demo;
 mod simulated;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use betz::episode::online::{MinerConfig, MinerHandle, open};
-use betz::episode::{Alphabet, Clock, read_table};
+use betz::episode::online::{MinerConfig, open};
+use betz::episode::{Alphabet, Clock, Pattern, read_table};
 use betz::model::Decoder;
-use betz::psc::{Filter, FilterBank, LowPass};
 use betz::recording::Dataset;
-use betz::simulate::population::{self, PopulationConfig};
 use betz::stream::{Session, SessionConfig};
-use betz::train::{Search, TrainOptions, train_validated};
 use betz::{Error, ErrorKind, Progress, Result};
-use betz_monitor::{Control, Monitor, Source, Truth};
+use betz_monitor::{Contents, Control, Monitor, Source, Truth};
 
 use crate::data;
 use crate::device;
@@ -23,15 +21,16 @@ use crate::page::{LOOK, announce, options, rest};
 use crate::report::{self, Bar, UntilInterrupted};
 use args::Monitor as Arguments;
 
-const DEMO_STEP_SECONDS: f64 = 0.001;
-const DEMO_SEED: u64 = 1;
-
 /// The session to run.
 struct Work {
     name: String,
     model: Decoder,
     dataset: Dataset,
     electrode_um: Option<Vec<[f32; 2]>>,
+    /// Networks and maps beside the session.
+    contents: Contents,
+    /// Episodes that are counted, and the name of their list.
+    patterns: Option<(String, Vec<Pattern>)>,
 }
 
 pub(crate) fn run(args: &Arguments) -> Result<()> {
@@ -53,9 +52,9 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
                 args.deadline
             ))
         })?;
-    let work = match (&args.model, &args.recording) {
+    let mut work = match (&args.model, &args.recording) {
         (Some(model), Some(recording)) => from_files(args, model, recording)?,
-        _ => demo(&Bar::new())?,
+        _ => demo::work(&Bar::new())?,
     };
     let others: Vec<(String, Decoder)> = (args.with.iter())
         .map(|path| Ok((name_of(path), Decoder::load(path)?)))
@@ -70,7 +69,8 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     source.deadline = Some(deadline);
     source.speed = args.speed;
     source.electrode_um.clone_from(&work.electrode_um);
-    let (monitor, feed) = Monitor::start(source, options(&args.page))?;
+    let contents = std::mem::take(&mut work.contents);
+    let (monitor, feed) = Monitor::start_with(source, contents, options(&args.page))?;
     monitor.watch(session.health());
     if args.page.control {
         let mut models = vec![(work.name.clone(), work.model.clone())];
@@ -79,8 +79,12 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     }
     session.attach(Box::new(feed), 0)?;
     if let Some(path) = &args.episodes {
-        let miner = episodes(path, &work.model, &mut session)?;
-        monitor.mine(&name_of(path), miner)?;
+        work.patterns = Some((name_of(path), patterns(path, &work.model)?));
+    }
+    if let Some((name, patterns)) = work.patterns.take() {
+        let (feed, miner) = open(MinerConfig::new(work.model.channels(), patterns))?;
+        session.attach(Box::new(feed), 0)?;
+        monitor.mine(&name, miner)?;
     }
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
@@ -99,16 +103,12 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Counts the episodes of a list while the session runs.
-fn episodes(path: &Path, model: &Decoder, session: &mut Session) -> Result<MinerHandle> {
+/// Episodes of a list, which are counted while the session runs.
+fn patterns(path: &Path, model: &Decoder) -> Result<Vec<Pattern>> {
     let clock = Clock::from_tick_seconds(model.step_seconds())?;
     let alphabet = Alphabet::new(model.channel_names().to_vec(), clock)?;
-    let rows = read_table(path, &alphabet)?;
-    let patterns = rows.into_iter().map(|row| row.episode.pattern);
-    let config = MinerConfig::new(alphabet.len(), patterns.collect());
-    let (feed, miner) = open(config)?;
-    session.attach(Box::new(feed), 0)?;
-    Ok(miner)
+    let rows = read_table(path, &alphabet)?.into_iter();
+    Ok(rows.map(|row| row.episode.pattern).collect())
 }
 
 pub(crate) fn name_of(path: &Path) -> String {
@@ -132,38 +132,8 @@ fn from_files(args: &Arguments, model: &Path, recording: &Path) -> Result<Work> 
         model: decoder,
         dataset,
         electrode_um,
-    })
-}
-
-/// A simulated population and its decoder: `betz demo`'s, at 1,000 steps per second.
-fn demo(bar: &Bar) -> Result<Work> {
-    let config = PopulationConfig {
-        test_seconds: 60.0,
-        ..PopulationConfig::default()
-    };
-    let made = population::simulate(&config, DEMO_SEED)?;
-    let bank = FilterBank::new(vec![Filter {
-        tau_seconds: 0.010,
-        order: 1,
-    }])?;
-    let options = TrainOptions {
-        low_pass: Some(LowPass {
-            order: 2,
-            cutoff_hz: 12.0,
-        }),
-        ..TrainOptions::new(bank)
-    };
-    let training = made.train.align(DEMO_STEP_SECONDS)?;
-    let model = train_validated(&training, &options, &Search::ridge(), bar)?;
-    let dataset = made
-        .test
-        .align(DEMO_STEP_SECONDS)?
-        .with_outputs(model.outputs())?;
-    Ok(Work {
-        name: "a simulated population".into(),
-        model,
-        dataset,
-        electrode_um: made.test.electrode_um,
+        contents: Contents::default(),
+        patterns: None,
     })
 }
 

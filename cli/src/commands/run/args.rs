@@ -1,11 +1,10 @@
 //! Arguments of `betz run`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::page::Page;
+use crate::page::SessionPage;
 use crate::parse::seconds;
 
 #[derive(Args)]
@@ -21,11 +20,11 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) simulate: bool,
     /// Open the source, listen for two seconds, say what the session will do, and send nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "shown")]
     pub(crate) check: bool,
     /// Run the session that was recorded in this folder again, as fast as possible, and compare every
     /// output with the recorded one, bit by bit
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plan", "simulate", "check", "set", "seconds"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plan", "simulate", "check", "set", "seconds", "shown"])]
     pub(crate) replay: Option<PathBuf>,
     /// Seconds after which the session ends [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -40,40 +39,9 @@ pub(crate) struct Run {
     /// Seconds since the first start of a session that is kept; set by --keep
     #[arg(long, value_name = "SECONDS", hide = true, requires = "keep")]
     pub(crate) kept: Option<f64>,
-    /// Serve the page that shows the session, as `betz monitor` does
-    #[arg(long, conflicts_with_all = ["check", "replay"])]
-    pub(crate) page: bool,
-    /// Port of the page. 0: any free port
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "page")]
-    pub(crate) port: u16,
-    /// Address that the page listens on. Without TLS, everyone between this machine and a viewer
-    /// elsewhere can read along
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1",
-        requires = "page"
-    )]
-    pub(crate) host: IpAddr,
-    /// Do not open a browser
-    #[arg(long, requires = "page")]
-    pub(crate) no_open: bool,
+    #[command(flatten)]
+    pub(crate) page: SessionPage,
     /// Print one JSON object at the end instead of lines
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-impl Run {
-    /// The options of the page's server.
-    pub(crate) fn page_options(&self) -> Page {
-        Page {
-            port: self.port,
-            host: self.host,
-            allow_host: Vec::new(),
-            no_token: false,
-            control: false,
-            no_open: self.no_open,
-            folder: None,
-        }
-    }
 }

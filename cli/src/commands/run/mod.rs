@@ -4,6 +4,7 @@ pub(crate) mod args;
 mod keep;
 mod print;
 mod replay;
+mod shown;
 mod simulated;
 mod status;
 
@@ -16,7 +17,6 @@ use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Monitor, Source};
 
 use crate::browser::Door;
-use crate::page::{announce, options};
 use crate::report::{self, UntilInterrupted};
 use args::Run;
 use print::{RunReport, Status};
@@ -24,6 +24,9 @@ use simulated::SimulatedSession;
 
 /// Time between two lines of status.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Time between two looks for notes to show on the page.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Time for which --check listens.
 const LISTEN: Duration = Duration::from_secs(2);
@@ -124,7 +127,7 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         steps: None,
         stop: &|| UntilInterrupted.cancelled() || started.elapsed() >= most,
     };
-    let page = match args.page && live.wait(&until)? {
+    let page = match args.page.shown && live.wait(&until)? {
         true => Some(open_page(args, &mut live, &mut status)?),
         false => None,
     };
@@ -157,8 +160,12 @@ fn decode(
 ) -> Result<()> {
     let mut next = Instant::now() + EVERY;
     loop {
+        let look = match page {
+            Some(_) => next.min(Instant::now() + LOOK),
+            None => next,
+        };
         let part = Until {
-            stop: &|| (until.stop)() || Instant::now() >= next,
+            stop: &|| (until.stop)() || Instant::now() >= look,
             ..*until
         };
         live.run(&part, &mut |step| {
@@ -177,8 +184,14 @@ fn decode(
             // A simulated movement has no trials: what is labelled at once is one.
             live.trial(Trial::End);
         }
-        if (until.stop)() || Instant::now() < next {
+        if let (Some(page), Some(newest)) = (page, status.newest_step()) {
+            shown::show(live, page, newest, status.has_truth())?;
+        }
+        if (until.stop)() || Instant::now() < look {
             return Ok(());
+        }
+        if look < next {
+            continue;
         }
         next += EVERY;
         if let Some(page) = page {
@@ -190,17 +203,16 @@ fn decode(
     }
 }
 
-/// Serves the page, and attaches its tap to the session. The page ends with what is returned.
+/// Serves the page. The page ends with what is returned.
 fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monitor, Option<Door>)> {
-    let page = args.page_options();
     let mut source = Source::of(&live.plan().session.name, live.model());
     source.deadline = live.plan().outputs.deadline.map(Span::duration);
-    let (monitor, feed) = Monitor::start(source, options(&page))?;
-    if let Some(pipeline) = live.pipeline_mut() {
-        monitor.watch(pipeline.session_mut().health());
-        pipeline.session_mut().attach(Box::new(feed), 0)?;
-    }
+    let pipeline = live.pipeline_mut().ok_or_else(|| {
+        Error::argument("--page: expected a session that hears its source, got none")
+    })?;
+    let (monitor, door) = args.page.open(source, pipeline.session_mut(), args.json)?;
     status.show_truth(monitor.truth());
-    let door = announce(&monitor, &page, args.json)?;
+    // From now on, notes are collected.
+    live.take_notes_to_show();
     Ok((monitor, door))
 }

@@ -40,6 +40,7 @@ impl Sums {
 pub(super) struct Status {
     names: Vec<String>,
     newest: Vec<f32>,
+    newest_step: Option<u64>,
     truth: Option<Truth>,
     /// Steps that the model is behind the movement.
     delay: u64,
@@ -56,6 +57,7 @@ impl Status {
         Self {
             names: names.to_vec(),
             newest: Vec::new(),
+            newest_step: None,
             truth: None,
             delay: 0,
             page: None,
@@ -88,6 +90,16 @@ impl Status {
         self
     }
 
+    /// Number of the newest step.
+    pub(super) fn newest_step(&self) -> Option<u64> {
+        self.newest_step
+    }
+
+    /// True if the true outputs of every step are known.
+    pub(super) fn has_truth(&self) -> bool {
+        self.truth.is_some()
+    }
+
     /// Labels since the last call.
     pub(super) fn take_labels(&mut self) -> Vec<(u64, [f32; 2])> {
         std::mem::take(&mut self.labels)
@@ -101,6 +113,7 @@ impl Status {
     pub(super) fn add(&mut self, step: &Step<'_>) {
         self.newest.clear();
         self.newest.extend_from_slice(step.values);
+        self.newest_step = Some(step.number);
         let truth = self.truth.as_ref().and_then(|truth| truth(step.end));
         if let (Some(page), Some(_)) = (&mut self.page, &self.truth) {
             page.step(&truth.unwrap_or([f32::NAN; 2]));

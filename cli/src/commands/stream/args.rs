@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::common_args::{Common, Part};
+use crate::page::SessionPage;
 use crate::parse::{microseconds, seconds};
 
 #[derive(Args)]
@@ -18,7 +19,11 @@ pub(crate) struct Stream {
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Recording to decode (.npz, .nwb), unless --in is given
-    #[arg(value_name = "RECORDING", required_unless_present = "source")]
+    #[arg(
+        value_name = "RECORDING",
+        required_unless_present = "source",
+        conflicts_with = "shown"
+    )]
     pub(crate) recording: Option<PathBuf>,
     /// Live source instead of a recording: udp://HOST:PORT, cerebus://HOST:PORT?version=4.1,
     /// lsl://NAME, brand://HOST:PORT?nickname=NAME or zmq://HOST:PORT
@@ -54,6 +59,8 @@ pub(crate) struct Stream {
     /// Replay speed as a multiple of real time [default: as fast as possible]
     #[arg(long, value_name = "TIMES")]
     pub(crate) speed: Option<f64>,
+    #[command(flatten)]
+    pub(crate) page: SessionPage,
 }
 
 impl Stream {

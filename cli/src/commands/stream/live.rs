@@ -7,9 +7,11 @@ use betz::model::Decoder;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, Progress, Result};
 use betz_interop::bus::{Counts, PumpReport, Sink, Stream, Until, open_sink, open_source, pump};
+use betz_monitor::Source;
 use serde::Serialize;
 
 use super::args::Stream as Arguments;
+use crate::commands::monitor::name_of;
 use crate::device;
 use crate::replay::{LatencyUs, deadline};
 use crate::report::{self, Outcome, UntilInterrupted};
@@ -86,6 +88,14 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
     let mut sink = match &args.sink()? {
         Some(address) => open_sink(address, &stream)?,
         None => Box::new(Nowhere),
+    };
+    let _page = match args.page.shown {
+        true => {
+            let mut source = Source::of(&name_of(&args.model), &model);
+            source.deadline = deadline;
+            Some(args.page.open(source, &mut session, args.common.json)?)
+        }
+        false => None,
     };
     report::stop_on_interrupt();
     eprintln!("listening; Ctrl-C ends");

@@ -94,13 +94,13 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
     parts.push(`<path d="M${at.toFixed(1)} ${TOP + RASTER}v5" stroke="${inks.dim}"/>`);
     text(at, TOP + RASTER + 18, timeLabel(t, step), inks.dim, "middle");
   }
-  const xs = new Float64Array(2 * POINTS), ys: (number | null)[] = [];
+  const xs = new Float64Array(2 * POINTS), ys = new Float64Array(2 * POINTS);
   for (let k = 0; k < o; k++) {
     const top = TOP + RASTER + GAP + k * (LINE + 14), lines: [Float32Array, string, string][] = [];
     if (s.hasTruth) lines.push([s.truth, inks.intended, ' stroke-dasharray="5 4"']);
     lines.push([s.estimate, inks.decoded[k % inks.decoded.length]!, ""]);
     let low = Infinity, high = -Infinity;
-    for (const [values] of lines) { const n = reduce(s, values, k, begin, p.end, xs, ys); for (let i = 0; i < n; i++) if (ys[i] !== null) { low = Math.min(low, ys[i]!); high = Math.max(high, ys[i]!); } }
+    for (const [values] of lines) { const n = reduce(s, values, k, begin, p.end, xs, ys); for (let i = 0; i < n; i++) { const v = ys[i]!; if (v < low) low = v; if (v > high) high = v; } }
     parts.push(`<rect x="${LEFT}" y="${top}" width="${w}" height="${LINE}" fill="none" stroke="${inks.line}"/>`);
     text(LEFT - 8, top + LINE / 2, `${f.outputs[k]?.name ?? ""} ${f.outputs[k]?.unit ?? ""}`, inks.ink, "end");
     if (!(high > low)) continue;
@@ -110,7 +110,7 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
       const n = reduce(s, values, k, begin, p.end, xs, ys), path: string[] = [];
       let open = false;
       for (let i = 0; i < n; i++) {
-        if (ys[i] === null) { open = false; continue; }
+        if (Number.isNaN(ys[i])) { open = false; continue; }
         path.push(`${open ? "L" : "M"}${(LEFT + (xs[i]! - t0) / (t1 - t0) * w).toFixed(1)} ${(top + 4 + (high - ys[i]!) / (high - low) * (LINE - 8)).toFixed(1)}`);
         open = true;
       }

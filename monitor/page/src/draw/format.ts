@@ -2,6 +2,9 @@
 const grouped = new Intl.NumberFormat("en");
 export const whole = (value: number): string => grouped.format(Math.round(value));
 
+/** A value on an axis. */
+export const brief = (value: number): string => String(Number(value.toPrecision(6)));
+
 /** Steps of 1, 2, 5 × 10ⁿ, about `most` of them. */
 export function ticks(from: number, to: number, most: number): number[] {
   if (!(to > from)) return [];

@@ -1,5 +1,5 @@
 // Lines at moments, through all panels: trials, missed deadlines, swaps, masks and marks.
-import { lowerBound, type Store } from "../link/store.ts";
+import { lowerBound, type Happened, type Store } from "../link/store.ts";
 import { colours } from "../theme.ts";
 
 export type Kind = "trial" | "miss" | "event";
@@ -7,13 +7,16 @@ export interface MomentLine { tick: number; kind: Kind }
 /** Lines closer than this, in pixels, are left out: they would be a surface. */
 const APART = 12;
 
+/** True for events that have a line and a sign: swaps, masks and marks. */
+export const isMoment = (event: Happened): boolean => event.type !== "swap state" && event.type !== "target";
+
 /** Moments in [from, to) that get a line on a plot of so many pixels: trials only if none is too close to the next. */
 export function momentLines(s: Store, from: number, to: number, wide: number): MomentLine[] {
   const all: MomentLine[] = [], apart = APART / wide * (to - from), trials = s.trials.slice(lowerBound(s.trials, s.trials.length, from), lowerBound(s.trials, s.trials.length, to));
   if (trials.every((t, i) => i === 0 || t - trials[i - 1]! >= apart)) for (const tick of trials) all.push({ tick, kind: "trial" });
   let last = -Infinity;
   for (const { tick } of s.misses) if (tick >= from && tick < to && tick - last >= apart) { last = tick; all.push({ tick, kind: "miss" }); }
-  for (const { tick, type } of s.events) if (tick >= from && tick < to && type !== "swap state") all.push({ tick, kind: "event" });
+  for (const event of s.events) if (event.tick >= from && event.tick < to && isMoment(event)) all.push({ tick: event.tick, kind: "event" });
   return all;
 }
 

@@ -56,6 +56,8 @@ export class Store {
   /** True if there were more spikes than room, so that less time is stored than requested. */
   cut = false;
   private readonly keep: number;
+  /** Labels of the last minute by tick. Rows that come after their label take it, too. */
+  private readonly labels = new Map<number, number[]>();
   /** Ticks [from, to) that were left out of a recording on request: hatched, and nothing is counted there. */
   leftOut: [number, number][] = [];
 
@@ -112,12 +114,45 @@ export class Store {
   }
 
   happened(event: Happened): void {
+    if (event.type === "labels") { this.label(event["rows"] as [number, number[]][]); return; }
+    if (event.type === "trial") {
+      const tick = event.tick - this.base, at = lowerBound(this.trials, this.trials.length, tick);
+      if (this.trials[at] !== tick) this.trials.splice(at, 0, tick);
+      this.version++;
+      return;
+    }
     // A mark is named after it was set.
     const marked = event["what"] === "name mark" ? this.events.find(e => e["what"] === "mark" && e["mark"] === event["mark"]) : undefined;
     if (marked) { marked["text"] = event["text"]; this.version++; return; }
     this.events.push({ ...event, tick: event.tick - this.base });
     if (this.events.length > MOST_EVENTS) this.events.splice(0, MOST_EVENTS / 2);
     this.version++;
+  }
+
+  /** True outputs that come after their steps. */
+  label(rows: [number, number[]][]): void {
+    for (const [tick, values] of rows) if (values.length === this.shape.outputs) this.labels.set(tick - this.base, values);
+    const first = this.end - this.keep;
+    for (const tick of this.labels.keys()) if (tick < first) this.labels.delete(tick);
+    this.applyLabels(rows.map(([tick]) => tick - this.base));
+    this.version++;
+  }
+
+  /** Puts labels into the rows of their ticks, if these are here. */
+  private applyLabels(ticks: Iterable<number>): void {
+    const o = this.shape.outputs;
+    for (const tick of ticks) {
+      const i = lowerBound(this.rowTick, this.rows, tick), values = this.labels.get(tick);
+      if (!values || i === this.rows || this.rowTick[i] !== tick) continue;
+      this.truth.set(values, i * o);
+      this.hasTruth = true;
+    }
+  }
+
+  /** The target in force at a tick; null without one. */
+  targetAt(tick: number): number[] | null {
+    const values = this.events.findLast(e => e.type === "target" && e.tick <= tick)?.["values"] as number[] | undefined;
+    return values?.length === this.shape.outputs ? values : null;
   }
 
   private second(tick: number): Second {
@@ -221,6 +256,7 @@ export class Store {
       this.beside.set(beside.subarray(0, rows * outputs), this.rows * outputs);
     } else this.beside.fill(NaN, this.rows * outputs, (this.rows + rows) * outputs);
     this.rows += rows;
+    if (this.labels.size > 0) this.applyLabels(this.rowTick.subarray(this.rows - rows, this.rows));
   }
 
   private room(n: number): void {
@@ -266,6 +302,7 @@ export class Store {
     this.hasBeside ||= late.hasBeside;
     const cut = this.insertSpikes(late, from, to);
     this.insertRows(late, from, to);
+    if (this.labels.size > 0) this.applyLabels(this.labels.keys());
     const before = from < this.first;
     // Into a hole they do not fit any more: their seconds are not kept.
     if (before) this.trend = [...rates, ...this.trend].slice(-60);

@@ -9,7 +9,7 @@ import * as state from "../state.ts";
 import { colours, painted, still } from "../theme.ts";
 import { ORDERS, WINDOWS, type Order } from "../url.ts";
 import { groupsOf, runs, type Groups } from "../draw/groups.ts";
-import { strokeMoments } from "../draw/lines.ts";
+import { isMoment, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
 import { ticks, timeLabel, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
@@ -54,7 +54,7 @@ function drawMarks(canvas: HTMLCanvasElement | null, s: Store, p: Picture): void
     g.fillStyle = colours.bad.css;
     g.fillText("▲", last, h / 2 + 1);
   }
-  for (const event of s.events) if (event.tick >= begin && event.tick < p.end && event.type !== "swap state") {
+  for (const event of s.events) if (event.tick >= begin && event.tick < p.end && isMoment(event)) {
     g.fillStyle = colours.warn.css;
     g.fillText(event.type === "swap" ? "◆" : "⚑", x(event.tick), h / 2 + 1);
   }

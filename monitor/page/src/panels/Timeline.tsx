@@ -4,6 +4,7 @@ import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { ticks, timeLabel } from "../draw/format.ts";
 import { timeBars } from "../draw/bars.ts";
+import { isMoment } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
 
@@ -40,7 +41,7 @@ export function Timeline() {
       open = true;
     }
     g.stroke(); g.lineWidth = 1;
-    for (const event of s.events) if (event.type !== "swap state") { g.fillStyle = colours.warn.css; g.font = font(10); g.textAlign = "center"; g.textBaseline = "top"; g.fillText(event.type === "swap" ? "◆" : "⚑", x(s.seconds_(event.tick)), 0); }
+    for (const event of s.events) if (isMoment(event)) { g.fillStyle = colours.warn.css; g.font = font(10); g.textAlign = "center"; g.textBaseline = "top"; g.fillText(event.type === "swap" ? "◆" : "⚑", x(s.seconds_(event.tick)), 0); }
     const struck = state.incident.value;
     if (struck) { g.fillStyle = colours.bad.css; g.fillRect(x(s.seconds_(struck.tick)), 0, 1.5, high); }
     const to = s.seconds_(state.viewEnd(s)), a = x(to - state.viewWindow(s) * step), b = x(to);

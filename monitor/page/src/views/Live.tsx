@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { Raster } from "../panels/Raster.tsx";
-import { Outputs, recorded } from "../panels/Outputs.tsx";
+import { Outputs } from "../panels/Outputs.tsx";
+import { recorded } from "../panels/Line.tsx";
 import { Latency } from "../panels/Latency.tsx";
 import * as state from "../state.ts";
 import { Timeline } from "../panels/Timeline.tsx";

@@ -1,7 +1,7 @@
 // The model in use, those that may take its place, and what was done.
 import { useEffect } from "preact/hooks";
 import { Electrodes } from "../panels/Electrodes.tsx";
-import { Line } from "../panels/Outputs.tsx";
+import { Line } from "../panels/Line.tsx";
 import { useWeights } from "../panels/Inspector.tsx";
 import { Panel } from "../panels/Panel.tsx";
 import { Confusion } from "./classes.tsx";
