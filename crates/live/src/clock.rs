@@ -69,6 +69,7 @@ pub struct Clock {
     envelope: Line,
     published: Line,
     started: bool,
+    restarts: bool,
     /// Epoch of the estimate, and of what is published.
     epoch: u32,
     published_epoch: u32,
@@ -103,6 +104,7 @@ impl Clock {
             envelope: line,
             published: line,
             started: false,
+            restarts: false,
             epoch: 0,
             published_epoch: 0,
             spread: STEP,
@@ -140,9 +142,10 @@ impl Clock {
 
     /// Takes the device time of a block's last row and its arrival.
     pub fn add(&mut self, device: f64, host: f64) {
-        if !self.started {
-            self.reset(device, host, false);
+        if !self.started || self.restarts {
+            self.reset(device, host, self.started);
             self.last = Point { device, host };
+            self.restarts = false;
         }
         let moved = (device - self.last.device) - (host - self.last.host);
         if moved.abs() > RESET || device < self.last.device - 0.01 {
@@ -308,7 +311,7 @@ impl Clock {
     }
 
     /// True while it is not clear whether the clock has jumped.
-    fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_in_doubt(&self) -> bool {
         self.forward > 0 || self.resets > 0
     }
 
@@ -321,6 +324,20 @@ impl Clock {
             true => self.published.host(device),
             false => self.envelope.host(device) - self.path / 2.0,
         }
+    }
+
+    /// Device time of a host time, the inverse of [`Clock::host`] while no jump is in doubt.
+    pub fn device(&self, host: f64) -> f64 {
+        let (line, path) = match self.published_epoch == self.epoch {
+            true => (&self.published, 0.0),
+            false => (&self.envelope, self.path / 2.0),
+        };
+        line.at.device + (host + path - line.at.host) / line.slope
+    }
+
+    /// Takes note that the device has begun a new epoch: the next block is of another time axis, and drifts as before.
+    pub(crate) fn restart(&mut self) {
+        self.restarts = true;
     }
 
     /// Earliest arrival of a device time by the estimate; a jump that is in doubt does not move it.

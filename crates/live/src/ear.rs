@@ -60,7 +60,6 @@ impl Ear {
     }
 
     pub(crate) fn peek(&mut self) -> Option<&Block> {
-        self.announce();
         self.full.try_peek()
     }
 
@@ -73,12 +72,9 @@ impl Ear {
         let _ = self.empty.try_push(block);
     }
 
-    /// Names the thread that is to be woken.
-    fn announce(&self) {
-        let mut taker = lock(&self.shared.taker);
-        if taker.is_none() {
-            *taker = Some(std::thread::current());
-        }
+    /// Names this thread as the one that is to be woken.
+    pub(crate) fn announce(&self) {
+        lock(&self.shared.taker).get_or_insert_with(std::thread::current);
     }
 
     pub(crate) fn signal(&mut self) -> Option<Signal> {

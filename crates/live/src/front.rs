@@ -27,15 +27,15 @@ enum Engine {
 }
 
 impl Front {
-    /// The front end of a plan for a signal, at rest.
+    /// The front end of a plan for the signal of a source, at rest.
     ///
     /// # Errors
     /// `InvalidArgument` with file, line and key for what does not fit.
-    pub(crate) fn new(plan: &Plan, signal: &Signal) -> Result<Self> {
+    pub(crate) fn new(plan: &Plan, source: usize, signal: &Signal) -> Result<Self> {
         let engine = match plan.voltage.feature {
             Feature::Units => sorted(plan, signal)?,
             feature => {
-                let (settings, options) = plan.front_settings(signal)?;
+                let (settings, options) = plan.front_settings(source, signal)?;
                 // The noise until it is measured, and without a calibration until it is tracked.
                 let layout = Layout::with_noise(signal.channels, 10.0);
                 let front = BlockFrontEnd::new(&settings, &layout, &options)

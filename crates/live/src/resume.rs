@@ -117,7 +117,7 @@ impl Checkpoint {
     /// True if `block`, the first one after the gap, is of the same run of the device: later than the last row before, and by
     /// as much as the host's clock says.
     pub(crate) fn is_followed_by(&self, block: &Block, rate: f64) -> bool {
-        let state = &self.head.binner;
+        let state = &self.head.binner.first;
         let Some(rows) = block.first.checked_sub(state.next) else {
             return false;
         };
@@ -230,7 +230,20 @@ impl OpenRecording {
         }
         for record in &self.rest {
             match record {
-                Record::Block(block) => pipeline.take(block, &mut |_| Ok(()))?,
+                Record::Block(source, block) => {
+                    if pipeline.binner().has_source(*source) {
+                        pipeline.take_from(*source, block, &mut |_| Ok(()))?;
+                    }
+                }
+                Record::Configuration(source, json) => {
+                    let facts = Facts::from_json(json)?;
+                    pipeline.add_source(plan, *source, &facts.signal(), facts.voltage)?;
+                }
+                Record::Alignment(source, at) => {
+                    if pipeline.binner().has_source(*source) {
+                        pipeline.align(*source, at, &mut |_| Ok(()))?;
+                    }
+                }
                 Record::Stale(_) => pipeline.step_stale(&mut |_| Ok(()))?,
                 Record::Swap { fingerprint, .. } => {
                     swaps.swap_recorded(&mut pipeline, &self.folder, *fingerprint)?;
@@ -262,11 +275,19 @@ impl Tail {
             match record {
                 Record::Checkpoint { state, .. } => {
                     let state = Checkpoint::from_bytes(&state)?;
-                    reader.set_epoch(state.head.binner.epoch);
+                    reader.set_epoch(0, state.head.binner.first.epoch);
+                    for other in &state.head.binner.others {
+                        reader.set_epoch(other.source, other.lane.epoch);
+                    }
                     checkpoint = Some(state);
                     rest.clear();
                 }
-                Record::Block(_) | Record::Stale(_) | Record::Swap { .. } | Record::RollBack(_)
+                Record::Block(..)
+                | Record::Configuration(..)
+                | Record::Alignment(..)
+                | Record::Stale(_)
+                | Record::Swap { .. }
+                | Record::RollBack(_)
                     if checkpoint.is_some() =>
                 {
                     rest.push(record);

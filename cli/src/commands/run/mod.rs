@@ -10,7 +10,7 @@ mod status;
 use std::time::{Duration, Instant};
 
 use betz::{Error, Progress, Result};
-use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check, open_rig};
+use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check, check_all, open_rigs};
 
 use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Monitor, Source};
@@ -44,8 +44,11 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     let plan = Plan::read(file, &args.set)?;
     if args.check {
         let model = plan.load_model()?;
-        let mut rig = open_rig(&plan, &model)?;
-        return report::tell(&check(&plan, &model, rig.as_mut(), LISTEN)?, args.json);
+        let mut rigs = open_rigs(&plan, &model)?;
+        if let Some((first, others)) = rigs.split_first_mut() {
+            let told = check_all(&plan, &model, first.as_mut(), others, LISTEN)?;
+            return report::tell(&told, args.json);
+        }
     }
     if args.keep && args.kept.is_none() {
         return keep::run();

@@ -81,6 +81,8 @@ mod tests {
             lost: 5,
             at_least: true,
             lost_share: 0.1,
+            stale: 0,
+            failed: None,
             drift_ppm: 0.0,
             bound_us: 0.0,
             epochs: 0,

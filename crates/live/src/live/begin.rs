@@ -12,7 +12,7 @@ use betz_train::retained::StoredStatistics;
 use super::Live;
 use crate::learn::Learner;
 use crate::pipeline::Pipeline;
-use crate::record::{self, Facts, Recorder, unix_seconds};
+use crate::record::{self, Facts, Recorder, VERSIONS, unix_seconds};
 use crate::resume::{OpenRecording, Search};
 
 /// Time between two checkpoints in seconds.
@@ -106,7 +106,7 @@ impl Live {
             return Ok(pipeline);
         };
         let facts = Facts {
-            version: 1,
+            version: VERSIONS[usize::from(self.plan.source.len() > 1)],
             channels: signal.channels,
             rate: signal.rate,
             microvolts: signal.microvolts,
@@ -129,18 +129,24 @@ impl Live {
         let (folder, facts) = (&unfinished.folder, &unfinished.facts);
         let mut pipeline = Pipeline::resume(&self.plan, &self.model, folder, facts, &state)?;
         let model = state.model(&self.model, folder)?;
-        let before = state.head.binner.epoch;
+        let before = state.head.binner.first.epoch;
         let epoch = match state.is_followed_by(first, facts.rate) {
             true => before,
             false => before.wrapping_add(1),
         };
-        self.first_epoch = epoch.wrapping_sub(first.epoch);
+        self.first.first_epoch = epoch.wrapping_sub(first.epoch);
+        for other in &state.head.binner.others {
+            // Its filters start again: an epoch begins.
+            if let Some(heard) = self.others.get_mut(other.source - 1) {
+                heard.first_epoch = other.lane.epoch.wrapping_add(1);
+            }
+        }
         let mut from = unfinished.from;
         // Another one than any block's: the first block says its epoch.
         from.epoch = !epoch;
         let opened = record::go_on(folder, &self.plan, facts, from);
         let mut recorder = self.refuse_disk(opened)?;
-        let step = (pipeline.binner().open_step()).map_or(0, |(step, _)| step);
+        let step = pipeline.binner().next_step().unwrap_or(0);
         recorder.checkpoint(step, &state.to_bytes()?, true, host_ns());
         if let Some(pending) = state.head.pending {
             // It hears as much as it remembers once more.
