@@ -108,11 +108,18 @@ impl Heard {
 }
 
 impl Live {
-    /// Takes what the sources beside the first have sent. A source that fails is silent from then on.
+    /// Takes what the sources beside the first have sent before its next block. A source that fails is silent from then on.
     pub(super) fn take_others(&mut self, each: &mut Give<'_>) -> Result<()> {
         for at in 0..self.others.len() {
             for _ in 0..AT_ONCE {
                 let other = &mut self.others[at];
+                let first = self.first.ear.peek().map(|block| block.host_ns);
+                let next = other.ear.peek().map(|block| block.host_ns);
+                if let (Some(first), Some(next)) = (first, next)
+                    && first < next
+                {
+                    break;
+                }
                 let Some(mut block) = other.ear.take() else {
                     if let Err(error) = other.ear.is_over() {
                         other.failed = Some(error);
