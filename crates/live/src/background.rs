@@ -13,7 +13,7 @@ use betz_runtime::model::Decoder;
 use serde::Serialize;
 
 use crate::board::{Board, OutputReader, StepOutput};
-use crate::health::SessionReport;
+use crate::health::{SessionReport, SourceHealth};
 use crate::live::{Live, Trial, Until, unheard};
 use crate::pipeline::Step;
 use crate::plan::Plan;
@@ -48,6 +48,8 @@ pub struct BackgroundHealth {
     /// Counts and latencies.
     #[serde(flatten)]
     pub report: SessionReport,
+    /// Losses, clock and silence of each source.
+    pub sources: Vec<SourceHealth>,
     /// Folder of the recording, if there is one.
     pub folder: Option<PathBuf>,
     /// Limits of the plan that are crossed, in words.
@@ -468,6 +470,7 @@ fn health(live: &Live, phase: Phase) -> BackgroundHealth {
     BackgroundHealth {
         phase,
         report: live.report(),
+        sources: live.sources(),
         folder: live.folder().map(Into::into),
         crossed: live.crossed(),
     }

@@ -27,6 +27,8 @@ pub struct SourceHealth {
     pub drift_ppm: f64,
     /// Bound of the error of its times, in microseconds; 0 before the first block.
     pub bound_us: f64,
+    /// Both ways between source and host as its answers show them, in microseconds; `None` if it is not asked.
+    pub path_us: Option<f64>,
     /// Epochs of its clock so far.
     pub epochs: u32,
     /// Time since the newest block arrived, in milliseconds; `None` before the first one.

@@ -85,6 +85,7 @@ mod tests {
             failed: None,
             drift_ppm: 0.0,
             bound_us: 0.0,
+            path_us: None,
             epochs: 0,
             silent_ms: None,
             reconnects: 0,

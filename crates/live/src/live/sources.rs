@@ -75,6 +75,14 @@ impl Heard {
         self.next_ns = block.host_ns.saturating_add((length * 1e9) as i64);
         let device = self.device_seconds(last);
         self.clock.add(device, block.host_ns as f64 * 1e-9);
+        while let Some(probe) = self.ear.take_probe() {
+            let device = self.device_seconds(probe.device);
+            let (asked, answered) = (
+                probe.asked_ns as f64 * 1e-9,
+                probe.answered_ns as f64 * 1e-9,
+            );
+            self.clock.add_probe(device, asked, answered);
+        }
     }
 
     /// Device time in seconds since the first row of the epoch.
@@ -286,6 +294,7 @@ impl Live {
                     failed: heard.failed.as_ref().map(|e| e.message().to_owned()),
                     drift_ppm: clock.drift_ppm,
                     bound_us: clock.bound_us,
+                    path_us: heard.clock.measured_path().map(|path| path * 1e6),
                     epochs: clock.epoch,
                     silent_ms: heard.heard_ns.map(silent),
                     reconnects: source.reconnects,
