@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use betz::{Progress, Result};
-use betz_monitor::{Monitor, Options};
+use betz_monitor::{Monitor, Options, Token};
 
 use crate::browser::Door;
 use crate::report::{self, UntilInterrupted};
@@ -37,6 +37,9 @@ pub(crate) struct Page {
     /// The page's files from this folder instead of those built in (for work on the page)
     #[arg(long = "page", value_name = "FOLDER", hide = true)]
     pub(crate) folder: Option<PathBuf>,
+    /// Token of an earlier process, whose page goes on.
+    #[arg(skip)]
+    pub(crate) token: Option<Token>,
 }
 
 /// Steps shorter than this are taken several at a time: a thread cannot sleep for less.
@@ -50,6 +53,7 @@ pub(crate) fn options(page: &Page) -> Options {
         address: page.host,
         port: page.port,
         no_token: page.no_token,
+        token: page.token.clone(),
         allow_hosts: page.allow_host.clone(),
         control: page.control,
         page_folder: page.folder.clone(),

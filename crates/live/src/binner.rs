@@ -92,7 +92,7 @@ pub struct BinnerCounts {
 }
 
 /// State of a [`Binner`] that a session which was killed goes on from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BinnerState {
     #[serde(flatten)]
     pub(crate) first: LaneState,
@@ -105,7 +105,7 @@ pub(crate) struct BinnerState {
 }
 
 /// State of a source beside the first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PartState {
     /// Number of the source in the plan.
     pub(crate) source: usize,
@@ -223,25 +223,28 @@ impl Binner {
         self.joint.means = means.iter().map(|mean| *mean as f32).collect();
     }
 
-    /// The state, to go on from.
-    pub(crate) fn state(&self) -> BinnerState {
-        let state = |part: &Part| {
-            let (lane, (signal, voltage)) = (part.lane.as_ref()?, part.sent.as_ref()?);
-            lane.epoch()?;
-            Some(PartState {
-                source: part.source,
-                rate: signal.rate,
-                microvolts: signal.microvolts,
-                voltage: *voltage,
-                rows_per_step: lane.place(0).1,
-                lane: lane.state(),
-            })
-        };
+    /// Writes the state, to go on from, to `state`, whose room is used again.
+    pub(crate) fn state_into(&self, state: &mut BinnerState) {
         let waits = |pending: &&Pending| matches!(pending, Pending::Step(_));
-        BinnerState {
-            first: self.first.state(),
-            behind: self.joint.pending.iter().filter(waits).count() as u64,
-            others: self.parts.iter().filter_map(state).collect(),
+        self.first.state_into(&mut state.first);
+        state.behind = self.joint.pending.iter().filter(waits).count() as u64;
+        let mut heard = 0;
+        for part in &self.parts {
+            let (Some(lane), Some((signal, voltage))) = (&part.lane, &part.sent) else {
+                continue;
+            };
+            if lane.epoch().is_none() {
+                continue;
+            }
+            if state.others.len() == heard {
+                state.others.push(PartState::default());
+            }
+            let other = &mut state.others[heard];
+            (other.source, other.voltage) = (part.source, *voltage);
+            (other.rate, other.microvolts) = (signal.rate, signal.microvolts);
+            other.rows_per_step = lane.place(0).1;
+            lane.state_into(&mut other.lane);
+            heard += 1;
         }
     }
 

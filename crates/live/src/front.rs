@@ -76,13 +76,14 @@ impl Front {
         }
     }
 
-    /// Noise of each channel as it is tracked; `None` before it is known, or if it cannot be set.
-    pub(crate) fn noise(&self) -> Option<Vec<f32>> {
+    /// Writes the noise of each channel as it is tracked to `noise`; false before it is known, or if it cannot be set.
+    pub(crate) fn noise_into(&self, noise: &mut Vec<f32>) -> bool {
         match &self.engine {
             Engine::Crossings(front) if self.takes_noise && front.is_calibrated() => {
-                Some(front.noise())
+                front.noise_into(noise);
+                true
             }
-            _ => None,
+            _ => false,
         }
     }
 

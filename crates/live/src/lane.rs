@@ -40,7 +40,7 @@ pub(crate) struct Lane {
 
 /// State of a [`Lane`] that a session which was killed goes on from. The rows of the open step and the filters are not part
 /// of it: after the gap they would start again in any case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LaneState {
     /// Epoch of the newest block, and its arrival.
     pub(crate) epoch: u32,
@@ -54,6 +54,9 @@ pub(crate) struct LaneState {
     late_in_gap: u64,
     pub(crate) counts: BinnerCounts,
     noise: Option<Vec<f32>>,
+    /// A list for the noise while it is not known.
+    #[serde(skip)]
+    room: Option<Vec<f32>>,
 }
 
 /// Input of the step that is being filled.
@@ -131,9 +134,15 @@ impl Lane {
         })
     }
 
-    /// The state, to go on from.
-    pub(crate) fn state(&self) -> LaneState {
-        LaneState {
+    /// Writes the state, to go on from, to `state`, whose room is used again.
+    pub(crate) fn state_into(&self, state: &mut LaneState) {
+        let mut noise = state.noise.take().or(state.room.take()).unwrap_or_default();
+        let known = (self.front.as_ref()).is_some_and(|front| front.noise_into(&mut noise));
+        let (noise, room) = match known {
+            true => (Some(noise), None),
+            false => (None, Some(noise)),
+        };
+        *state = LaneState {
             epoch: self.epoch,
             host_ns: self.heard_ns,
             next: self.next,
@@ -142,8 +151,9 @@ impl Lane {
             step: self.step,
             late_in_gap: self.late_in_gap,
             counts: self.counts,
-            noise: self.noise(),
-        }
+            noise,
+            room,
+        };
     }
 
     /// Goes on from a state; `self` has taken no block yet.
@@ -181,7 +191,9 @@ impl Lane {
 
     /// Noise of each channel in microvolts, as the front end tracks it; `None` without voltage or before it is known.
     pub(crate) fn noise(&self) -> Option<Vec<f32>> {
-        self.front.as_ref()?.noise()
+        let mut noise = Vec::new();
+        let known = self.front.as_ref()?.noise_into(&mut noise);
+        known.then_some(noise)
     }
 
     /// Sets the noise of each channel, as an earlier session's [`Lane::noise`]; ends the calibration.

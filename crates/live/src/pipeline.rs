@@ -90,20 +90,26 @@ impl Pipeline {
         Ok(pipeline)
     }
 
-    /// The state; `resumed` is the number of times that the session went on after a kill, and `newest` the newest model that it
-    /// was given.
+    /// Writes the state to `to`, whose room is used again; `resumed` is the number of times that the session went on after a kill,
+    /// and `newest` the newest model that it was given.
     ///
     /// # Errors
-    /// The errors of [`Session::checkpoint`].
-    pub(crate) fn checkpoint(&self, resumed: u64, newest: Option<u64>) -> Result<Checkpoint> {
+    /// The errors of [`Session::checkpoint_into`].
+    pub(crate) fn checkpoint(
+        &self,
+        resumed: u64,
+        newest: Option<u64>,
+        to: &mut Checkpoint,
+    ) -> Result<()> {
         let session = &self.decoder.session;
-        Ok(Checkpoint::new(
-            session.model().decoder_fingerprint(),
-            newest,
-            resumed,
-            self.binner.state(),
-            session.checkpoint()?,
-        ))
+        let model = session.model().decoder_fingerprint();
+        self.binner.state_into(&mut to.head.binner);
+        to.head.model = model;
+        to.head.pending = newest.filter(|newest| *newest != model);
+        to.head.resumed = resumed;
+        to.session.resize(session.checkpoint_len(), 0);
+        session.checkpoint_into(&mut to.session)?;
+        Ok(())
     }
 
     /// The session, to attach taps and to swap models.

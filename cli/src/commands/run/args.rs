@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use betz::Result;
 use clap::Args;
 
+use super::keep::KeptPage;
 use crate::page::Page;
 use crate::parse::seconds;
 
@@ -65,15 +67,26 @@ pub(crate) struct Run {
 
 impl Run {
     /// The options of the page's server.
-    pub(crate) fn page_options(&self) -> Page {
-        Page {
-            port: self.port,
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a token that is none.
+    pub(crate) fn page_options(&self) -> Result<Page> {
+        let kept = KeptPage::of_environment()?;
+        // A browser that shows the page finds it again.
+        let was_open = self.kept.is_some_and(|passed| passed > 0.0);
+        let (port, token) = match kept {
+            Some(kept) => (kept.port, Some(kept.token)),
+            None => (self.port, None),
+        };
+        Ok(Page {
+            port,
             host: self.host,
             allow_host: Vec::new(),
             no_token: false,
             control: false,
-            no_open: self.no_open,
+            no_open: self.no_open || was_open,
             folder: None,
-        }
+            token,
+        })
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         }
     }
     if args.keep && args.kept.is_none() {
-        return keep::run();
+        return keep::run(args);
     }
     let mut live = Live::open(plan)?;
     let names: Vec<String> = (live.model().outputs().iter())
@@ -195,7 +195,7 @@ fn decode(
 
 /// Serves the page, and attaches its tap to the session. The page ends with what is returned.
 fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monitor, Option<Door>)> {
-    let page = args.page_options();
+    let page = args.page_options()?;
     let mut source = Source::of(&live.plan().session.name, live.model());
     source.deadline = live.plan().outputs.deadline.map(Span::duration);
     let (monitor, feed) = Monitor::start(source, options(&page))?;

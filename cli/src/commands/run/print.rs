@@ -337,7 +337,7 @@ fn source_line(source: &SourceHealth, is_one_of_several: bool) -> String {
         "drift {:+.1} ppm, within {:.0} µs of the host's; {}",
         source.drift_ppm,
         source.bound_us,
-        report::count(source.epochs.into(), "epoch")
+        report::count(u64::from(source.epochs), "epoch")
     );
     let failed = match &source.failed {
         Some(error) => format!("; FAILED: {error}"),
