@@ -79,8 +79,7 @@ fn a_wall_clock_that_jumps_changes_nothing(small: &Small) {
             .run(&mut |_| Ok(()))
             .unwrap();
         assert!(told.is_equal(), "{told:?}");
-        let report = live.report();
-        assert_eq!((report.input.stale, report.clock.epoch), (0, 1));
+        assert_eq!(live.report().input.stale, 0);
         steps
     };
     assert_eq!(steps(true), steps(false));
