@@ -131,7 +131,7 @@ pub struct Binner {
 /// The steps of several sources on their way together.
 #[derive(Default)]
 struct Joint {
-    pending: VecDeque<Pending>,
+    pending: VecDeque<WaitingEvent>,
     free: Vec<OwnedStep>,
     /// Number of the first source's newest step.
     newest: u64,
@@ -145,7 +145,7 @@ struct Joint {
 }
 
 /// An event of the first source that waits for the others.
-enum Pending {
+enum WaitingEvent {
     Restart,
     Skip(u64),
     Step(OwnedStep),
@@ -225,7 +225,7 @@ impl Binner {
 
     /// Writes the state, to go on from, to `state`, whose room is used again.
     pub(crate) fn state_into(&self, state: &mut BinnerState) {
-        let waits = |pending: &&Pending| matches!(pending, Pending::Step(_));
+        let waits = |pending: &&WaitingEvent| matches!(pending, WaitingEvent::Step(_));
         self.first.state_into(&mut state.first);
         state.behind = self.joint.pending.iter().filter(waits).count() as u64;
         let mut heard = 0;
@@ -320,8 +320,8 @@ impl Binner {
     /// The number of the next step that is given: it may wait for other sources.
     pub fn next_step(&self) -> Option<u64> {
         let waiting = self.joint.pending.iter().find_map(|pending| match pending {
-            Pending::Step(step) => Some(step.number),
-            Pending::Restart | Pending::Skip(_) => None,
+            WaitingEvent::Step(step) => Some(step.number),
+            WaitingEvent::Restart | WaitingEvent::Skip(_) => None,
         });
         waiting.or(self.open_step().map(|(step, _)| step))
     }
@@ -422,13 +422,13 @@ impl Joint {
     /// Takes an event of the first source.
     fn hear(&mut self, event: Event<'_>) -> Result<()> {
         self.pending.push_back(match event {
-            Event::Restart => Pending::Restart,
-            Event::Skip(steps) => Pending::Skip(steps),
+            Event::Restart => WaitingEvent::Restart,
+            Event::Skip(steps) => WaitingEvent::Skip(steps),
             Event::Step(input) => {
                 self.newest = input.number;
                 let mut step = self.free.pop().unwrap_or_default();
                 step.set(&input);
-                Pending::Step(step)
+                WaitingEvent::Step(step)
             }
         });
         Ok(())
@@ -437,7 +437,7 @@ impl Joint {
     /// Gives what no longer waits.
     fn drain(&mut self, first: &Lane, parts: &mut [Part], give: &mut Give<'_>) -> Result<()> {
         while let Some(pending) = self.pending.front() {
-            if let Pending::Step(step) = pending {
+            if let WaitingEvent::Step(step) = pending {
                 let timed_out = self.newest >= step.number + WAIT;
                 let mut ready = true;
                 for part in &mut *parts {
@@ -448,16 +448,16 @@ impl Joint {
                 }
             }
             match self.pending.pop_front() {
-                Some(Pending::Step(step)) => {
+                Some(WaitingEvent::Step(step)) => {
                     let done = self.give(&step, first, parts, give);
                     self.free.push(step);
                     done?;
                 }
-                Some(Pending::Skip(steps)) => {
+                Some(WaitingEvent::Skip(steps)) => {
                     self.counts.skipped += steps;
                     give(Event::Skip(steps))?;
                 }
-                Some(Pending::Restart) => give(Event::Restart)?,
+                Some(WaitingEvent::Restart) => give(Event::Restart)?,
                 None => {}
             }
         }

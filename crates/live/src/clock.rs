@@ -207,7 +207,7 @@ impl Clock {
 
     /// Takes an answer of the device: its time was `device` at some moment between the question and the answer.
     pub fn add_probe(&mut self, device: f64, asked: f64, answered: f64) {
-        // What is of another time axis tells nothing.
+        // An answer of another time axis tells nothing.
         let known = self.started && !self.restarts && !self.is_in_doubt();
         if !known || (device - self.last.device).abs() > RESET || answered < asked {
             return;

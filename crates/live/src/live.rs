@@ -28,7 +28,7 @@ use crate::swap::{PreparedSwap, Swaps};
 use begin::Keep;
 pub use begin::Resumption;
 use output::Output;
-use sources::Heard;
+use sources::LiveSource;
 pub(crate) use sources::label_lane;
 
 /// Longest latency that is told, in nanoseconds.
@@ -64,8 +64,8 @@ pub struct Live {
     learner: Option<Learner>,
     sinks: Vec<Box<dyn Sink>>,
     /// The source whose clock makes the steps, and the others.
-    first: Heard,
-    others: Vec<Heard>,
+    first: LiveSource,
+    others: Vec<LiveSource>,
     notes: Option<Notes>,
     note_counts: NoteCounts,
     recorder: Option<Recorder>,
@@ -112,7 +112,7 @@ impl Live {
         }
         let Ends { sinks, notes } = Ends::open(&plan, &model)?;
         let mut sources = (rigs.into_iter().zip(&plan.source))
-            .map(|(rig, source)| Heard::start(rig, source.path.seconds()))
+            .map(|(rig, source)| LiveSource::start(rig, source.path.seconds()))
             .collect::<Result<Vec<_>>>()?;
         let others = sources.split_off(1);
         let first = (sources.pop())

@@ -77,7 +77,7 @@ pub(crate) struct Part {
     pub(crate) channels: usize,
     /// Absent until the source has said what it sends.
     pub(crate) lane: Option<Lane>,
-    /// What it sends, and whether that is voltage.
+    /// Its signal, and true for voltage.
     pub(crate) sent: Option<(Signal, bool)>,
     /// Steps that are not made yet, ascending.
     steps: Steps,

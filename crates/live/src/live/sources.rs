@@ -22,7 +22,7 @@ const NEAR: f64 = 50e-6;
 const AT_ONCE: usize = 64;
 
 /// A source, and what is known of its clock.
-pub(super) struct Heard {
+pub(super) struct LiveSource {
     pub(super) ear: Ear,
     /// The source's clock; device times count from the first row of the epoch.
     pub(super) clock: Clock,
@@ -41,7 +41,7 @@ pub(super) struct Heard {
     labels: Option<Lane>,
 }
 
-impl Heard {
+impl LiveSource {
     /// Starts the thread of a source with a path of at most `path` seconds.
     ///
     /// # Errors

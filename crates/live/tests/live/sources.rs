@@ -179,13 +179,13 @@ fn voltage(small: &Small, blocks: usize) -> Vec<i16> {
         .collect()
 }
 
-struct Made {
+struct StepCopy {
     number: u64,
     status: StepStatus,
     values: Vec<f32>,
 }
 
-impl Made {
+impl StepCopy {
     fn of(step: &Step<'_>) -> Self {
         Self {
             number: step.number,
@@ -195,11 +195,11 @@ impl Made {
     }
 }
 
-fn run(plan: Plan, model: &Decoder, rigs: Vec<Box<dyn Rig>>) -> (Live, Vec<Made>) {
+fn run(plan: Plan, model: &Decoder, rigs: Vec<Box<dyn Rig>>) -> (Live, Vec<StepCopy>) {
     let mut live = Live::with_rigs(plan, model.clone(), rigs).unwrap();
     let mut steps = Vec::new();
     live.run(&ALWAYS, &mut |step| {
-        steps.push(Made::of(step));
+        steps.push(StepCopy::of(step));
         Ok(())
     })
     .unwrap();
@@ -208,7 +208,7 @@ fn run(plan: Plan, model: &Decoder, rigs: Vec<Box<dyn Rig>>) -> (Live, Vec<Made>
 }
 
 /// Correlation of all outputs of two lists of steps, of the same numbers.
-fn correlation(a: &[Made], b: &[Made]) -> f64 {
+fn correlation(a: &[StepCopy], b: &[StepCopy]) -> f64 {
     let (mut product, mut squares) = (0.0, [0.0, 0.0]);
     for a in a {
         let Some(b) = b.iter().find(|b| b.number == a.number) else {
@@ -269,7 +269,7 @@ fn two_devices_with_drifting_clocks_decode_as_one_and_replay_bit_for_bit() {
         "missing.stale_after=10000h",
     ];
     let (_, whole) = run(rigs::plan(&set), &small.model, vec![Box::new(one)]);
-    let settled = |steps: &[Made]| steps.iter().position(|s| s.number >= 20).unwrap();
+    let settled = |steps: &[StepCopy]| steps.iter().position(|s| s.number >= 20).unwrap();
     let likeness = correlation(&steps[settled(&steps)..], &whole);
     assert!(likeness > 0.98, "{likeness}");
 
@@ -294,7 +294,7 @@ fn two_devices_with_drifting_clocks_decode_as_one_and_replay_bit_for_bit() {
     let told = Replay::open(live.folder().unwrap())
         .unwrap()
         .run(&mut |step| {
-            again.push(Made::of(step));
+            again.push(StepCopy::of(step));
             Ok(())
         })
         .unwrap();

@@ -98,7 +98,7 @@ fn a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(small: &Small) {
         "{counts:?}"
     );
     system::hang(false);
-    // What the ring held is written; then there is room again.
+    // The ring is written; then there is room again.
     while live.report().recorder.unwrap().written < 4 << 20 {
         std::thread::yield_now();
     }
