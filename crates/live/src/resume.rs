@@ -234,19 +234,15 @@ impl OpenRecording {
         }
         for record in &self.rest {
             match record {
-                Record::Block(source, block) => {
-                    if pipeline.binner().has_source(*source) {
-                        pipeline.take_from(*source, block, &mut |_| Ok(()))?;
-                    }
+                Record::Block(source, block) if pipeline.binner().has_source(*source) => {
+                    pipeline.take_from(*source, block, &mut |_| Ok(()))?;
                 }
                 Record::Configuration(source, json) => {
                     let facts = Facts::from_json(json)?;
                     pipeline.add_source(plan, *source, &facts.signal(), facts.voltage)?;
                 }
-                Record::Alignment(source, at) => {
-                    if pipeline.binner().has_source(*source) {
-                        pipeline.align(*source, at, &mut |_| Ok(()))?;
-                    }
+                Record::Alignment(source, at) if pipeline.binner().has_source(*source) => {
+                    pipeline.align(*source, at, &mut |_| Ok(()))?;
                 }
                 Record::Stale(_) => pipeline.step_stale(&mut |_| Ok(()))?,
                 Record::Swap { fingerprint, .. } => {
