@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use betz::stream::Session;
 use betz::{Progress, Result};
-use betz_monitor::{Monitor, Options, Source};
+use betz_monitor::{Monitor, Options, Source, Token};
 
 use crate::browser::Door;
 use crate::report::{self, UntilInterrupted};
@@ -38,6 +38,9 @@ pub(crate) struct Page {
     /// The page's files from this folder instead of those built in (for work on the page)
     #[arg(long = "page", value_name = "FOLDER", hide = true)]
     pub(crate) folder: Option<PathBuf>,
+    /// Token of an earlier process, whose page goes on.
+    #[arg(skip)]
+    pub(crate) token: Option<Token>,
 }
 
 /// Options of the page of a command that also works without one.
@@ -48,7 +51,7 @@ pub(crate) struct SessionPage {
     pub(crate) shown: bool,
     /// Port of the page. 0: any free port
     #[arg(long, value_name = "N", default_value_t = 0, requires = "shown")]
-    port: u16,
+    pub(crate) port: u16,
     /// Address that the page listens on. Without TLS, everyone between this machine and a viewer
     /// elsewhere can read along
     #[arg(
@@ -57,7 +60,7 @@ pub(crate) struct SessionPage {
         default_value = "127.0.0.1",
         requires = "shown"
     )]
-    host: IpAddr,
+    pub(crate) host: IpAddr,
     /// Do not open a browser
     #[arg(long, requires = "shown")]
     no_open: bool,
@@ -65,7 +68,7 @@ pub(crate) struct SessionPage {
 
 impl SessionPage {
     /// The options of the page's server.
-    fn options(&self) -> Page {
+    pub(crate) fn options(&self) -> Page {
         Page {
             port: self.port,
             host: self.host,
@@ -74,9 +77,12 @@ impl SessionPage {
             control: false,
             no_open: self.no_open,
             folder: None,
+            token: None,
         }
     }
+}
 
+impl Page {
     /// Serves the page of a session, and attaches its tap. The page ends with what is returned.
     pub(crate) fn open(
         &self,
@@ -84,11 +90,10 @@ impl SessionPage {
         session: &mut Session,
         json: bool,
     ) -> Result<(Monitor, Option<Door>)> {
-        let page = self.options();
-        let (monitor, feed) = Monitor::start(source, options(&page))?;
+        let (monitor, feed) = Monitor::start(source, options(self))?;
         monitor.watch(session.health());
         session.attach(Box::new(feed), 0)?;
-        let door = announce(&monitor, &page, json)?;
+        let door = announce(&monitor, self, json)?;
         Ok((monitor, door))
     }
 }
@@ -104,6 +109,7 @@ pub(crate) fn options(page: &Page) -> Options {
         address: page.host,
         port: page.port,
         no_token: page.no_token,
+        token: page.token.clone(),
         allow_hosts: page.allow_host.clone(),
         control: page.control,
         page_folder: page.folder.clone(),

@@ -68,6 +68,20 @@ impl Token {
         Ok(Self(bytes.iter().map(|b| format!("{b:02x}")).collect()))
     }
 
+    /// The token that [`Token::as_str`] of an earlier one gave.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for other text; the message does not repeat it.
+    pub fn from_text(text: &str) -> Result<Self> {
+        match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            true => Ok(Self(text.into())),
+            false => Err(Error::argument(format!(
+                "a token: expected 64 hexadecimal digits, got {} bytes",
+                text.len()
+            ))),
+        }
+    }
+
     /// Text of the token, as used in the page's address.
     pub fn as_str(&self) -> &str {
         &self.0

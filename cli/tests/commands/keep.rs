@@ -151,3 +151,75 @@ fn a_plan_that_records_nothing_is_not_kept_and_an_error_is_not_repeated() {
         "{errors}"
     );
 }
+
+#[test]
+fn a_session_that_dies_again_and_again_is_started_five_times_and_then_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    any_model(folder);
+    let address = |socket: UdpSocket| socket.local_addr().unwrap().to_string();
+    let [rig, sink] = [0; 2].map(|_| address(UdpSocket::bind("127.0.0.1:0").unwrap()));
+    write_plan(folder, &rig, &sink);
+    let mut keeper = spawned(folder, "run kept.toml --keep --json");
+    let mut before = None;
+    for _ in 0..6 {
+        let session = loop {
+            let now = session_of(keeper.id());
+            assert!(keeper.try_wait().unwrap().is_none(), "ended");
+            if now.is_some() && now != before {
+                break now.unwrap();
+            }
+            std::thread::yield_now();
+        };
+        let kill = std::process::Command::new("kill")
+            .args(["-9", &session])
+            .status();
+        assert!(kill.unwrap().success());
+        before = Some(session);
+    }
+    let output = keeper.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!(errors.matches("it is started again").count(), 5, "{errors}");
+    assert!(errors.contains("for the 6th time in a minute"), "{errors}");
+}
+
+#[test]
+fn the_page_of_a_session_that_was_killed_has_the_same_address_again() {
+    use std::io::{BufRead, BufReader};
+
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    any_model(folder);
+    let address = |socket: UdpSocket| socket.local_addr().unwrap().to_string();
+    let [rig, sink] = [0; 2].map(|_| address(UdpSocket::bind("127.0.0.1:0").unwrap()));
+    write_plan(folder, &rig, &sink);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| send(&rig, &stop));
+        let mut keeper = spawned(folder, "run kept.toml --keep --page --no-open");
+        let mut lines = BufReader::new(keeper.stdout.take().unwrap()).lines();
+        let mut url = || loop {
+            let line = lines.next().unwrap().unwrap();
+            if line.starts_with("http://") {
+                return line;
+            }
+        };
+        let first = url();
+        let session = session_of(keeper.id()).unwrap();
+        let kill = std::process::Command::new("kill")
+            .args(["-9", &session])
+            .status();
+        assert!(kill.unwrap().success());
+        assert_eq!(url(), first);
+        assert!(first.contains("token="), "{first}");
+        // No other user reads the token in the arguments.
+        let session = session_of(keeper.id()).unwrap();
+        let arguments = std::fs::read_to_string(format!("/proc/{session}/cmdline")).unwrap();
+        let token = first.split("token=").nth(1).unwrap();
+        assert!(!arguments.contains(token));
+        terminate(&mut keeper);
+        keeper.wait().unwrap();
+        stop.store(true, Ordering::Relaxed);
+    });
+}

@@ -123,7 +123,7 @@ fn a_session_becomes_nwb_and_is_read_back() {
     while let Some(record) = frames.next_record().unwrap() {
         match record {
             Record::Step { values, .. } => outputs.extend(values.iter().map(|v| f64::from(*v))),
-            Record::Block(block) => {
+            Record::Block(_, block) => {
                 assert!(matches!(block.samples, Samples::Voltage(_)));
                 rows += block.rows;
             }

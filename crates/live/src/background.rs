@@ -13,7 +13,7 @@ use betz_runtime::model::Decoder;
 use serde::Serialize;
 
 use crate::board::{Board, OutputReader, StepOutput};
-use crate::health::SessionReport;
+use crate::health::{SessionReport, SourceHealth};
 use crate::live::{Live, Trial, Until, unheard};
 use crate::pipeline::Step;
 use crate::plan::Plan;
@@ -48,6 +48,8 @@ pub struct BackgroundHealth {
     /// Counts and latencies.
     #[serde(flatten)]
     pub report: SessionReport,
+    /// Losses, clock and silence of each source.
+    pub sources: Vec<SourceHealth>,
     /// Folder of the recording, if there is one.
     pub folder: Option<PathBuf>,
     /// Limits of the plan that are crossed, in words.
@@ -111,33 +113,47 @@ impl BackgroundSession {
     pub fn open(plan: Plan) -> Result<Self> {
         let model = plan.load_model()?;
         let mut pusher = None;
-        let rig: Box<dyn Rig> = match plan.source().from.as_str() {
+        let mut rigs = Vec::new();
+        match plan.source().from.as_str() {
             PUSH => {
                 let (end, rig) = push_source(&plan, &model)?;
                 pusher = Some(end);
-                Box::new(rig)
+                rigs.push(Box::new(rig) as Box<dyn Rig>);
             }
             SIMULATED => {
                 let mut options = SimulationOptions::default();
                 options.channels = plan.source().channels.unwrap_or(options.channels);
-                Box::new(Simulation::new(&options)?.rig(Part::Run, Pace::RealTime))
+                let rig = Simulation::new(&options)?.rig(Part::Run, Pace::RealTime);
+                rigs.push(Box::new(rig));
             }
-            _ => open_rig(&plan, &model)?,
-        };
-        Self::with_rig(plan, model, rig, pusher)
+            _ => {}
+        }
+        for source in rigs.len()..plan.source.len() {
+            rigs.push(open_rig(&plan, &model, source)?);
+        }
+        Self::with_rigs(plan, model, rigs, pusher)
     }
 
-    /// As [`BackgroundSession::open`], with a model and a source of the caller's.
+    /// As [`BackgroundSession::open`], with a model and the only source of the caller's.
     ///
     /// # Errors
-    /// As [`Live::with_rig`].
+    /// As [`Live::with_rigs`].
     pub fn with_rig(
         plan: Plan,
         model: Decoder,
         rig: Box<dyn Rig>,
         pusher: Option<Pusher>,
     ) -> Result<Self> {
-        let live = Live::with_rig(plan, model, rig)?;
+        Self::with_rigs(plan, model, vec![rig], pusher)
+    }
+
+    fn with_rigs(
+        plan: Plan,
+        model: Decoder,
+        rigs: Vec<Box<dyn Rig>>,
+        pusher: Option<Pusher>,
+    ) -> Result<Self> {
+        let live = Live::with_rigs(plan, model, rigs)?;
         let outputs: Vec<String> = live
             .model()
             .outputs()
@@ -454,6 +470,7 @@ fn health(live: &Live, phase: Phase) -> BackgroundHealth {
     BackgroundHealth {
         phase,
         report: live.report(),
+        sources: live.sources(),
         folder: live.folder().map(Into::into),
         crossed: live.crossed(),
     }

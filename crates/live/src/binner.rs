@@ -1,11 +1,22 @@
-//! From blocks to the input of each step: grid of steps, gaps, front end.
+//! From blocks to the input of each step: a lane per source, and their channels side by side.
+//!
+//! The clock of the first source makes the steps. Steps wait for the other sources as long as the first one makes
+//! [`WAIT`] more; then they are made without those that are late, which are not waited for until they are in time again.
+//! All of this depends on the order of the blocks alone, and not on a clock.
+
+use std::collections::VecDeque;
 
 use betz_base::{Error, Result};
-use betz_interop::rig::{Block, RigSpike, Samples, Signal};
+use betz_interop::rig::{Block, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::front::Front;
-use crate::plan::Plan;
+use crate::grid::Alignment;
+use crate::lane::{Lane, LaneState};
+use crate::plan::{Gives, Plan};
+use crate::side::{OwnedStep, Part};
+
+/// Steps of the first source for which a step waits for the other sources.
+pub(crate) const WAIT: u64 = 2;
 
 /// Input of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,6 +42,9 @@ pub struct StepInput<'a> {
     pub host_ns: i64,
     /// True if a part of it is missing.
     pub dropped: bool,
+    /// True if a source has sent nothing for it: the counts of its channels are means of training, and its features the
+    /// ones before.
+    pub partial: bool,
     /// Input.
     pub content: Content<'a>,
 }
@@ -47,7 +61,7 @@ pub enum Event<'a> {
 }
 
 /// Receiver of events.
-type Give<'g> = dyn FnMut(Event<'_>) -> Result<()> + 'g;
+pub(crate) type Give<'g> = dyn FnMut(Event<'_>) -> Result<()> + 'g;
 
 /// Counts of a binner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +70,7 @@ pub struct BinnerCounts {
     pub rows: u64,
     /// Steps made, with data or without.
     pub steps: u64,
-    /// Steps made without data.
+    /// Steps made without data of any source.
     pub stale: u64,
     /// Steps of `stale` that are without data only because the noise was still being measured.
     pub calibrating: u64,
@@ -72,457 +86,487 @@ pub struct BinnerCounts {
     pub late: u64,
     /// Times that the device started again.
     pub restarts: u64,
+    /// Steps made without the data of some source, with those of the others.
+    #[serde(default)]
+    pub partial: u64,
 }
 
-/// Device times of the steps of one epoch.
-#[derive(Debug, Clone, Copy)]
-struct Grid {
-    /// Device time at which the step `first` begins.
-    origin: u64,
-    first: u64,
-    rows_per_step: f64,
-}
-
-impl Grid {
-    /// Device time at which a step begins.
-    fn begin(&self, step: u64) -> u64 {
-        let steps = step.saturating_sub(self.first) as f64;
-        self.origin
-            .saturating_add((steps * self.rows_per_step).round() as u64)
-    }
-
-    /// The step that a row belongs to.
-    fn step_at(&self, row: u64) -> u64 {
-        let rows = row.saturating_sub(self.origin) as f64;
-        let mut step = self.first + (rows / self.rows_per_step) as u64;
-        while self.begin(step + 1) <= row {
-            step += 1;
-        }
-        while step > self.first && self.begin(step) > row {
-            step -= 1;
-        }
-        step
-    }
-}
-
-/// Front end and grid of steps at work.
-///
-/// It never looks at a clock: the steps depend on the blocks and on the calls of [`Binner::step_stale`], in their order.
-pub struct Binner {
-    front: Option<Front>,
-    grid: Grid,
-    started: bool,
-    epoch: u32,
-    /// Device time of the next row.
-    next: u64,
-    /// Rows from there on that came too late.
-    late_in_gap: u64,
-    /// The step that is being filled.
-    step: u64,
-    input: Input,
-    counts: BinnerCounts,
-    bridge_rows: u64,
-    /// True from the restoration of a state to the first block after it.
-    restored: bool,
-    /// Arrival of the newest block.
-    heard_ns: i64,
-}
-
-/// State of a [`Binner`] that a session which was killed goes on from. The rows of the open step and the filters are not part
-/// of it: after the gap they would start again in any case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// State of a [`Binner`] that a session which was killed goes on from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BinnerState {
-    /// Epoch of the newest block, and its arrival.
-    pub(crate) epoch: u32,
-    pub(crate) host_ns: i64,
-    /// Device time of the next row.
-    pub(crate) next: u64,
-    /// The grid of steps, and the step that is open.
-    origin: u64,
-    first: u64,
-    step: u64,
-    late_in_gap: u64,
-    counts: BinnerCounts,
-    noise: Option<Vec<f32>>,
+    #[serde(flatten)]
+    pub(crate) first: LaneState,
+    /// Steps of the first source that waited for the others, and were lost with their data.
+    #[serde(default)]
+    behind: u64,
+    /// Each other source that had been heard.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<PartState>,
 }
 
-/// Input of the step that is being filled.
-struct Input {
+/// State of a source beside the first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PartState {
+    /// Number of the source in the plan.
+    pub(crate) source: usize,
+    rate: f64,
+    microvolts: Option<f64>,
+    voltage: bool,
+    rows_per_step: f64,
+    pub(crate) lane: LaneState,
+}
+
+/// Front ends and grids of steps at work.
+///
+/// It never looks at a clock: the steps depend on the blocks, on their alignment and on the calls of [`Binner::step_stale`],
+/// in their order.
+pub struct Binner {
+    first: Lane,
+    step_seconds: f64,
+    /// The other sources whose channels are decoded.
+    parts: Vec<Part>,
+    joint: Joint,
+}
+
+/// The steps of several sources on their way together.
+#[derive(Default)]
+struct Joint {
+    pending: VecDeque<WaitingEvent>,
+    free: Vec<OwnedStep>,
+    /// Number of the first source's newest step.
+    newest: u64,
     spikes: Vec<u32>,
-    features: Vec<f32>,
-    /// Sum of each feature over the rows of a step.
-    rows: u32,
-    has_features: bool,
-    /// Rows of the step that never came.
-    missing: u64,
-    host_ns: i64,
+    values: Vec<f32>,
+    /// Mean counts of all channels; empty if they are not known.
+    means: Vec<f32>,
+    /// Channels of the first source.
+    width: usize,
+    counts: BinnerCounts,
+}
+
+/// An event of the first source that waits for the others.
+enum WaitingEvent {
+    Restart,
+    Skip(u64),
+    Step(OwnedStep),
 }
 
 impl Binner {
-    /// A binner of `signal` into steps of `step_seconds`, at rest; of `voltage`, or of features and spikes.
+    /// A binner of the sources of a plan, of which the first sends `signal`, into steps of `step_seconds`, at rest; the first is
+    /// of `voltage`, or of features and spikes.
     ///
     /// # Errors
     /// `InvalidArgument` with file, line and key for settings that do not fit the signal.
     pub fn new(plan: &Plan, signal: &Signal, voltage: bool, step_seconds: f64) -> Result<Self> {
-        let rows_per_step = signal.rate * step_seconds;
-        if !(1.0 - 1e-9..=1e9).contains(&rows_per_step) {
-            return Err(plan.refuse(
-                "source",
-                "rate",
-                format_args!(
-                    "expected at least one row per step of the model ({step_seconds} s), got {rows_per_step} rows"
-                ),
-            ));
+        let first = Lane::new(plan, 0, signal, voltage, step_seconds)?;
+        let mut offset = first.channels();
+        let mut parts = Vec::new();
+        for (source, of) in plan.source.iter().enumerate().skip(1) {
+            if of.gives == Gives::Input {
+                // The plan was refused without this number.
+                let channels = of.channels.unwrap_or(0);
+                parts.push(Part::new(source, offset, channels));
+                offset += channels;
+            }
         }
-        let front = voltage.then(|| Front::new(plan, signal)).transpose()?;
-        let channels = front.as_ref().map_or(signal.channels, Front::width);
+        let joint = Joint {
+            values: vec![0.0; offset],
+            spikes: Vec::with_capacity(offset * 64),
+            width: first.channels(),
+            ..Joint::default()
+        };
         Ok(Self {
-            front,
-            grid: Grid {
-                origin: 0,
-                first: 0,
-                rows_per_step,
-            },
-            started: false,
-            epoch: 0,
-            next: 0,
-            late_in_gap: 0,
-            step: 0,
-            input: Input {
-                spikes: Vec::with_capacity(channels * 64),
-                features: vec![0.0; channels],
-                rows: 0,
-                has_features: false,
-                missing: 0,
-                host_ns: 0,
-            },
-            counts: BinnerCounts::default(),
-            bridge_rows: (plan.missing.bridge.seconds() * signal.rate).round() as u64,
-            restored: false,
-            heard_ns: 0,
+            first,
+            step_seconds,
+            parts,
+            joint,
         })
     }
 
-    /// The state, to go on from.
-    pub(crate) fn state(&self) -> BinnerState {
-        BinnerState {
-            epoch: self.epoch,
-            host_ns: self.heard_ns,
-            next: self.next,
-            origin: self.grid.origin,
-            first: self.grid.first,
-            step: self.step,
-            late_in_gap: self.late_in_gap,
-            counts: self.counts,
-            noise: self.noise(),
-        }
-    }
-
-    /// Goes on from a state; `self` has taken no block yet.
+    /// Makes the lane of another source than the first, which has said what it sends.
     ///
     /// # Errors
-    /// As [`Binner::set_noise`].
-    pub(crate) fn restore(&mut self, state: &BinnerState) -> Result<()> {
-        if let Some(noise) = &state.noise {
-            self.set_noise(noise)?;
+    /// As [`Binner::new`]; `InvalidArgument` for another number of channels than the plan's.
+    pub fn add_source(
+        &mut self,
+        plan: &Plan,
+        source: usize,
+        signal: &Signal,
+        voltage: bool,
+    ) -> Result<()> {
+        let mut lane = Lane::new(plan, source, signal, voltage, self.step_seconds)?;
+        let part = part(&mut self.parts, source)?;
+        if lane.channels() != part.channels {
+            let (planned, sent) = (part.channels, lane.channels());
+            return Err(plan.refuse_source(
+                source,
+                "channels",
+                format_args!("expected the {sent} channels that the source sends, got {planned}"),
+            ));
         }
-        (self.grid.origin, self.grid.first) = (state.origin, state.first);
-        (self.started, self.restored) = (true, true);
-        (self.epoch, self.heard_ns) = (state.epoch, state.host_ns);
-        (self.step, self.next) = (state.step, state.next);
-        (self.late_in_gap, self.counts) = (state.late_in_gap, state.counts);
-        self.input.missing = state.next.saturating_sub(self.grid.begin(state.step));
+        // A source whose process was killed is added again: its noise is known.
+        if let Some(noise) = part.lane.as_ref().and_then(Lane::noise) {
+            lane.set_noise(&noise)?;
+        }
+        part.lane = Some(lane);
+        part.sent = Some((signal.clone(), voltage));
         Ok(())
     }
 
-    /// Channels of a step's input.
+    /// True once the lane of a source is there.
+    pub(crate) fn has_source(&self, source: usize) -> bool {
+        source == 0 || (self.parts.iter()).any(|part| part.source == source && part.lane.is_some())
+    }
+
+    /// Sets the mean counts of all channels, which stand in for those of a source without data.
+    pub(crate) fn set_means(&mut self, means: &[f64]) {
+        self.joint.means = means.iter().map(|mean| *mean as f32).collect();
+    }
+
+    /// Writes the state, to go on from, to `state`, whose room is used again.
+    pub(crate) fn state_into(&self, state: &mut BinnerState) {
+        let waits = |pending: &&WaitingEvent| matches!(pending, WaitingEvent::Step(_));
+        self.first.state_into(&mut state.first);
+        state.behind = self.joint.pending.iter().filter(waits).count() as u64;
+        let mut heard = 0;
+        for part in &self.parts {
+            let (Some(lane), Some((signal, voltage))) = (&part.lane, &part.sent) else {
+                continue;
+            };
+            if lane.epoch().is_none() {
+                continue;
+            }
+            if state.others.len() == heard {
+                state.others.push(PartState::default());
+            }
+            let other = &mut state.others[heard];
+            (other.source, other.voltage) = (part.source, *voltage);
+            (other.rate, other.microvolts) = (signal.rate, signal.microvolts);
+            other.rows_per_step = lane.place(0).1;
+            lane.state_into(&mut other.lane);
+            heard += 1;
+        }
+    }
+
+    /// Goes on from a state; `self` has taken no block yet. Returns the steps that are to be skipped.
+    ///
+    /// # Errors
+    /// As [`Binner::set_noise`].
+    pub(crate) fn restore(&mut self, plan: &Plan, state: &BinnerState) -> Result<u64> {
+        self.first.restore(&state.first)?;
+        self.joint.counts = state.first.counts;
+        self.joint.counts.skipped += state.behind;
+        for other in &state.others {
+            let channels = part(&mut self.parts, other.source)?.channels;
+            let signal = Signal {
+                channels,
+                rate: other.rate,
+                microvolts: other.microvolts,
+                clock_bits: 64,
+            };
+            self.add_source(plan, other.source, &signal, other.voltage)?;
+            if let Some(lane) = &mut part(&mut self.parts, other.source)?.lane {
+                lane.restore(&other.lane)?;
+                lane.set_rows_per_step(other.rows_per_step);
+            }
+        }
+        Ok(state.behind)
+    }
+
+    /// Channels of a step's input, of all sources.
     pub fn channels(&self) -> usize {
-        self.input.features.len()
+        self.joint.values.len()
     }
 
-    /// Counts so far.
+    /// Counts so far, of all sources.
     pub fn counts(&self) -> BinnerCounts {
-        self.counts
+        let mut counts = self.first.counts();
+        if self.parts.is_empty() {
+            return counts;
+        }
+        let joint = &self.joint.counts;
+        (counts.steps, counts.stale) = (joint.steps, joint.stale);
+        (counts.skipped, counts.partial) = (joint.skipped, joint.partial);
+        counts.calibrating = joint.calibrating;
+        for of in self.parts.iter().filter_map(|part| part.lane.as_ref()) {
+            let of = of.counts();
+            counts.rows += of.rows;
+            counts.lost += of.lost;
+            counts.bounds += of.bounds;
+            counts.bridged += of.bridged;
+            counts.late += of.late;
+        }
+        counts
     }
 
-    /// The number of the step that is being filled, and the device time of its end; `None` before the first block.
+    /// Counts of one source: `steps` are those that it had a part in, `stale` those that were made without it.
+    pub fn source_counts(&self, source: usize) -> BinnerCounts {
+        match self.parts.iter().find(|part| part.source == source) {
+            None if source == 0 => self.first.counts(),
+            None => BinnerCounts::default(),
+            Some(part) => BinnerCounts {
+                stale: part.stale,
+                calibrating: 0,
+                ..(part.lane.as_ref().map(Lane::counts)).unwrap_or_default()
+            },
+        }
+    }
+
+    /// The number of the step that the first source fills, and the device time of its end; `None` before the first block.
     pub fn open_step(&self) -> Option<(u64, u64)> {
-        self.started
-            .then(|| (self.step, self.grid.begin(self.step + 1)))
+        self.first.open_step()
     }
 
-    /// Noise of each channel in microvolts, as the front end tracks it; `None` without voltage or before it is known.
+    /// The number of the next step that is given: it may wait for other sources.
+    pub fn next_step(&self) -> Option<u64> {
+        let waiting = self.joint.pending.iter().find_map(|pending| match pending {
+            WaitingEvent::Step(step) => Some(step.number),
+            WaitingEvent::Restart | WaitingEvent::Skip(_) => None,
+        });
+        waiting.or(self.open_step().map(|(step, _)| step))
+    }
+
+    /// Noise of each channel of the first source in microvolts, as the front end tracks it; `None` without voltage or before it
+    /// is known.
     pub fn noise(&self) -> Option<Vec<f32>> {
-        self.front.as_ref()?.noise()
+        self.first.noise()
     }
 
-    /// Sets the noise of each channel, as an earlier session's [`Binner::noise`]; ends the calibration.
+    /// Sets the noise of each channel of the first source, as an earlier session's [`Binner::noise`]; ends the calibration.
     ///
     /// # Errors
     /// The errors of [`BlockFrontEnd::set_noise`](betz_sort::BlockFrontEnd::set_noise); `Mismatch` without voltage.
     pub fn set_noise(&mut self, noise: &[f32]) -> Result<()> {
-        match &mut self.front {
-            Some(front) => front.set_noise(noise),
-            None => Err(Error::mismatch(
-                "noise: expected a source of voltage, got features or spikes",
-            )),
+        self.first.set_noise(noise)
+    }
+
+    /// Device time of a step's begin, and rows per step, of the first source or another.
+    pub(crate) fn place(&self, source: usize, step: u64) -> Option<(u64, f64)> {
+        match source {
+            0 => Some(self.first.place(step)),
+            _ => self.lane(source).map(|lane| lane.place(step)),
         }
     }
 
-    /// Takes a block and gives the steps that it completes. Allocates only for rows that are longer than any before.
+    /// Epoch of a source's newest block.
+    pub(crate) fn epoch(&self, source: usize) -> Option<u32> {
+        self.lane(source)?.epoch()
+    }
+
+    fn lane(&self, source: usize) -> Option<&Lane> {
+        let part = self.parts.iter().find(|part| part.source == source)?;
+        part.lane.as_ref()
+    }
+
+    /// Takes a block of the first source and gives the steps that it completes. Allocates only for rows that are longer than any
+    /// before.
     ///
     /// # Errors
     /// `Mismatch` for a block of another kind, or of rows that are not whole; the errors of `give`.
     pub fn take(&mut self, block: &Block, give: &mut Give<'_>) -> Result<()> {
-        let width = self.channels();
-        let rows = match (&block.samples, &self.front) {
-            (Samples::Voltage(all), Some(front)) => whole_rows(all.len(), front.channels(), block)?,
-            (Samples::Features(all), None) => whole_rows(all.len(), width, block)?,
-            (Samples::Spikes(_), None) => 0,
-            _ => {
-                return Err(Error::mismatch(
-                    "block: expected the kind of samples that the source began with, got another",
-                ));
-            }
-        };
-        self.input.host_ns = block.host_ns;
-        self.heard_ns = block.host_ns;
-        let restored = std::mem::take(&mut self.restored);
-        if !self.started || block.epoch != self.epoch {
-            self.begin(block, give)?;
+        if self.parts.is_empty() {
+            return self.first.take(block, give);
         }
-        self.counts.bounds += u64::from(block.lost_before.at_least);
-        if let Samples::Spikes(spikes) = &block.samples {
-            if restored && let Some(first) = spikes.first() {
-                self.skip_to(self.grid.step_at(first.tick), give)?;
-            }
-            return self.take_spikes(spikes, give);
-        }
-        // Rows that were decoded already, or whose step is over, come too late.
-        let due = self.next.max(self.grid.begin(self.step));
-        let stale = due.saturating_sub(block.first).min(rows);
-        self.counts.late += stale;
-        self.late_in_gap += (block.first + stale).saturating_sub(self.next.max(block.first));
-        if stale == rows {
-            return Ok(());
-        }
-        let first = block.first + stale;
-        self.fill_gap(first, block, stale, give)?;
-        let mut row = stale;
-        while row < rows {
-            let end = self.grid.begin(self.step + 1);
-            let take = (rows - row).min(end - self.next);
-            self.push(block, row, take)?;
-            row += take;
-            self.next += take;
-            self.counts.rows += take;
-            if self.next == end {
-                self.finish_step(give)?;
-            }
-        }
-        Ok(())
+        let joint = &mut self.joint;
+        self.first.take(block, &mut |event| joint.hear(event))?;
+        joint.drain(&self.first, &mut self.parts, give)
     }
 
-    /// Starts a new epoch at a block's first row.
-    fn begin(&mut self, block: &Block, give: &mut Give<'_>) -> Result<()> {
-        if self.started {
-            give(Event::Restart)?;
-            self.counts.restarts += 1;
-            if let Some(front) = &mut self.front {
-                front.restart()?;
-            }
-            self.input.clear();
-            self.step += 1;
+    /// As [`Binner::take`], of any source.
+    ///
+    /// # Errors
+    /// As [`Binner::take`]; `Mismatch` for a source without a lane.
+    pub fn take_from(&mut self, source: usize, block: &Block, give: &mut Give<'_>) -> Result<()> {
+        if source == 0 {
+            return self.take(block, give);
         }
-        self.started = true;
-        self.epoch = block.epoch;
-        self.grid.origin = match &block.samples {
-            Samples::Spikes(spikes) => spikes.first().map_or(block.first, |s| s.tick),
-            Samples::Voltage(_) | Samples::Features(_) => block.first,
-        };
-        self.grid.first = self.step;
-        self.next = self.grid.origin;
-        self.late_in_gap = 0;
-        Ok(())
+        let next = self.next_step().unwrap_or(0);
+        part(&mut self.parts, source)?.take(block, next)?;
+        self.joint.drain(&self.first, &mut self.parts, give)
     }
 
-    /// Accounts for the rows from the next one to `first`: interpolates a few of them, or skips the steps of many.
-    fn fill_gap(&mut self, first: u64, block: &Block, row: u64, give: &mut Give<'_>) -> Result<()> {
-        let gap = first - self.next;
-        if gap == 0 {
-            return Ok(());
-        }
-        // Rows that came after their step had been made without data are late, not lost.
-        let late = std::mem::take(&mut self.late_in_gap);
-        self.counts.lost += gap.saturating_sub(late);
-        if gap <= self.bridge_rows && self.front.is_some() {
-            self.counts.bridged += gap;
-            let mut left = gap;
-            while left > 0 {
-                let end = self.grid.begin(self.step + 1);
-                // Steps that were made without data are over; their rows pass the filters alone.
-                let take = left.min(end - self.next);
-                if let (Some(front), Samples::Voltage(all)) = (&mut self.front, &block.samples) {
-                    let after = row as usize * front.channels();
-                    let after = &all[after..after + front.channels()];
-                    front.bridge(after, gap, gap - left, take)?;
-                }
-                let from = self.next.max(self.grid.begin(self.step));
-                self.next += take;
-                left -= take;
-                self.input.missing += self.next.saturating_sub(from);
-                if self.next == end {
-                    self.finish_step(give)?;
-                }
-            }
-            return Ok(());
-        }
-        let step = self.grid.step_at(first);
-        self.skip_to(step, give)?;
-        self.input.missing += first - self.next.max(self.grid.begin(step));
-        self.next = first;
-        if let Some(front) = &mut self.front {
-            front.restart()?;
-        }
-        Ok(())
+    /// Places the steps in the device time of another source than the first: a decision of whoever looks at the clocks.
+    ///
+    /// # Errors
+    /// `Mismatch` for a source without a lane; the errors of `give`.
+    pub fn align(&mut self, source: usize, at: &Alignment, give: &mut Give<'_>) -> Result<()> {
+        let next = self.next_step().unwrap_or(0);
+        part(&mut self.parts, source)?.align(at, next)?;
+        self.joint.drain(&self.first, &mut self.parts, give)
     }
 
-    /// Leaves out the steps before `step`.
-    fn skip_to(&mut self, step: u64, give: &mut Give<'_>) -> Result<()> {
-        if step > self.step {
-            let skipped = step - self.step;
-            give(Event::Skip(skipped))?;
-            self.counts.skipped += skipped;
-            self.step = step;
-            self.input.clear();
-        }
-        Ok(())
-    }
-
-    /// Takes rows of a block into the open step.
-    fn push(&mut self, block: &Block, row: u64, rows: u64) -> Result<()> {
-        let (row, rows) = (row as usize, rows as usize);
-        match (&block.samples, &mut self.front) {
-            (Samples::Voltage(all), Some(front)) => {
-                let n = front.channels();
-                front.push(&all[row * n..(row + rows) * n], &mut self.input.spikes)?;
-            }
-            (Samples::Features(all), _) => {
-                let n = self.input.features.len();
-                for row in all[row * n..(row + rows) * n].chunks_exact(n) {
-                    for (sum, value) in self.input.features.iter_mut().zip(row) {
-                        *sum += value;
-                    }
-                }
-                self.input.rows += rows as u32;
-                self.input.has_features = true;
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn take_spikes(&mut self, spikes: &[RigSpike], give: &mut Give<'_>) -> Result<()> {
-        for spike in spikes {
-            if spike.tick < self.grid.begin(self.step) {
-                self.counts.late += 1;
-                continue;
-            }
-            while spike.tick >= self.grid.begin(self.step + 1) {
-                self.finish_step(give)?;
-            }
-            self.input.spikes.push(spike.channel);
-            self.next = self.next.max(spike.tick);
-            self.counts.rows += 1;
-        }
-        Ok(())
-    }
-
-    /// Makes the open step without data: a decision of whoever looks at the clock. Its rows that come later are late.
+    /// Makes the first source's open step without its data: a decision of whoever looks at the clock. Its rows that come later are
+    /// late.
     ///
     /// # Errors
     /// The errors of `give`.
     pub fn step_stale(&mut self, give: &mut Give<'_>) -> Result<()> {
-        self.input.clear();
-        self.input.host_ns = 0;
-        self.counts.stale += 1;
-        self.give(false, false, give)
+        if self.parts.is_empty() {
+            return self.first.step_stale(give);
+        }
+        let joint = &mut self.joint;
+        self.first.step_stale(&mut |event| joint.hear(event))?;
+        joint.drain(&self.first, &mut self.parts, give)
+    }
+}
+
+fn part(parts: &mut [Part], source: usize) -> Result<&mut Part> {
+    (parts.iter_mut().find(|part| part.source == source)).ok_or_else(|| {
+        Error::mismatch(format!(
+            "block: expected a source of the plan whose channels are decoded, got source {source}"
+        ))
+    })
+}
+
+impl Joint {
+    /// Takes an event of the first source.
+    fn hear(&mut self, event: Event<'_>) -> Result<()> {
+        self.pending.push_back(match event {
+            Event::Restart => WaitingEvent::Restart,
+            Event::Skip(steps) => WaitingEvent::Skip(steps),
+            Event::Step(input) => {
+                self.newest = input.number;
+                let mut step = self.free.pop().unwrap_or_default();
+                step.set(&input);
+                WaitingEvent::Step(step)
+            }
+        });
+        Ok(())
     }
 
-    /// Gives the open step.
-    fn finish_step(&mut self, give: &mut Give<'_>) -> Result<()> {
-        let length = self.grid.begin(self.step + 1) - self.grid.begin(self.step);
-        let missing = self.input.missing.min(length);
-        // Power is taken in any case: the next step begins anew.
-        if let Some(front) = &mut self.front {
-            self.input.has_features |= front.take_power(&mut self.input.features)?;
+    /// Gives what no longer waits.
+    fn drain(&mut self, first: &Lane, parts: &mut [Part], give: &mut Give<'_>) -> Result<()> {
+        while let Some(pending) = self.pending.front() {
+            if let WaitingEvent::Step(step) = pending {
+                let timed_out = self.newest >= step.number + WAIT;
+                let mut ready = true;
+                for part in &mut *parts {
+                    ready &= part.is_ready(step.number, timed_out)?;
+                }
+                if !ready {
+                    return Ok(());
+                }
+            }
+            match self.pending.pop_front() {
+                Some(WaitingEvent::Step(step)) => {
+                    let done = self.give(&step, first, parts, give);
+                    self.free.push(step);
+                    done?;
+                }
+                Some(WaitingEvent::Skip(steps)) => {
+                    self.counts.skipped += steps;
+                    give(Event::Skip(steps))?;
+                }
+                Some(WaitingEvent::Restart) => give(Event::Restart)?,
+                None => {}
+            }
         }
-        let (ready, whole) = (
-            self.front.as_ref().is_none_or(Front::is_ready),
-            2 * missing <= length,
-        );
-        let usable = ready && whole;
-        if usable {
-            self.input.scale(missing, length);
-        } else {
-            self.counts.stale += 1;
-            self.counts.calibrating += u64::from(whole);
-        }
-        self.give(usable, usable && missing > 0, give)
+        Ok(())
     }
 
-    fn give(&mut self, usable: bool, dropped: bool, give: &mut Give<'_>) -> Result<()> {
-        let number = self.step;
-        self.step += 1;
+    /// Gives a step with the parts of all sources.
+    fn give(
+        &mut self,
+        step: &OwnedStep,
+        first: &Lane,
+        parts: &mut [Part],
+        give: &mut Give<'_>,
+    ) -> Result<()> {
+        let number = step.number;
+        fn content(part: &Part, number: u64) -> Content<'_> {
+            part.step(number)
+                .map_or(Content::Nothing, OwnedStep::content)
+        }
+        let is_nothing = |content: &Content<'_>| matches!(content, Content::Nothing);
+        let missing = u64::from(is_nothing(&step.content()))
+            + parts
+                .iter()
+                .filter(|part| is_nothing(&content(part, number)))
+                .count() as u64;
+        let nothing = missing > parts.len() as u64;
+        let sends_features = |p: &Part| p.sends_features || is_features(&content(p, number));
+        let features = is_features(&step.content()) || parts.iter().any(sends_features);
+        let mut counts = missing > 0;
+        let (mut host_ns, mut dropped) = (step.host_ns, step.dropped);
+        let (mut calibrates, mut stale) = (first.is_calibrating(), false);
+        stale |= is_nothing(&step.content()) && !first.is_calibrating();
+        for part in &mut *parts {
+            let of = part.step(number);
+            counts |= of.is_some_and(|of| matches!(of.content(), Content::Counts(_)));
+            host_ns = host_ns.max(of.map_or(0, |of| of.host_ns));
+            dropped |= of.is_some_and(|of| of.dropped);
+            let (waits, lacks) = (part.is_calibrating(), is_nothing(&content(part, number)));
+            calibrates |= waits;
+            stale |= lacks && !waits;
+            part.stale += u64::from(lacks && !waits);
+        }
+        counts |= matches!(step.content(), Content::Counts(_));
         self.counts.steps += 1;
+        self.counts.stale += u64::from(nothing);
+        self.counts.calibrating += u64::from(nothing && calibrates);
+        self.counts.partial += u64::from(!nothing && stale);
+        if features || counts {
+            self.values.fill(0.0);
+            let last = &mut self.values[..self.width];
+            fill(step.content(), last, self.means.get(..self.width));
+            for part in &*parts {
+                let at = part.offset..part.offset + part.channels;
+                let means = match part.sends_features {
+                    true => Some(&part.last[..]),
+                    false => self.means.get(at.clone()),
+                };
+                fill(content(part, number), &mut self.values[at], means);
+            }
+        } else {
+            self.spikes.clear();
+            if let Content::Spikes(spikes) = step.content() {
+                self.spikes.extend(spikes);
+            }
+            for part in &*parts {
+                if let Content::Spikes(spikes) = content(part, number) {
+                    let offset = part.offset as u32;
+                    self.spikes
+                        .extend(spikes.iter().map(|channel| channel + offset));
+                }
+            }
+        }
         let done = give(Event::Step(StepInput {
             number,
-            end: self.grid.begin(number + 1),
-            host_ns: self.input.host_ns,
+            end: step.end,
+            host_ns,
             dropped,
-            content: match (usable, self.input.has_features) {
-                (false, _) => Content::Nothing,
-                (true, true) => Content::Features(&self.input.features),
-                (true, false) if dropped => Content::Counts(&self.input.features),
-                (true, false) => Content::Spikes(&self.input.spikes),
+            partial: missing > 0 && !nothing,
+            content: match (nothing, features, counts) {
+                (true, ..) => Content::Nothing,
+                (_, true, _) => Content::Features(&self.values),
+                (_, _, true) => Content::Counts(&self.values),
+                _ => Content::Spikes(&self.spikes),
             },
         }));
-        self.input.clear();
+        parts.iter_mut().for_each(|part| part.finish(number));
         done
     }
 }
 
-impl Input {
-    fn clear(&mut self) {
-        self.spikes.clear();
-        self.features.fill(0.0);
-        (self.rows, self.has_features, self.missing) = (0, false, 0);
-    }
+fn is_features(content: &Content<'_>) -> bool {
+    matches!(content, Content::Features(_))
+}
 
-    /// Makes means of the rows' features, and of spikes counts that are scaled up to a whole step.
-    fn scale(&mut self, missing: u64, length: u64) {
-        if self.has_features {
-            if self.rows > 1 {
-                let rows = self.rows as f32;
-                self.features.iter_mut().for_each(|sum| *sum /= rows);
-            }
-        } else if missing > 0 {
-            let scale = length as f32 / (length - missing) as f32;
-            for spike in &self.spikes {
-                if let Some(count) = self.features.get_mut(*spike as usize) {
-                    *count += scale;
+/// Writes a source's part of a step to its channels; without data what stands in for it.
+fn fill(content: Content<'_>, to: &mut [f32], stand_in: Option<&[f32]>) {
+    match content {
+        Content::Spikes(spikes) => {
+            for spike in spikes {
+                if let Some(count) = to.get_mut(*spike as usize) {
+                    *count += 1.0;
                 }
             }
         }
+        Content::Counts(row) | Content::Features(row) => to.copy_from_slice(row),
+        Content::Nothing => {
+            if let Some(row) = stand_in {
+                to.copy_from_slice(row);
+            }
+        }
     }
-}
-
-fn whole_rows(samples: usize, channels: usize, block: &Block) -> Result<u64> {
-    if samples != block.rows * channels {
-        return Err(Error::mismatch(format!(
-            "block: expected {} rows of {channels} channels, got {samples} samples",
-            block.rows
-        )));
-    }
-    Ok(block.rows as u64)
 }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
+use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Arrival, Block, Rig, Samples};
 use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 
 use crate::binner::{Binner, Content, Event, StepInput};
 use crate::front_end::FrontEnd;
 use crate::plan::{Feature, Plan};
+use crate::record::{self, Facts, Record};
 
 /// Input of steps, collected.
 #[derive(Debug, Clone)]
@@ -69,6 +71,7 @@ impl Bins {
         }
         let known = match input.content {
             Content::Nothing => false,
+            _ if input.partial => false,
             Content::Spikes(spikes) => {
                 for spike in spikes {
                     if let Some(count) = self.row.get_mut(*spike as usize) {
@@ -235,11 +238,68 @@ pub fn bin(
             })?;
         }
     }
-    let (binner, bins) = work.ok_or_else(|| {
-        Error::new(
-            ErrorKind::InsufficientData,
-            "expected data from the source, got none",
-        )
-    })?;
+    let (binner, bins) = work.ok_or_else(nothing_came)?;
     Ok((bins, binner.noise()))
+}
+
+/// Bins of all that a session has recorded, with its noise or, if `noise` is absent, with noise that is measured again. Reads
+/// its labels.
+///
+/// # Errors
+/// The errors of the recording and of the front end; `InvalidArgument` for steps of another length than the session's if
+/// it has several sources.
+pub fn bin_recording(
+    recording: &mut record::Recording,
+    step_seconds: f64,
+    noise: Option<&[f32]>,
+) -> Result<Bins> {
+    let (plan, facts) = (&recording.plan, &recording.facts);
+    let length = recording.model.step_seconds();
+    if plan.source.len() > 1 && step_seconds != length {
+        return Err(Error::argument(format!(
+            "step: expected the {length} s of a session of several sources, got {step_seconds} s"
+        )));
+    }
+    let mut binner = Binner::new(plan, &facts.signal(), facts.voltage, step_seconds)?;
+    if let Some(noise) = noise {
+        binner.set_noise(noise)?;
+    }
+    let mut bins = Bins::new(binner.channels(), step_seconds);
+    bins.voltage = facts.voltage;
+    let mut heard = false;
+    while let Some(record) = recording.reader.next_record()? {
+        let mut add = |event: Event<'_>| {
+            bins.add(&event);
+            Ok(())
+        };
+        match record {
+            Record::Block(source, block) if binner.has_source(source) => {
+                heard = true;
+                binner.take_from(source, &block, &mut add)?;
+            }
+            Record::Configuration(source, json) if source > 0 => {
+                let facts = Facts::from_json(&json)?;
+                binner.add_source(plan, source, &facts.signal(), facts.voltage)?;
+            }
+            Record::Alignment(source, at) if binner.has_source(source) => {
+                binner.align(source, &at, &mut add)?;
+            }
+            Record::Note {
+                step,
+                content: NoteContent::Label(values),
+            } => {
+                recording.labels.insert(step, values);
+            }
+            _ => {}
+        }
+    }
+    match heard {
+        true => Ok(bins),
+        false => Err(nothing_came()),
+    }
+}
+
+fn nothing_came() -> Error {
+    let message = "expected data from the source, got none";
+    Error::new(ErrorKind::InsufficientData, message)
 }

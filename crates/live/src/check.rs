@@ -10,8 +10,9 @@ use serde::Serialize;
 
 use crate::ends::Ends;
 use crate::front_end::FrontEnd;
+use crate::live::label_lane;
 use crate::pipeline::Pipeline;
-use crate::plan::{Feature, Plan};
+use crate::plan::{Feature, Gives, Plan};
 use crate::record;
 
 /// Longest time that the check waits for the source at once.
@@ -88,11 +89,26 @@ struct SourceFacts {
     longest_rows: usize,
 }
 
-/// Listens to a source for `listen`, runs its blocks through the pipeline, and reports. Sends and records nothing.
+/// Listens to the only source of a plan for `listen`, runs its blocks through the pipeline, and reports. Sends and records
+/// nothing.
 ///
 /// # Errors
 /// The same errors as for the session itself.
 pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) -> Result<Report> {
+    check_all(plan, model, rig, &mut [], listen)
+}
+
+/// As [`check`], of the first source and the others.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_all(
+    plan: &Plan,
+    model: &Decoder,
+    rig: &mut dyn Rig,
+    others: &mut [Box<dyn Rig>],
+    listen: Duration,
+) -> Result<Report> {
     // The ends are opened as the session will open them, and closed without being used.
     drop(Ends::open(plan, model)?);
     if let Some(to) = plan.record_path() {
@@ -114,21 +130,36 @@ pub fn check(plan: &Plan, model: &Decoder, rig: &mut dyn Rig, listen: Duration) 
             model.step_seconds() * 1e3
         ),
     );
-    match hear(plan, model, rig, listen)? {
+    let (heard, of_others) = std::thread::scope(|scope| {
+        let threads: Vec<_> = (others.iter_mut().zip(1..))
+            .map(|(rig, source)| scope.spawn(move || hear_other(source, rig.as_mut(), listen)))
+            .collect();
+        let heard = hear(plan, model, rig, listen);
+        let of_others: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        (heard, of_others)
+    });
+    let mut pipeline = None;
+    match heard? {
         None => report.warn(
             "source",
-            format!(
-                "{}: {}: nothing came in {:.1} s{}; the session will wait for it",
-                plan.source().name,
-                plan.source().from,
-                listen.as_secs_f64(),
-                match rig.counts().malformed {
-                    0 => String::new(),
-                    n => format!(" that can be read, {n} messages that cannot"),
-                }
+            silence(
+                plan,
+                0,
+                listen,
+                rig.counts().malformed,
+                "the session will wait for it",
             ),
         ),
-        Some(heard) => tell(plan, model, &heard, &mut report)?,
+        Some((fed, heard)) => {
+            tell(plan, model, &heard, &mut report)?;
+            pipeline = Some(fed);
+        }
+    }
+    for other in of_others {
+        let other = other.map_err(|_| {
+            betz_base::Error::new(betz_base::ErrorKind::Internal, "a source's thread panicked")
+        })??;
+        tell_other(plan, model, &other, pipeline.as_mut(), listen, &mut report)?;
     }
     if let Some(labels) = &plan.labels {
         report.say("labels", labels.from.clone());
@@ -155,7 +186,7 @@ fn hear(
     model: &Decoder,
     rig: &mut dyn Rig,
     listen: Duration,
-) -> Result<Option<SourceFacts>> {
+) -> Result<Option<(Pipeline, SourceFacts)>> {
     let started = Instant::now();
     let mut block: Block = Block::new();
     let mut work: Option<(Pipeline, SourceFacts)> = None;
@@ -191,10 +222,103 @@ fn hear(
             heard.longest_rows = heard.longest_rows.max(block.rows);
         }
     }
-    Ok(work.map(|(_, mut heard)| {
+    Ok(work.map(|(pipeline, mut heard)| {
         heard.times.sort_unstable();
-        heard
+        (pipeline, heard)
     }))
+}
+
+/// Facts about a source beside the first after listening to it.
+struct OtherFacts {
+    source: usize,
+    /// Its signal, and true for voltage; `None` if nothing came.
+    signal: Option<(Signal, bool)>,
+    rows: u64,
+    lost: u64,
+    malformed: u64,
+}
+
+fn hear_other(source: usize, rig: &mut dyn Rig, listen: Duration) -> Result<OtherFacts> {
+    let (started, mut block) = (Instant::now(), Block::new());
+    let mut facts = OtherFacts {
+        source,
+        signal: None,
+        rows: 0,
+        lost: 0,
+        malformed: 0,
+    };
+    while started.elapsed() < listen {
+        match rig.take(&mut block, PATIENCE)? {
+            Arrival::Nothing => continue,
+            Arrival::Ended => break,
+            Arrival::Block => {}
+        }
+        let voltage = matches!(block.samples, Samples::Voltage(_));
+        facts.signal = (facts.signal.take()).or(rig.signal().map(|signal| (signal, voltage)));
+        facts.rows += block.rows as u64;
+        facts.lost += block.lost_before.count;
+    }
+    facts.malformed = rig.counts().malformed;
+    Ok(facts)
+}
+
+/// Reports on a source beside the first, and refuses what the session would refuse.
+fn tell_other(
+    plan: &Plan,
+    model: &Decoder,
+    heard: &OtherFacts,
+    pipeline: Option<&mut Pipeline>,
+    listen: Duration,
+    report: &mut Report,
+) -> Result<()> {
+    let (source, of) = (heard.source, &plan.source[heard.source]);
+    let Some((signal, voltage)) = &heard.signal else {
+        let then = "the session runs without it";
+        report.warn(
+            "source",
+            silence(plan, source, listen, heard.malformed, then),
+        );
+        return Ok(());
+    };
+    let signal = Signal {
+        microvolts: signal.microvolts.or(of.microvolts),
+        ..signal.clone()
+    };
+    match (of.gives, pipeline) {
+        (Gives::Labels, _) => drop(label_lane(plan, model, source, &signal, *voltage)?),
+        (Gives::Input, Some(pipeline)) => pipeline.add_source(plan, source, &signal, *voltage)?,
+        (Gives::Input, None) => {}
+    }
+    let text = format!(
+        "{}: {}: {} channels{} at {} rows per second, {} rows, {} lost",
+        of.name,
+        of.from,
+        signal.channels,
+        if of.gives == Gives::Labels {
+            " of labels"
+        } else {
+            ""
+        },
+        signal.rate,
+        heard.rows,
+        heard.lost
+    );
+    report.add("source", text, heard.lost > 0);
+    Ok(())
+}
+
+/// Says that nothing came from a source.
+fn silence(plan: &Plan, source: usize, listen: Duration, malformed: u64, then: &str) -> String {
+    let of = &plan.source[source];
+    let unread = match malformed {
+        0 => String::new(),
+        n => format!(" that can be read, {n} messages that cannot"),
+    };
+    let seconds = listen.as_secs_f64();
+    format!(
+        "{}: {}: nothing came in {seconds:.1} s{unread}; {then}",
+        of.name, of.from
+    )
 }
 
 fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) -> Result<()> {

@@ -3,6 +3,10 @@
 //! A block cannot arrive before its last row has passed. The lower envelope of (device time, arrival) is therefore the
 //! device's clock, moved by the least delay of the path. The slope is that of the envelope's lower hull (the linear
 //! programme of Moon, Skelly and Towsley, 1999); the offset is the least residual of the last ten seconds.
+//!
+//! The device's answer to a question cannot be of a time before the question: where a source can be asked, the upper envelope
+//! of (device time, question) bounds its clock from the other side. The distance of the envelopes is then measured, and takes the
+//! place of the bound of the path that was given.
 
 use std::collections::VecDeque;
 
@@ -23,6 +27,8 @@ const CONFIRM_FORWARD: u32 = 5;
 const CONFIRM_RESET: u32 = 2;
 /// Disagreement of device and host between two packets that is a reset.
 const RESET: f64 = 5.0;
+/// Questions that are kept at most.
+const QUESTIONS: usize = 1 << 10;
 /// Constant part of the bound.
 const FLOOR: f64 = 20e-6;
 
@@ -69,6 +75,7 @@ pub struct Clock {
     envelope: Line,
     published: Line,
     started: bool,
+    restarts: bool,
     /// Epoch of the estimate, and of what is published.
     epoch: u32,
     published_epoch: u32,
@@ -83,6 +90,10 @@ pub struct Clock {
     late_by: f64,
     /// (host time, residual) of the last second.
     second: VecDeque<(f64, f64)>,
+    /// Questions of the last ten seconds, each with the device time of its answer.
+    questions: VecDeque<Point>,
+    /// Distance of the envelopes; `None` without answers.
+    measured: Option<f64>,
 }
 
 impl Clock {
@@ -103,6 +114,7 @@ impl Clock {
             envelope: line,
             published: line,
             started: false,
+            restarts: false,
             epoch: 0,
             published_epoch: 0,
             spread: STEP,
@@ -114,6 +126,8 @@ impl Clock {
             early_by: 0.0,
             late_by: 0.0,
             second: VecDeque::with_capacity(1 << 12),
+            questions: VecDeque::with_capacity(QUESTIONS),
+            measured: None,
         }
     }
 
@@ -121,6 +135,8 @@ impl Clock {
     fn reset(&mut self, device: f64, host: f64, keep_slope: bool) {
         self.buckets.clear();
         self.second.clear();
+        self.questions.clear();
+        self.measured = None;
         self.best = None;
         (self.forward, self.resets, self.early_by, self.late_by) = (0, 0, 0.0, 0.0);
         let slope = if keep_slope { self.envelope.slope } else { 1.0 };
@@ -140,9 +156,10 @@ impl Clock {
 
     /// Takes the device time of a block's last row and its arrival.
     pub fn add(&mut self, device: f64, host: f64) {
-        if !self.started {
-            self.reset(device, host, false);
+        if !self.started || self.restarts {
+            self.reset(device, host, self.started);
             self.last = Point { device, host };
+            self.restarts = false;
         }
         let moved = (device - self.last.device) - (host - self.last.host);
         if moved.abs() > RESET || device < self.last.device - 0.01 {
@@ -186,6 +203,46 @@ impl Clock {
         if device - self.begun >= BUCKET {
             self.close_bucket(device);
         }
+    }
+
+    /// Takes an answer of the device: its time was `device` at some moment between the question and the answer.
+    pub fn add_probe(&mut self, device: f64, asked: f64, answered: f64) {
+        // An answer of another time axis tells nothing.
+        let known = self.started && !self.restarts && !self.is_in_doubt();
+        if !known || (device - self.last.device).abs() > RESET || answered < asked {
+            return;
+        }
+        if self.questions.len() == QUESTIONS {
+            self.questions.pop_front();
+        }
+        let host = asked;
+        self.questions.push_back(Point { device, host });
+        // The answer is one more arrival, of which an early one counts.
+        let late = answered - self.envelope.host(device);
+        let is_best = |best: Point| late < best.host - self.envelope.host(best.device);
+        if late >= 0.0 && self.best.is_none_or(is_best) {
+            let host = answered;
+            self.best = Some(Point { device, host });
+        }
+    }
+
+    /// Measures the distance of the envelopes.
+    fn measure(&mut self, device: f64) {
+        while (self.questions.front()).is_some_and(|first| first.device < device - RECENT) {
+            self.questions.pop_front();
+        }
+        let distances = (self.questions.iter()).map(|p| self.envelope.host(p.device) - p.host);
+        self.measured = distances.reduce(f64::min);
+    }
+
+    /// Distance of the true clock from the envelope at most: as it was measured, or as it was given.
+    fn path(&self) -> f64 {
+        self.measured.map_or(self.path, |path| path.max(0.0))
+    }
+
+    /// Distance of the envelopes in seconds, if the source answers questions.
+    pub fn measured_path(&self) -> Option<f64> {
+        self.measured
     }
 
     /// True if every packet of a whole second was late: the device's clock has jumped backward.
@@ -254,6 +311,7 @@ impl Clock {
             true => 2.0 * self.spread / (span / 2.0).max(1.0) + 0.2e-6,
             false => 100e-6,
         };
+        self.measure(device);
         self.publish(device);
     }
 
@@ -282,7 +340,7 @@ impl Clock {
 
     /// Moves the published line to the estimate: slowly, or as a new epoch.
     fn publish(&mut self, device: f64) {
-        let target = self.envelope.host(device) - self.path / 2.0;
+        let target = self.envelope.host(device) - self.path() / 2.0;
         let error = target - self.published.host(device);
         if self.published_epoch == self.epoch && error.abs() > STEP {
             self.epoch += 1;
@@ -308,19 +366,33 @@ impl Clock {
     }
 
     /// True while it is not clear whether the clock has jumped.
-    fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_in_doubt(&self) -> bool {
         self.forward > 0 || self.resets > 0
     }
 
     /// Host time of a device time.
     pub fn host(&self, device: f64) -> f64 {
         if self.is_in_doubt() {
-            return self.last.host - self.path / 2.0;
+            return self.last.host - self.path() / 2.0;
         }
         match self.published_epoch == self.epoch {
             true => self.published.host(device),
-            false => self.envelope.host(device) - self.path / 2.0,
+            false => self.envelope.host(device) - self.path() / 2.0,
         }
+    }
+
+    /// Device time of a host time, the inverse of [`Clock::host`] while no jump is in doubt.
+    pub fn device(&self, host: f64) -> f64 {
+        let (line, path) = match self.published_epoch == self.epoch {
+            true => (&self.published, 0.0),
+            false => (&self.envelope, self.path() / 2.0),
+        };
+        line.at.device + (host + path - line.at.host) / line.slope
+    }
+
+    /// Takes note that the device has begun a new epoch: the next block is of another time axis, and drifts as before.
+    pub(crate) fn restart(&mut self) {
+        self.restarts = true;
     }
 
     /// Earliest arrival of a device time by the estimate; a jump that is in doubt does not move it.
@@ -338,13 +410,15 @@ impl Clock {
             true => 0.0,
             false => STEP,
         };
-        self.path / 2.0
+        self.path() / 2.0
             + 3.0 * self.spread
             + self.left.abs()
             + age * self.drift_bound
             + self.late_by
             + self.early_by
             + unpublished
+            // Envelopes that have crossed contradict each other.
+            + self.measured.map_or(0.0, |path| (-path).max(0.0))
             + FLOOR
     }
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use betz_base::ring::ring;
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
+use betz_interop::rig::{Arrival, Block, Probe, Rig, RigCounts, Signal};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
 /// Blocks that may wait between the source's thread and the loop: a second of the usual ones.
 const ROOM: usize = 1024;
+/// Answers about the device's time that may wait.
+const PROBES: usize = 64;
 /// Interval at which the threads look whether they are to end.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Time that the source waits for a loop that is behind.
@@ -34,6 +36,7 @@ pub(crate) struct Ear {
     shared: Arc<SourceState>,
     full: HeapCons<Block>,
     empty: HeapProd<Block>,
+    probes: HeapCons<Probe>,
     thread: Option<JoinHandle<()>>,
     rate: Option<f64>,
 }
@@ -43,24 +46,25 @@ impl Ear {
         let shared = Arc::new(SourceState::default());
         let (send, full) = ring("blocks", ROOM)?;
         let (empty, back) = ring("blocks", ROOM)?;
+        let (answers, probes) = ring("probes", PROBES)?;
         let thread = std::thread::Builder::new()
             .name("betz-source".into())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || hear(rig, &shared, send, back)
+                move || hear(rig, &shared, send, back, answers)
             })
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
         Ok(Self {
             shared,
             full,
             empty,
+            probes,
             thread: Some(thread),
             rate: None,
         })
     }
 
     pub(crate) fn peek(&mut self) -> Option<&Block> {
-        self.announce();
         self.full.try_peek()
     }
 
@@ -73,12 +77,14 @@ impl Ear {
         let _ = self.empty.try_push(block);
     }
 
-    /// Names the thread that is to be woken.
-    fn announce(&self) {
-        let mut taker = lock(&self.shared.taker);
-        if taker.is_none() {
-            *taker = Some(std::thread::current());
-        }
+    /// The next answer about the device's time.
+    pub(crate) fn take_probe(&mut self) -> Option<Probe> {
+        self.probes.try_pop()
+    }
+
+    /// Names this thread as the one that is to be woken.
+    pub(crate) fn announce(&self) {
+        lock(&self.shared.taker).get_or_insert_with(std::thread::current);
     }
 
     pub(crate) fn signal(&mut self) -> Option<Signal> {
@@ -128,6 +134,7 @@ fn hear(
     shared: &SourceState,
     mut full: HeapProd<Block>,
     mut empty: HeapCons<Block>,
+    mut answers: HeapProd<Probe>,
 ) {
     let mut taker = None;
     let mut block = Block::new();
@@ -135,6 +142,10 @@ fn hear(
         let taken = rig.take(&mut block, LOOK);
         // Messages that cannot be read count, even if no block comes.
         *lock(&shared.counts) = rig.counts();
+        if let Some(answer) = rig.probe() {
+            // One that has no room tells little: others have.
+            let _ = answers.try_push(answer);
+        }
         match taken {
             Ok(Arrival::Nothing) => {}
             Ok(Arrival::Ended) => break,

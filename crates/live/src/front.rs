@@ -27,15 +27,15 @@ enum Engine {
 }
 
 impl Front {
-    /// The front end of a plan for a signal, at rest.
+    /// The front end of a plan for the signal of a source, at rest.
     ///
     /// # Errors
     /// `InvalidArgument` with file, line and key for what does not fit.
-    pub(crate) fn new(plan: &Plan, signal: &Signal) -> Result<Self> {
+    pub(crate) fn new(plan: &Plan, source: usize, signal: &Signal) -> Result<Self> {
         let engine = match plan.voltage.feature {
             Feature::Units => sorted(plan, signal)?,
             feature => {
-                let (settings, options) = plan.front_settings(signal)?;
+                let (settings, options) = plan.front_settings(source, signal)?;
                 // The noise until it is measured, and without a calibration until it is tracked.
                 let layout = Layout::with_noise(signal.channels, 10.0);
                 let front = BlockFrontEnd::new(&settings, &layout, &options)
@@ -76,13 +76,14 @@ impl Front {
         }
     }
 
-    /// Noise of each channel as it is tracked; `None` before it is known, or if it cannot be set.
-    pub(crate) fn noise(&self) -> Option<Vec<f32>> {
+    /// Writes the noise of each channel as it is tracked to `noise`; false before it is known, or if it cannot be set.
+    pub(crate) fn noise_into(&self, noise: &mut Vec<f32>) -> bool {
         match &self.engine {
             Engine::Crossings(front) if self.takes_noise && front.is_calibrated() => {
-                Some(front.noise())
+                front.noise_into(noise);
+                true
             }
-            _ => None,
+            _ => false,
         }
     }
 

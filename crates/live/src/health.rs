@@ -19,10 +19,16 @@ pub struct SourceHealth {
     pub at_least: bool,
     /// Share of all rows that never came.
     pub lost_share: f64,
+    /// Steps that were made without its data.
+    pub stale: u64,
+    /// The error that ended it before the session, if there was one.
+    pub failed: Option<String>,
     /// Drift of the source's clock against the host's, in parts per million.
     pub drift_ppm: f64,
     /// Bound of the error of its times, in microseconds; 0 before the first block.
     pub bound_us: f64,
+    /// Both ways between source and host as its answers show them, in microseconds; `None` if it is not asked.
+    pub path_us: Option<f64>,
     /// Epochs of its clock so far.
     pub epochs: u32,
     /// Time since the newest block arrived, in milliseconds; `None` before the first one.

@@ -1,6 +1,8 @@
-//! A session at work: a thread that hears the source, and the loop that decodes.
+//! A session at work: a thread per source that hears it, and the loop that decodes.
 
 mod begin;
+mod output;
+mod sources;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,23 +10,26 @@ use std::time::Duration;
 use betz_base::{Error, ErrorKind, Result};
 use betz_interop::bus::Sink;
 use betz_interop::rig::notes::NoteContent;
-use betz_interop::rig::{Block, Rig, Samples, Signal, host_ns};
+use betz_interop::rig::{Block, Rig, Samples, host_ns};
 use betz_runtime::model::Decoder;
 use hdrhistogram::Histogram;
 
-use crate::clock::{Clock, ClockState};
-use crate::ear::{Ear, LOOK};
-use crate::ends::{Ends, send};
-use crate::health::{SessionReport, SourceHealth};
+use crate::clock::ClockState;
+use crate::ear::LOOK;
+use crate::ends::Ends;
+use crate::health::SessionReport;
 use crate::learn::Learner;
 use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline, open_session};
 use crate::plan::Plan;
 use crate::record::Recorder;
-use crate::source::open_rig;
+use crate::source::open_rigs;
 use crate::swap::{PreparedSwap, Swaps};
 use begin::Keep;
 pub use begin::Resumption;
+use output::Output;
+use sources::LiveSource;
+pub(crate) use sources::label_lane;
 
 /// Largest number of notes that wait to be shown.
 const MOST_SHOWN: usize = 1 << 16;
@@ -60,70 +65,80 @@ pub struct Live {
     swaps: Swaps,
     learner: Option<Learner>,
     sinks: Vec<Box<dyn Sink>>,
-    ear: Ear,
+    /// The source whose clock makes the steps, and the others.
+    first: LiveSource,
+    others: Vec<LiveSource>,
     notes: Option<Notes>,
     note_counts: NoteCounts,
     /// Notes for whoever shows them; `None` if nobody does.
     shown_notes: Option<Vec<(u64, NoteContent)>>,
     recorder: Option<Recorder>,
     keep: Option<Keep>,
-    /// Added to the epochs of the source, which counts its own from 0 in each process.
-    first_epoch: u32,
     resumed: u64,
     latency: Histogram<u64>,
-    /// The source's clock; device times count from the first row of the epoch.
-    clock: Clock,
-    origin: Option<(u32, u64)>,
-    /// Arrival of the newest block.
-    heard_ns: Option<i64>,
     /// Models that the session was given, and times that it went back.
     swapped: u64,
     rolled_back: u64,
-    /// Time at which the block after the newest one is due, if the source sends as before.
-    next_ns: i64,
     stale_ns: i64,
 }
 
 impl Live {
-    /// Opens the source and the sinks of a plan.
+    /// Opens the sources and the sinks of a plan.
     ///
     /// # Errors
-    /// The errors of the plan, the model, the source and the sinks.
+    /// The errors of the plan, the model, the sources and the sinks.
     pub fn open(plan: Plan) -> Result<Self> {
         let model = plan.load_model()?;
         open_session(&plan, &model)?;
-        let rig = open_rig(&plan, &model)?;
-        Self::with_rig(plan, model, rig)
+        let rigs = open_rigs(&plan, &model)?;
+        Self::with_rigs(plan, model, rigs)
     }
 
-    /// As [`Live::open`], with a model and a source of the caller's.
+    /// As [`Live::open`], with a model and the only source of the caller's.
     ///
     /// # Errors
-    /// As [`Live::open`].
+    /// As [`Live::with_rigs`].
     pub fn with_rig(plan: Plan, model: Decoder, rig: Box<dyn Rig>) -> Result<Self> {
+        Self::with_rigs(plan, model, vec![rig])
+    }
+
+    /// As [`Live::open`], with a model and sources of the caller's.
+    ///
+    /// # Errors
+    /// As [`Live::open`]; `InvalidArgument` for another number of sources than the plan's.
+    pub fn with_rigs(plan: Plan, model: Decoder, rigs: Vec<Box<dyn Rig>>) -> Result<Self> {
+        if rigs.len() != plan.source.len() {
+            return Err(Error::argument(format!(
+                "expected the {} sources of the plan, got {}",
+                plan.source.len(),
+                rigs.len()
+            )));
+        }
         let Ends { sinks, notes } = Ends::open(&plan, &model)?;
+        let mut sources = (rigs.into_iter().zip(&plan.source))
+            .map(|(rig, source)| LiveSource::start(rig, source.path.seconds()))
+            .collect::<Result<Vec<_>>>()?;
+        let others = sources.split_off(1);
+        let first = (sources.pop())
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a plan has a source"))?;
         Ok(Self {
             notes,
             note_counts: NoteCounts::default(),
             shown_notes: None,
             stale_ns: (plan.missing.stale_after.seconds() * 1e9) as i64,
-            ear: Ear::start(rig)?,
+            first,
+            others,
             pipeline: None,
             noise: None,
             swaps: Swaps::default(),
             learner: None,
             recorder: None,
             keep: None,
-            first_epoch: 0,
             resumed: 0,
             latency: Histogram::new_with_bounds(1, LONGEST, 3)
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
-            clock: Clock::new(plan.source().path.seconds()),
-            origin: None,
-            heard_ns: None,
             swapped: 0,
             rolled_back: 0,
-            next_ns: 0,
             plan,
             model,
             sinks,
@@ -145,17 +160,21 @@ impl Live {
         self.noise = Some(noise);
     }
 
-    /// Waits until the source has sent its first block, and makes the pipeline for it; false if `until` is over before.
+    /// Waits until the first source has sent its first block, and makes the pipeline for it; false if `until` is over before.
     ///
     /// # Errors
     /// The errors of the source; `Mismatch` if the model does not fit it.
     pub fn wait(&mut self, until: &Until<'_>) -> Result<bool> {
+        for source in std::iter::once(&self.first).chain(&self.others) {
+            source.ear.announce();
+        }
         while self.pipeline.is_none() {
             if (until.stop)() {
                 return Ok(false);
             }
-            let Some(block) = self.ear.peek() else {
-                if self.ear.is_over()? {
+            self.take_others(&mut |_| Ok(()))?;
+            let Some(block) = self.first.ear.peek() else {
+                if self.first.ear.is_over()? {
                     return Ok(false);
                 }
                 std::thread::park_timeout(LOOK);
@@ -166,23 +185,10 @@ impl Live {
                 samples: Samples::Features(Vec::new()),
                 ..*block
             };
-            let signal = self.ear.signal().ok_or_else(|| {
-                Error::new(
-                    ErrorKind::Internal,
-                    "the source has sent a block and no facts about it",
-                )
-            })?;
-            self.begin(&first, self.completed(signal), voltage)?;
+            let signal = self.first.signal(&self.plan, 0)?;
+            self.begin(&first, signal, voltage)?;
         }
         Ok(true)
-    }
-
-    /// A signal with what the plan knows and the source does not say.
-    fn completed(&self, signal: Signal) -> Signal {
-        Signal {
-            microvolts: signal.microvolts.or(self.plan.source().microvolts),
-            ..signal
-        }
     }
 
     /// The pipeline, once [`Live::wait`] has returned true: to attach taps to its session, or to swap models.
@@ -190,7 +196,7 @@ impl Live {
         self.pipeline.as_mut()
     }
 
-    /// Decodes until `until` says so or the source has ended; `each` hears every step after its outputs were sent.
+    /// Decodes until `until` says so or the first source has ended; `each` hears every step after its outputs were sent.
     ///
     /// # Errors
     /// The errors of the source, of the sinks and of `each`.
@@ -202,15 +208,16 @@ impl Live {
         while until.steps.is_none_or(|most| made < most) && !(until.stop)() {
             let before = self.steps();
             self.take_notes()?;
-            match self.ear.take() {
+            self.take_others(each)?;
+            match self.first.ear.take() {
                 Some(mut block) => {
-                    block.epoch = block.epoch.wrapping_add(self.first_epoch);
+                    block.epoch = block.epoch.wrapping_add(self.first.first_epoch);
                     let done = self.decode(&block, each);
-                    self.ear.give_back(block);
+                    self.first.ear.give_back(block);
                     done?;
                 }
                 None => {
-                    if self.ear.is_over()? {
+                    if self.first.ear.is_over()? {
                         break;
                     }
                     self.rest(each)?;
@@ -233,10 +240,10 @@ impl Live {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Number of the step that is being filled; 0 before the first block.
+    /// Number of the next step that is made; 0 before the first block.
     pub fn open_step(&self) -> u64 {
-        let open = self.pipeline.as_ref().and_then(|p| p.binner().open_step());
-        open.map_or(0, |(step, _)| step)
+        let next = self.pipeline.as_ref().and_then(|p| p.binner().next_step());
+        next.unwrap_or(0)
     }
 
     /// Counts and records a note.
@@ -302,43 +309,24 @@ impl Live {
     }
 
     fn decode(&mut self, block: &Block, each: &mut Give<'_>) -> Result<()> {
-        if self.origin.is_none_or(|(epoch, _)| epoch != block.epoch) {
-            self.origin = Some((block.epoch, block.first));
-        }
-        self.heard_ns = Some(block.host_ns);
-        // The last row of a block arrives with it.
-        let last = block.first + block.rows as u64;
-        let length = block.rows as f64 / self.ear.rate();
-        self.next_ns = block.host_ns.saturating_add((length * 1e9) as i64);
-        let device = self.device_seconds(last);
-        self.clock.add(device, block.host_ns as f64 * 1e-9);
+        self.first.hear(block);
         let Some(pipeline) = &mut self.pipeline else {
             return Ok(());
         };
-        let (sinks, latency) = (&mut self.sinks, &mut self.latency);
-        let mut recorder = self.recorder.as_mut();
-        if let Some(recorder) = &mut recorder {
-            recorder.block(block);
+        let mut out = Output {
+            sinks: &mut self.sinks,
+            recorder: self.recorder.as_mut(),
+            latency: &mut self.latency,
+        };
+        if let Some(recorder) = &mut out.recorder {
+            recorder.block(0, block);
         }
-        pipeline.take(block, &mut |step| {
-            send(sinks, step)?;
-            if let Some(recorder) = &mut recorder {
-                recorder.step(step);
-            }
-            latency.saturating_record((host_ns() - step.host_ns).max(1) as u64);
-            each(step)
-        })
+        pipeline.take(block, &mut |step| out.give(step, each))
     }
 
-    /// Device time in seconds since the first row of the epoch.
-    fn device_seconds(&self, row: u64) -> f64 {
-        let origin = self.origin.map_or(0, |(_, first)| first);
-        (row as f64 - origin as f64) / self.ear.rate()
-    }
-
-    /// State of the source's clock.
+    /// State of the first source's clock.
     pub fn clock(&self) -> ClockState {
-        self.clock.state()
+        self.first.clock.state()
     }
 
     /// Gives the session another model, of the same channels, outputs and step. It takes over once it has heard as much as it
@@ -423,8 +411,8 @@ impl Live {
         // A source that sends is not silent, however late it is: its clock may have jumped, or run at another rate.
         let due = match open {
             Some((_, end)) => {
-                let arrival = self.clock.arrival(self.device_seconds(end));
-                ((arrival * 1e9) as i64).max(self.next_ns) + self.stale_ns
+                let arrival = self.first.clock.arrival(self.first.device_seconds(end));
+                ((arrival * 1e9) as i64).max(self.first.next_ns) + self.stale_ns
             }
             None => i64::MAX,
         };
@@ -436,18 +424,15 @@ impl Live {
         let Some(pipeline) = &mut self.pipeline else {
             return Ok(());
         };
-        let sinks = &mut self.sinks;
-        let mut recorder = self.recorder.as_mut();
-        if let (Some(recorder), Some((step, _))) = (&mut recorder, open) {
+        let mut out = Output {
+            sinks: &mut self.sinks,
+            recorder: self.recorder.as_mut(),
+            latency: &mut self.latency,
+        };
+        if let (Some(recorder), Some((step, _))) = (&mut out.recorder, open) {
             recorder.stale(step, host_ns());
         }
-        pipeline.step_stale(&mut |step| {
-            send(sinks, step)?;
-            if let Some(recorder) = &mut recorder {
-                recorder.step(step);
-            }
-            each(step)
-        })
+        pipeline.step_stale(&mut |step| out.give(step, each))
     }
 
     /// Ends the recording, if there is one: waits until all of it is in its files. Returns its folder.
@@ -476,7 +461,7 @@ impl Live {
             true => 0,
             false => counts.calibrating,
         };
-        let late = counts.stale - calibrating + counts.skipped;
+        let late = counts.stale - calibrating + counts.skipped + counts.partial;
         let rows = share(counts.lost, counts.lost + counts.rows);
         let steps = share(late, counts.steps - calibrating + counts.skipped);
         let mut crossed = Vec::new();
@@ -502,35 +487,21 @@ impl Live {
         crossed
     }
 
-    /// Health of each source, in the order of the plan.
-    pub fn sources(&self) -> Vec<SourceHealth> {
-        let input = (self.pipeline.as_ref())
-            .map(|p| p.binner().counts())
-            .unwrap_or_default();
-        let (source, clock) = (self.ear.counts(), self.clock());
-        let silent = |heard: i64| host_ns().saturating_sub(heard).max(0) as f64 * 1e-6;
-        vec![SourceHealth {
-            name: self.plan.source().name.clone(),
-            lost: input.lost,
-            at_least: input.bounds > 0,
-            lost_share: input.lost as f64 / (input.lost + input.rows).max(1) as f64,
-            drift_ppm: clock.drift_ppm,
-            bound_us: clock.bound_us,
-            epochs: clock.epoch,
-            silent_ms: self.heard_ns.map(silent),
-            reconnects: source.reconnects,
-            malformed: source.malformed,
-            dropped_by_host: source.dropped_by_host,
-        }]
-    }
-
     /// Counts and latencies so far.
     pub fn report(&self) -> SessionReport {
         let microseconds = |q: f64| match self.latency.is_empty() {
             true => 0.0,
             false => self.latency.value_at_quantile(q) as f64 / 1e3,
         };
-        let source = self.ear.counts();
+        let mut source = self.first.ear.counts();
+        for other in &self.others {
+            let of = other.ear.counts();
+            source.late += of.late;
+            source.duplicates += of.duplicates;
+            source.malformed += of.malformed;
+            source.dropped_by_host += of.dropped_by_host;
+            source.reconnects += of.reconnects;
+        }
         SessionReport {
             input: (self.pipeline.as_ref())
                 .map(|p| p.binner().counts())

@@ -12,6 +12,7 @@ use betz_runtime::stream::{Session, StepStatus};
 
 use crate::binner::{Binner, Content, Event, StepInput};
 use crate::front_end::FrontEnd;
+use crate::grid::Alignment;
 use crate::plan::{Feature, Plan};
 use crate::record::Facts;
 use crate::resume::Checkpoint;
@@ -55,6 +56,10 @@ impl Pipeline {
         let binner = Binner::new(plan, signal, voltage, model.step_seconds())?;
         check_fit(plan, model, binner.channels(), voltage)?;
         let session = open_session(plan, model)?;
+        let mut binner = binner;
+        if let Some(blanking) = &model.limits().blanking {
+            binner.set_means(&blanking.mean_counts);
+        }
         Ok(Self {
             binner,
             decoder: SessionStage {
@@ -77,25 +82,34 @@ impl Pipeline {
     ) -> Result<Self> {
         let model = from.model(start, folder)?;
         let mut pipeline = Self::new(plan, &model, &facts.signal(), facts.voltage)?;
-        pipeline.binner.restore(&from.head.binner)?;
         pipeline.decoder.session.restore(&from.session)?;
+        match pipeline.binner.restore(plan, &from.head.binner)? {
+            0 => {}
+            steps => pipeline.decoder.session.skip(steps),
+        }
         Ok(pipeline)
     }
 
-    /// The state; `resumed` is the number of times that the session went on after a kill, and `newest` the newest model that it
-    /// was given.
+    /// Writes the state to `to`, whose room is used again; `resumed` is the number of times that the session went on after a kill,
+    /// and `newest` the newest model that it was given.
     ///
     /// # Errors
-    /// The errors of [`Session::checkpoint`].
-    pub(crate) fn checkpoint(&self, resumed: u64, newest: Option<u64>) -> Result<Checkpoint> {
+    /// The errors of [`Session::checkpoint_into`].
+    pub(crate) fn checkpoint(
+        &self,
+        resumed: u64,
+        newest: Option<u64>,
+        to: &mut Checkpoint,
+    ) -> Result<()> {
         let session = &self.decoder.session;
-        Ok(Checkpoint::new(
-            session.model().decoder_fingerprint(),
-            newest,
-            resumed,
-            self.binner.state(),
-            session.checkpoint()?,
-        ))
+        let model = session.model().decoder_fingerprint();
+        self.binner.state_into(&mut to.head.binner);
+        to.head.model = model;
+        to.head.pending = newest.filter(|newest| *newest != model);
+        to.head.resumed = resumed;
+        to.session.resize(session.checkpoint_len(), 0);
+        session.checkpoint_into(&mut to.session)?;
+        Ok(())
     }
 
     /// The session, to attach taps and to swap models.
@@ -126,7 +140,42 @@ impl Pipeline {
             .take(block, &mut |event| decoder.hear(event, give))
     }
 
-    /// Makes the open step without data: a decision of whoever looks at the clock. Its rows that come later are late.
+    /// As [`Pipeline::take`], of any source.
+    ///
+    /// # Errors
+    /// As [`Pipeline::take`], and those of [`Binner::take_from`].
+    pub fn take_from(&mut self, source: usize, block: &Block, give: &mut Give<'_>) -> Result<()> {
+        let decoder = &mut self.decoder;
+        self.binner
+            .take_from(source, block, &mut |event| decoder.hear(event, give))
+    }
+
+    /// Makes the front end of another source than the first, which has said what it sends.
+    ///
+    /// # Errors
+    /// As [`Binner::add_source`].
+    pub fn add_source(
+        &mut self,
+        plan: &Plan,
+        source: usize,
+        signal: &Signal,
+        voltage: bool,
+    ) -> Result<()> {
+        self.binner.add_source(plan, source, signal, voltage)
+    }
+
+    /// Places the steps in the device time of another source than the first: a decision of whoever looks at the clocks.
+    ///
+    /// # Errors
+    /// The errors of [`Binner::align`] and of `give`.
+    pub fn align(&mut self, source: usize, at: &Alignment, give: &mut Give<'_>) -> Result<()> {
+        let decoder = &mut self.decoder;
+        self.binner
+            .align(source, at, &mut |event| decoder.hear(event, give))
+    }
+
+    /// Makes the first source's open step without data: a decision of whoever looks at the clock. Its rows that come later are
+    /// late.
     ///
     /// # Errors
     /// The errors of `give`.
@@ -155,15 +204,14 @@ impl SessionStage {
             Content::Features(features) => session.step_values(features, values)?,
             Content::Nothing => session.step_stale(values)?,
         }
-        let dropped = match input.dropped {
-            true => StepStatus::DROPPED,
-            false => StepStatus::OK,
-        };
+        let flag = |set: bool, flag| if set { flag } else { StepStatus::OK };
+        let missing =
+            flag(input.dropped, StepStatus::DROPPED) | flag(input.partial, StepStatus::STALE);
         give(&Step {
             number: input.number,
             end: input.end,
             host_ns: input.host_ns,
-            status: session.status() | dropped,
+            status: session.status() | missing,
             values,
         })
     }
@@ -200,6 +248,7 @@ fn check_fit(plan: &Plan, model: &Decoder, channels: usize, voltage: bool) -> Re
     }
     let what = match voltage && plan.voltage.feature == Feature::Units {
         true => "units of the sorter".to_owned(),
+        false if plan.source.len() > 1 => "channels of all sources".to_owned(),
         false => format!("channels of the source `{}`", plan.source().name),
     };
     Err(plan.refuse(

@@ -206,7 +206,7 @@ pub fn push_source(plan: &Plan, model: &Decoder) -> Result<(Pusher, PushRig)> {
             source.channels.ok_or_else(|| lacks("channels"))?,
             source.rate.ok_or_else(|| lacks("rate"))?,
         ),
-        false => (model.channels(), 1.0 / model.step_seconds()),
+        false => (plan.first_channels(model), 1.0 / model.step_seconds()),
     };
     let shared = Arc::new(PushState {
         queue: Mutex::default(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::binner::BinnerCounts;
 use crate::pipeline::{Pipeline, Step};
-use crate::record::{Damage, Record, Recording};
+use crate::record::{Damage, Facts, Record, Recording};
 use crate::resume::Checkpoint;
 use crate::swap::Swaps;
 
@@ -116,7 +116,22 @@ impl Replay {
                 each(step)
             };
             match record {
-                Record::Block(block) => self.pipeline.take(&block, &mut give)?,
+                Record::Block(source, block) => {
+                    // The facts of a source may be missing, too.
+                    if self.pipeline.binner().has_source(source) {
+                        self.pipeline.take_from(source, &block, &mut give)?;
+                    }
+                }
+                Record::Configuration(source, json) => {
+                    let facts = Facts::from_json(&json)?;
+                    let (plan, signal) = (&self.recording.plan, facts.signal());
+                    (self.pipeline).add_source(plan, source, &signal, facts.voltage)?;
+                }
+                Record::Alignment(source, at) => {
+                    if self.pipeline.binner().has_source(source) {
+                        self.pipeline.align(source, &at, &mut give)?;
+                    }
+                }
                 Record::Stale(step) => {
                     let open = self.pipeline.binner().open_step().map(|(number, _)| number);
                     if open != Some(step) && damage.is_clean() {
@@ -166,7 +181,6 @@ impl Replay {
                 Record::Note { .. }
                 | Record::Checkpoint { .. }
                 | Record::Unrecorded(_)
-                | Record::Configuration(_)
                 | Record::End => {}
             }
         }
@@ -175,7 +189,8 @@ impl Replay {
             replayed.unmatched(&made);
         }
         replayed.input = self.pipeline.binner().counts();
-        let rows = (replayed.input.rows + replayed.input.lost) as f64;
+        let first = self.pipeline.binner().source_counts(0);
+        let rows = (first.rows + first.lost) as f64;
         replayed.seconds = rows / self.recording.facts.rate;
         Ok(replayed)
     }

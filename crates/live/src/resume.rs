@@ -47,41 +47,45 @@ pub(crate) struct CheckpointHead {
     pub(crate) binner: BinnerState,
 }
 
-impl Checkpoint {
-    pub(crate) fn new(
-        model: u64,
-        newest: Option<u64>,
-        resumed: u64,
-        binner: BinnerState,
-        session: Vec<u8>,
-    ) -> Self {
+impl Default for Checkpoint {
+    fn default() -> Self {
         Self {
             head: CheckpointHead {
                 version: 1,
-                model,
-                pending: newest.filter(|newest| *newest != model),
-                resumed,
-                binner,
+                model: 0,
+                pending: None,
+                resumed: 0,
+                binner: BinnerState::default(),
             },
-            session,
+            session: Vec::new(),
         }
     }
+}
 
-    /// A u32 length of the JSON, the JSON, and the session.
+impl Checkpoint {
+    /// Bytes that the checkpoints of a session of `channels` take at most, of which `session` are the session's.
+    pub(crate) fn most_bytes(channels: usize, session: usize) -> usize {
+        // Numbers of at most 20 digits with their names; a float has at most 16 digits, sign and exponent.
+        4096 + 32 * channels + session
+    }
+
+    /// Writes a u32 length of the JSON, the JSON, and the session to `bytes`, whose room is used again.
     ///
     /// # Errors
     /// `Internal` if the JSON cannot be written.
-    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
-        let json = serde_json::to_vec(&self.head)
+    pub(crate) fn write_to(&self, bytes: &mut Vec<u8>) -> Result<()> {
+        bytes.clear();
+        bytes.extend_from_slice(&[0; 4]);
+        serde_json::to_writer(&mut *bytes, &self.head)
             .map_err(|e| Error::new(ErrorKind::Internal, format!("writing JSON: {e}")))?;
-        let mut bytes = (json.len() as u32).to_le_bytes().to_vec();
-        bytes.extend_from_slice(&json);
+        let length = (bytes.len() - 4) as u32;
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
         bytes.extend_from_slice(&self.session);
-        Ok(bytes)
+        Ok(())
     }
 
     /// # Errors
-    /// `InvalidRecording` for other bytes than [`Checkpoint::to_bytes`] makes.
+    /// `InvalidRecording` for other bytes than [`Checkpoint::write_to`] makes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let refuse = |got: &str| {
             Error::recording(format!(
@@ -117,7 +121,7 @@ impl Checkpoint {
     /// True if `block`, the first one after the gap, is of the same run of the device: later than the last row before, and by
     /// as much as the host's clock says.
     pub(crate) fn is_followed_by(&self, block: &Block, rate: f64) -> bool {
-        let state = &self.head.binner;
+        let state = &self.head.binner.first;
         let Some(rows) = block.first.checked_sub(state.next) else {
             return false;
         };
@@ -230,7 +234,16 @@ impl OpenRecording {
         }
         for record in &self.rest {
             match record {
-                Record::Block(block) => pipeline.take(block, &mut |_| Ok(()))?,
+                Record::Block(source, block) if pipeline.binner().has_source(*source) => {
+                    pipeline.take_from(*source, block, &mut |_| Ok(()))?;
+                }
+                Record::Configuration(source, json) => {
+                    let facts = Facts::from_json(json)?;
+                    pipeline.add_source(plan, *source, &facts.signal(), facts.voltage)?;
+                }
+                Record::Alignment(source, at) if pipeline.binner().has_source(*source) => {
+                    pipeline.align(*source, at, &mut |_| Ok(()))?;
+                }
                 Record::Stale(_) => pipeline.step_stale(&mut |_| Ok(()))?,
                 Record::Swap { fingerprint, .. } => {
                     swaps.swap_recorded(&mut pipeline, &self.folder, *fingerprint)?;
@@ -242,7 +255,10 @@ impl OpenRecording {
                 _ => {}
             }
         }
-        pipeline.checkpoint(self.checkpoint.head.resumed + 1, swaps.newest())
+        let mut state = Checkpoint::default();
+        let resumed = self.checkpoint.head.resumed + 1;
+        pipeline.checkpoint(resumed, swaps.newest(), &mut state)?;
+        Ok(state)
     }
 }
 
@@ -262,11 +278,19 @@ impl Tail {
             match record {
                 Record::Checkpoint { state, .. } => {
                     let state = Checkpoint::from_bytes(&state)?;
-                    reader.set_epoch(state.head.binner.epoch);
+                    reader.set_epoch(0, state.head.binner.first.epoch);
+                    for other in &state.head.binner.others {
+                        reader.set_epoch(other.source, other.lane.epoch);
+                    }
                     checkpoint = Some(state);
                     rest.clear();
                 }
-                Record::Block(_) | Record::Stale(_) | Record::Swap { .. } | Record::RollBack(_)
+                Record::Block(..)
+                | Record::Configuration(..)
+                | Record::Alignment(..)
+                | Record::Stale(_)
+                | Record::Swap { .. }
+                | Record::RollBack(_)
                     if checkpoint.is_some() =>
                 {
                     rest.push(record);

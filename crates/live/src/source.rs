@@ -1,4 +1,4 @@
-//! The source of a plan: a rig of blocks, or a bus of whole steps.
+//! The sources of a plan: rigs of blocks, or buses of whole steps.
 
 use std::time::Duration;
 
@@ -11,34 +11,49 @@ use betz_runtime::model::Decoder;
 
 use crate::plan::{Plan, Sends};
 
-/// Opens the source of a plan.
+/// Opens the sources of a plan, in their order.
 ///
 /// # Errors
-/// The errors of the source, with file, line and key.
-pub fn open_rig(plan: &Plan, model: &Decoder) -> Result<Box<dyn Rig>> {
-    let source = plan.source();
-    let refuse = |e: Error| plan.refuse("source", "from", e.message()).of_kind(e.kind());
-    if source.form() == Sends::Samples {
+/// The errors of the sources, with file, line and key.
+pub fn open_rigs(plan: &Plan, model: &Decoder) -> Result<Vec<Box<dyn Rig>>> {
+    let numbers = 0..plan.source.len();
+    numbers
+        .map(|source| open_rig(plan, model, source))
+        .collect()
+}
+
+/// Opens the source number `source` of a plan.
+pub(crate) fn open_rig(plan: &Plan, model: &Decoder, source: usize) -> Result<Box<dyn Rig>> {
+    let of = &plan.source[source];
+    let refuse = |e: Error| {
+        plan.refuse_source(source, "from", e.message())
+            .of_kind(e.kind())
+    };
+    if of.form() == Sends::Samples {
         let options = RigOptions {
-            channels: source.channels,
-            rate: source.rate,
-            microvolts: source.microvolts,
+            channels: of.channels,
+            rate: of.rate,
+            microvolts: of.microvolts,
             buffer: None,
         };
-        return options.open(&source.from).map_err(refuse);
+        return options.open(&of.from).map_err(refuse);
     }
     let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
+    let channels = match source {
+        0 => plan.first_channels(model),
+        _ => of.channels.unwrap_or(0),
+    };
     let stream = Stream {
-        channels: model.channels(),
+        channels,
         outputs: &outputs,
         step_seconds: model.step_seconds(),
     };
-    let source = open_source(&source.from, &stream).map_err(refuse)?;
+    let source = open_source(&of.from, &stream).map_err(refuse)?;
     Ok(Box::new(StepRig {
-        frame: Frame::new(model.channels()),
+        frame: Frame::new(channels),
         source,
         signal: Signal {
-            channels: model.channels(),
+            channels,
             rate: 1.0 / model.step_seconds(),
             microvolts: None,
             clock_bits: 64,

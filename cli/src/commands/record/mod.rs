@@ -4,7 +4,7 @@ pub(crate) mod args;
 mod nwb;
 
 use betz::{Error, Result};
-use betz_live::bin;
+use betz_live::bin_recording;
 use betz_live::record::{Damage, Reader, Recording};
 use serde::Serialize;
 
@@ -77,7 +77,7 @@ fn bins(args: &Bins) -> Result<()> {
     let plan = recording.plan.clone();
     let step = args.step.unwrap_or(recording.model.step_seconds());
     let noise = recording.facts.noise.clone();
-    let (bins, _) = bin(&plan, &mut recording, step, noise.as_deref())?;
+    let bins = bin_recording(&mut recording, step, noise.as_deref())?;
     // Labels belong to the steps of the session.
     let same_step = step == recording.model.step_seconds();
     let outputs = match same_step && !recording.labels.is_empty() {

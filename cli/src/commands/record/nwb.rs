@@ -9,7 +9,7 @@ use betz_interop::nwb::{
 };
 use betz_interop::rig::Samples;
 use betz_interop::rig::notes::NoteContent;
-use betz_live::bin;
+use betz_live::bin_recording;
 use betz_live::plan::Feature;
 use betz_live::record::{Damage, Reader, Record, Recording};
 use serde::Serialize;
@@ -106,7 +106,7 @@ pub(super) fn run(args: &Nwb) -> Result<()> {
 fn features(mut recorded: Recording, step: f64) -> Result<recording::Recording> {
     let plan = recorded.plan.clone();
     let noise = recorded.facts.noise.clone();
-    let (bins, _) = bin(&plan, &mut recorded, step, noise.as_deref())?;
+    let bins = bin_recording(&mut recorded, step, noise.as_deref())?;
     let outputs = match recorded.labels.is_empty() {
         true => Vec::new(),
         false => recorded.model.outputs().to_vec(),
@@ -141,10 +141,10 @@ impl Contents {
         let mut begun: Option<f64> = None;
         while let Some(record) = reader.next_record()? {
             match record {
-                Record::Block(block) if block.epoch > 0 => {
+                Record::Block(0, block) if block.epoch > 0 => {
                     contents.after_restart += block.rows as u64
                 }
-                Record::Block(block) => {
+                Record::Block(0, block) => {
                     let (missing, new) = rows.take(block.first, block.rows as u64);
                     if missing > 0 {
                         let end = (contents.rows + missing) as f64 / rate;
@@ -212,7 +212,7 @@ fn give_voltage(folder: &Path, channels: usize, take: TakeRows<'_>) -> Result<()
     let mut rows = Rows::default();
     let zeros = vec![0_i16; AT_ONCE as usize * channels];
     while let Some(record) = reader.next_record()? {
-        let Record::Block(block) = record else {
+        let Record::Block(0, block) = record else {
             continue;
         };
         let Samples::Voltage(voltage) = &block.samples else {

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use betz::Result;
 use clap::Args;
 
-use crate::page::SessionPage;
+use super::keep::KeptPage;
+use crate::page::{Page, SessionPage};
 use crate::parse::seconds;
 
 #[derive(Args)]
@@ -44,4 +46,21 @@ pub(crate) struct Run {
     /// Print one JSON object at the end instead of lines
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl Run {
+    /// The options of the page's server.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a token that is none.
+    pub(crate) fn page_options(&self) -> Result<Page> {
+        let mut page = self.page.options();
+        if let Some(kept) = KeptPage::of_environment()? {
+            page.port = kept.port;
+            page.token = Some(kept.token);
+        }
+        // A browser that shows the page finds it again.
+        page.no_open |= self.kept.is_some_and(|passed| passed > 0.0);
+        Ok(page)
+    }
 }

@@ -11,7 +11,7 @@ mod status;
 use std::time::{Duration, Instant};
 
 use betz::{Error, Progress, Result};
-use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check, open_rig};
+use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check, check_all, open_rigs};
 
 use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Monitor, Source};
@@ -47,11 +47,14 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     let plan = Plan::read(file, &args.set)?;
     if args.check {
         let model = plan.load_model()?;
-        let mut rig = open_rig(&plan, &model)?;
-        return report::tell(&check(&plan, &model, rig.as_mut(), LISTEN)?, args.json);
+        let mut rigs = open_rigs(&plan, &model)?;
+        if let Some((first, others)) = rigs.split_first_mut() {
+            let told = check_all(&plan, &model, first.as_mut(), others, LISTEN)?;
+            return report::tell(&told, args.json);
+        }
     }
     if args.keep && args.kept.is_none() {
-        return keep::run();
+        return keep::run(args);
     }
     let mut live = Live::open(plan)?;
     let names: Vec<String> = (live.model().outputs().iter())
@@ -210,7 +213,7 @@ fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monito
     let pipeline = live.pipeline_mut().ok_or_else(|| {
         Error::argument("--page: expected a session that hears its source, got none")
     })?;
-    let (monitor, door) = args.page.open(source, pipeline.session_mut(), args.json)?;
+    let (monitor, door) = args.page_options()?.open(source, pipeline.session_mut(), args.json)?;
     status.show_truth(monitor.truth());
     // From now on, notes are collected.
     live.take_notes_to_show();

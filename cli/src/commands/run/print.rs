@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result};
-use betz_live::{LearnReport, Live, Plan, Report, SessionReport, Step};
+use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SourceHealth, Step};
 use serde::Serialize;
 
 use crate::report::{self, Outcome};
@@ -157,6 +157,10 @@ impl Status {
             now.p99_us,
             outputs.join("  ")
         );
+        if now.input.partial > 0 {
+            let steps = report::count(now.input.partial, "step");
+            line += &format!("  STALE: {steps} without a source");
+        }
         let unrecorded = now.recorder.map_or(0, |r| r.unrecorded);
         if unrecorded > 0 {
             line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
@@ -188,6 +192,8 @@ pub(super) struct RunReport {
     seconds: f64,
     #[serde(flatten)]
     finished: SessionReport,
+    /// Losses, clock and silence of each source.
+    sources: Vec<SourceHealth>,
     /// Folder of the recording, if there is one.
     folder: Option<PathBuf>,
     /// R² of each output against the truth of a simulated rig.
@@ -209,6 +215,7 @@ impl RunReport {
             name: live.plan().session.name.clone(),
             seconds: elapsed.as_secs_f64(),
             finished: live.report(),
+            sources: live.sources(),
             folder: live.folder().map(Path::to_owned),
             r2: status.r2(),
             not_stored: live.not_stored().map(|e| e.message().to_owned()),
@@ -260,12 +267,9 @@ impl RunReport {
             "from arrival to hand-over: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; unsent: {}",
             f.p50_us, f.p99_us, f.max_us, f.unsent
         ))?;
-        report::line(&format!(
-            "clock of the source: drift {:+.1} ppm, within {:.0} µs of the host's; {}",
-            f.clock.drift_ppm,
-            f.clock.bound_us,
-            report::count(f.clock.epoch, "epoch")
-        ))?;
+        for source in &self.sources {
+            report::line(&source_line(source, self.sources.len() > 1))?;
+        }
         if f.source_malformed + f.source_dropped + f.source_reconnects > 0 {
             report::line(&format!(
                 "source: {}, {} dropped by this host, {}",
@@ -337,6 +341,30 @@ impl Outcome for RunReport {
             report::line(&format!("limit crossed: {limit}"))?;
         }
         Ok(())
+    }
+}
+
+/// The clock of a source and, if there are several, what came from it.
+fn source_line(source: &SourceHealth, is_one_of_several: bool) -> String {
+    let clock = format!(
+        "drift {:+.1} ppm, within {:.0} µs of the host's; {}",
+        source.drift_ppm,
+        source.bound_us,
+        report::count(u64::from(source.epochs), "epoch")
+    );
+    let failed = match &source.failed {
+        Some(error) => format!("; FAILED: {error}"),
+        None => String::new(),
+    };
+    match (is_one_of_several, source.silent_ms) {
+        (false, _) => format!("clock of the source: {clock}{failed}"),
+        (true, None) => format!("source {}: nothing came{failed}", source.name),
+        (true, Some(_)) => format!(
+            "source {}: {} lost, {} made without it; clock: {clock}{failed}",
+            source.name,
+            report::count(source.lost, "row"),
+            report::count(source.stale, "step"),
+        ),
     }
 }
 

@@ -12,8 +12,8 @@ use betz_train::retained::StoredStatistics;
 use super::Live;
 use crate::learn::Learner;
 use crate::pipeline::Pipeline;
-use crate::record::{self, Facts, Recorder, unix_seconds};
-use crate::resume::{OpenRecording, Search};
+use crate::record::{self, Facts, Recorder, VERSIONS, unix_seconds};
+use crate::resume::{Checkpoint, OpenRecording, Search};
 
 /// Time between two checkpoints in seconds.
 const EVERY: f64 = 1.0;
@@ -27,6 +27,9 @@ pub(super) struct Keep {
     unfinished: Option<Box<OpenRecording>>,
     /// Keeps other processes from going on with the recording.
     lock: Option<File>,
+    /// The newest checkpoint, and its bytes: their room is used again.
+    state: Checkpoint,
+    bytes: Vec<u8>,
 }
 
 /// Start of a session that is kept: from an earlier one's state, or from rest.
@@ -71,6 +74,8 @@ impl Live {
             due: 0,
             unfinished,
             lock: None,
+            state: Checkpoint::default(),
+            bytes: Vec::new(),
         });
         Ok(told)
     }
@@ -92,6 +97,13 @@ impl Live {
         let model = (decodes.as_ref())
             .filter(|model| StoredStatistics::read(model).is_ok())
             .unwrap_or(&self.model);
+        if let Some(keep) = &mut self.keep {
+            // Here, so that no checkpoint allocates in the loop.
+            let channels = pipeline.binner().channels();
+            let session = pipeline.session_mut().checkpoint_len();
+            (keep.bytes).reserve(Checkpoint::most_bytes(channels, session));
+            pipeline.checkpoint(self.resumed, None, &mut keep.state)?;
+        }
         self.learner = Learner::start(&self.plan, model, pipeline.session_mut(), folder)?;
         self.pipeline = Some(pipeline);
         Ok(())
@@ -106,7 +118,7 @@ impl Live {
             return Ok(pipeline);
         };
         let facts = Facts {
-            version: 1,
+            version: VERSIONS[usize::from(self.plan.source.len() > 1)],
             channels: signal.channels,
             rate: signal.rate,
             microvolts: signal.microvolts,
@@ -129,19 +141,27 @@ impl Live {
         let (folder, facts) = (&unfinished.folder, &unfinished.facts);
         let mut pipeline = Pipeline::resume(&self.plan, &self.model, folder, facts, &state)?;
         let model = state.model(&self.model, folder)?;
-        let before = state.head.binner.epoch;
+        let before = state.head.binner.first.epoch;
         let epoch = match state.is_followed_by(first, facts.rate) {
             true => before,
             false => before.wrapping_add(1),
         };
-        self.first_epoch = epoch.wrapping_sub(first.epoch);
+        self.first.first_epoch = epoch.wrapping_sub(first.epoch);
+        for other in &state.head.binner.others {
+            // Its filters start again: an epoch begins.
+            if let Some(heard) = self.others.get_mut(other.source - 1) {
+                heard.first_epoch = other.lane.epoch.wrapping_add(1);
+            }
+        }
         let mut from = unfinished.from;
         // Another one than any block's: the first block says its epoch.
         from.epoch = !epoch;
         let opened = record::go_on(folder, &self.plan, facts, from);
         let mut recorder = self.refuse_disk(opened)?;
-        let step = (pipeline.binner().open_step()).map_or(0, |(step, _)| step);
-        recorder.checkpoint(step, &state.to_bytes()?, true, host_ns());
+        let step = pipeline.binner().next_step().unwrap_or(0);
+        let mut bytes = Vec::new();
+        state.write_to(&mut bytes)?;
+        recorder.checkpoint(step, &bytes, true, host_ns());
         if let Some(pending) = state.head.pending {
             // It hears as much as it remembers once more.
             recorder.swap(step, pending, host_ns());
@@ -177,8 +197,10 @@ impl Live {
             return Ok(());
         }
         keep.due = step + keep.every;
-        let state = pipeline.checkpoint(self.resumed, self.swaps.newest())?;
-        recorder.checkpoint(step, &state.to_bytes()?, false, host_ns());
+        let (state, bytes) = (&mut keep.state, &mut keep.bytes);
+        pipeline.checkpoint(self.resumed, self.swaps.newest(), state)?;
+        state.write_to(bytes)?;
+        recorder.checkpoint(step, bytes, false, host_ns());
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 mod place;
 mod record_only;
 mod sections;
+mod sources;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -19,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use place::Lines;
 pub use sections::{
-    At, Feature, HoldPlan, LabelsPlan, LearnMode, LearnPlan, LimitsPlan, MissingPlan, NoisePlan,
-    OutputsPlan, RecordPlan, ReferencePlan, Sends, SessionPlan, SourcePlan, VoltagePlan,
+    At, Feature, Gives, HoldPlan, LabelsPlan, LearnMode, LearnPlan, LimitsPlan, MissingPlan,
+    NoisePlan, OutputsPlan, RecordPlan, ReferencePlan, Sends, SessionPlan, SourcePlan, VoltagePlan,
 };
 pub use units::Span;
 
@@ -30,7 +31,7 @@ pub use units::Span;
 pub struct Plan {
     /// Name and model.
     pub session: SessionPlan,
-    /// Sources: one.
+    /// Sources, whose channels are laid side by side. The clock of the first makes the steps.
     pub source: Vec<SourcePlan>,
     /// From voltage to features; unused if the source sends features or spikes.
     #[serde(default)]
@@ -161,6 +162,22 @@ impl Plan {
         Error::argument(self.lines.message(&self.file, section, key, message))
     }
 
+    /// The error about `key` of a source, with file and line.
+    pub(crate) fn refuse_source(
+        &self,
+        source: usize,
+        key: &str,
+        message: impl std::fmt::Display,
+    ) -> Error {
+        Error::argument((self.lines).message_at(&self.file, "source", source, key, message))
+    }
+
+    /// The error of a source whose voltage has no unit.
+    pub(crate) fn lacks_microvolts(&self, source: usize) -> Error {
+        let message = "expected microvolts per bit, because the source does not say so; got none";
+        self.refuse_source(source, "microvolts", message)
+    }
+
     /// The path of the model, if there is one.
     pub fn model_path(&self) -> Option<PathBuf> {
         self.session.model.as_ref().map(|path| self.beside(path))
@@ -205,39 +222,13 @@ impl Plan {
         })
     }
 
-    /// The source.
+    /// The first source, whose clock makes the steps.
     pub fn source(&self) -> &SourcePlan {
         &self.source[0]
     }
 
     fn check(&self) -> Result<()> {
-        if self.source.len() != 1 {
-            return Err(self.refuse(
-                "source",
-                "",
-                format_args!("expected one [[source]], got {}", self.source.len()),
-            ));
-        }
-        let source = self.source();
-        for (key, value) in [
-            ("channels", source.channels.map(|n| n as f64)),
-            ("rate", source.rate),
-            ("microvolts", source.microvolts),
-        ] {
-            if let Some(value) = value
-                && !(value > 0.0 && value.is_finite())
-            {
-                let message = format_args!("expected a number above 0, got {value}");
-                return Err(self.refuse("source", key, message));
-            }
-        }
-        if source.form() == Sends::Samples && source.sends_steps_alone() {
-            return Err(self.refuse(
-                "source",
-                "sends",
-                format_args!("expected \"steps\" for {}, got \"samples\"", source.from),
-            ));
-        }
+        self.check_sources()?;
         self.check_model()?;
         let VoltagePlan {
             band: [low, high],
@@ -336,22 +327,18 @@ impl Plan {
         })
     }
 
-    /// The front end's settings for a signal.
+    /// The front end's settings for the signal of a source.
     ///
     /// # Errors
     /// `InvalidArgument` with file, line and key if the voltage of a bit is not known.
-    pub(crate) fn front_settings(&self, signal: &Signal) -> Result<(Settings, BlockOptions)> {
+    pub(crate) fn front_settings(
+        &self,
+        source: usize,
+        signal: &Signal,
+    ) -> Result<(Settings, BlockOptions)> {
         let voltage = &self.voltage;
-        let microvolts = signal
-            .microvolts
-            .or(self.source().microvolts)
-            .ok_or_else(|| {
-                self.refuse(
-                    "source",
-                    "microvolts",
-                    "expected microvolts per bit, because the source does not say so; got none",
-                )
-            })?;
+        let microvolts = (signal.microvolts.or(self.source[source].microvolts))
+            .ok_or_else(|| self.lacks_microvolts(source))?;
         let settings = Settings {
             low_hz: voltage.band[0],
             high_hz: voltage.band[1],

@@ -29,16 +29,20 @@ impl Lines {
         }
     }
 
-    /// The line of `key` in the first table `section`, from 1; of the table's head if the key is not there.
-    fn find(&self, section: &str, key: &str) -> Option<usize> {
-        let (mut head, mut inside) = (None, false);
+    /// The line of `key` in the table `section`, of which `before` others are left out, from 1; of the table's head if the key is
+    /// not there.
+    fn find(&self, section: &str, before: usize, key: &str) -> Option<usize> {
+        let (mut head, mut inside, mut seen) = (None, false, 0);
         for (i, line) in self.text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or("").trim();
             if let Some(name) = line.strip_prefix('[') {
                 if inside {
                     break;
                 }
-                inside = name.trim_matches(['[', ']', ' ']) == section;
+                if name.trim_matches(['[', ']', ' ']) == section {
+                    inside = seen == before;
+                    seen += 1;
+                }
                 head = inside.then_some(i + 1);
             } else if inside
                 && !key.is_empty()
@@ -58,7 +62,19 @@ impl Lines {
         key: &str,
         message: impl Display,
     ) -> String {
-        let line = match self.find(section, key) {
+        self.message_at(file, section, 0, key, message)
+    }
+
+    /// As [`Lines::message`], about the table `section` of which `before` others are left out.
+    pub(super) fn message_at(
+        &self,
+        file: &Path,
+        section: &str,
+        before: usize,
+        key: &str,
+        message: impl Display,
+    ) -> String {
+        let line = match self.find(section, before, key) {
             Some(line) if !self.unnumbered => format!(", line {line}"),
             _ => String::new(),
         };

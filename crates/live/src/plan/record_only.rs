@@ -61,7 +61,9 @@ impl Plan {
     pub(super) fn stand_in(&self) -> Result<Decoder> {
         let channels = match self.voltage.feature {
             Feature::Units => self.load_sorter()?.units().len(),
-            Feature::Crossings | Feature::Sbp => self.source().channels.unwrap_or(0),
+            Feature::Crossings | Feature::Sbp => {
+                self.source().channels.unwrap_or(0) + self.other_channels()
+            }
         };
         let step_seconds = self
             .session

@@ -34,6 +34,24 @@ pub enum Sends {
     Steps,
 }
 
+/// `gives` of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gives {
+    /// Channels that are decoded.
+    #[default]
+    Input,
+    /// True outputs: a label per step is the mean of the rows in it, one channel per output; of voltage in volts.
+    Labels,
+}
+
+impl Gives {
+    /// True for channels that are decoded.
+    fn is_input(&self) -> bool {
+        *self == Self::Input
+    }
+}
+
 /// Section `[[source]]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +63,10 @@ pub struct SourcePlan {
     /// Form of what it sends. Samples if absent; steps if the address begins with `lsl`, `brand` or `zmq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sends: Option<Sends>,
-    /// Channels of a row, if the source does not say so.
+    /// Use of what it sends.
+    #[serde(default, skip_serializing_if = "Gives::is_input")]
+    pub gives: Gives,
+    /// Channels of a row, if the source does not say so. Each source but the first needs them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<usize>,
     /// Rows per second, if the source does not say so.

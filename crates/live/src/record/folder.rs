@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use betz_base::{Error, Result};
-use betz_interop::rig::notes::NoteContent;
-use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
+use betz_interop::rig::Signal;
 use betz_runtime::model::Decoder;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +28,10 @@ const PREFIX: &str = "run-";
 const RING_SECONDS: f64 = 4.0;
 const RING: (usize, usize) = (4 << 20, 256 << 20);
 
-/// Facts of a session that its replay needs.
+/// Versions of the format: the second has several sources.
+pub(crate) const VERSIONS: [u32; 2] = [1, 2];
+
+/// Facts of a session, and of a source, that its replay needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Version of the format.
@@ -53,6 +55,32 @@ impl Facts {
     fn ring_bytes(&self) -> usize {
         let bytes = self.channels as f64 * self.rate * 2.0 * RING_SECONDS;
         (bytes as usize).clamp(RING.0, RING.1)
+    }
+
+    /// The facts as JSON.
+    ///
+    /// # Errors
+    /// `Internal` if they cannot be written.
+    pub(crate) fn to_json(&self) -> Result<String> {
+        serde_json::to_string(self)
+            .map_err(|e| Error::new(betz_base::ErrorKind::Internal, format!("writing JSON: {e}")))
+    }
+
+    /// The facts that a recording has as JSON.
+    ///
+    /// # Errors
+    /// `InvalidRecording` for other text, and for another version of the format.
+    pub(crate) fn from_json(json: &str) -> Result<Self> {
+        let refuse = |got: String| {
+            Error::recording(format!(
+                "recording: expected the facts of a source, got {got}"
+            ))
+        };
+        let facts: Self = serde_json::from_str(json).map_err(|e| refuse(e.to_string()))?;
+        match VERSIONS.contains(&facts.version) {
+            true => Ok(facts),
+            false => Err(refuse(format!("version {} of the format", facts.version))),
+        }
     }
 
     /// The signal.
@@ -92,9 +120,7 @@ pub fn start(
         out.write_all(resolved.as_bytes())
     })?;
     let mut recorder = Recorder::start(&folder, facts.ring_bytes(), segment_bytes(plan))?;
-    let json = serde_json::to_string(facts)
-        .map_err(|e| Error::new(betz_base::ErrorKind::Internal, format!("writing JSON: {e}")))?;
-    recorder.configuration(&json, host_ns);
+    recorder.configuration(0, &facts.to_json()?, host_ns);
     Ok(recorder)
 }
 
@@ -271,8 +297,7 @@ fn timestamp(seconds: u64) -> String {
     )
 }
 
-/// A recording that is open: its plan, model and facts, and the reader behind them. As a [`Rig`] it gives its blocks, as fast
-/// as they are taken.
+/// A recording that is open: its plan, model and facts, and the reader behind them.
 pub struct Recording {
     /// The folder.
     pub(crate) folder: PathBuf,
@@ -284,7 +309,7 @@ pub struct Recording {
     pub facts: Facts,
     /// The rest of the recording.
     pub reader: Reader,
-    /// Labels that were read so far, by their steps; the last one of a step counts.
+    /// Labels that [`bin_recording`](crate::bin_recording) has read, by their steps; the last one of a step counts.
     pub labels: BTreeMap<u64, Vec<f32>>,
 }
 
@@ -305,15 +330,12 @@ impl Recording {
             ))
         };
         let facts = match reader.next_record()? {
-            Some(Record::Configuration(json)) => {
-                serde_json::from_str::<Facts>(&json).map_err(|e| refuse(e.to_string()))?
+            Some(Record::Configuration(0, json)) => {
+                Facts::from_json(&json).map_err(|e| refuse(e.message().into()))?
             }
             Some(_) => return Err(refuse("another frame".into())),
             None => return Err(refuse("no whole frame".into())),
         };
-        if facts.version != 1 {
-            return Err(refuse(format!("version {} of the format", facts.version)));
-        }
         Ok(Self {
             folder: folder.to_owned(),
             plan,
@@ -322,35 +344,6 @@ impl Recording {
             reader,
             labels: BTreeMap::new(),
         })
-    }
-}
-
-impl Rig for Recording {
-    fn signal(&self) -> Option<Signal> {
-        Some(self.facts.signal())
-    }
-
-    fn take(&mut self, block: &mut Block, _: Duration) -> Result<Arrival> {
-        while let Some(record) = self.reader.next_record()? {
-            match record {
-                Record::Block(recorded) => {
-                    *block = recorded;
-                    return Ok(Arrival::Block);
-                }
-                Record::Note {
-                    step,
-                    content: NoteContent::Label(values),
-                } => {
-                    self.labels.insert(step, values);
-                }
-                _ => {}
-            }
-        }
-        Ok(Arrival::Ended)
-    }
-
-    fn counts(&self) -> RigCounts {
-        RigCounts::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Frames of a recording: a head of 48 bytes and a body, each with its check sum.
 //!
 //! ```text
-//! 0 "BREC" │ 4 u16 stream, u16 kind │ 8 u32 bytes of the body │ 12 u32 CRC-32 of bytes 0–11
+//! 0 "BREC" │ 4 u16 source, u16 kind │ 8 u32 bytes of the body │ 12 u32 CRC-32 of bytes 0–11
 //! 16 u64 number │ 24 u64 first │ 32 u32 count │ 36 u32 CRC-32 of bytes 16–35, 40–47 and the body │ 40 i64 host_ns
 //! ```
 //!
@@ -33,7 +33,8 @@ pub enum Kind {
     /// A trial at the step `first`; the body is one byte: 1 begins, 2 ends, 3 ends and is not to be learned from.
     Trial = 7,
     /// A decision of the loop at the step `first`, which the outputs depend on. The body is one
-    /// byte: 1, made without data; 2 and the u64 fingerprint of a model, which is swapped in; 3, rolled back to the model before.
+    /// byte: 1, made without data; 2 and the u64 fingerprint of a model, which is swapped in; 3, rolled back to the model before;
+    /// 4, the step's place in the device time of a source: u8 (1 for the epoch of its next block), u64 row, f64 rows per step.
     Decision = 8,
     /// A new epoch of the source's clock, `first`.
     Epoch = 9,
@@ -42,7 +43,7 @@ pub enum Kind {
     /// The session's state at the open step `first`. The body is one byte and the state: 1, to resume from; 2, a session that was
     /// killed goes on from it.
     Checkpoint = 12,
-    /// The session's facts, as JSON.
+    /// The facts of the session or, before its first block, of a source beside the first, as JSON.
     Configuration = 13,
     /// The session has ended as asked.
     End = 14,
@@ -76,6 +77,8 @@ impl Kind {
 /// Head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
+    /// Number of the source in the plan; 0 for what is of no source.
+    pub source: u16,
     /// Kind of the body.
     pub kind: Kind,
     /// Number of the frame.
@@ -91,7 +94,7 @@ pub struct Head {
 /// Writes the head of `body` to `out`.
 pub fn seal(head: &Head, body: &[u8], out: &mut [u8; HEAD]) {
     out[..4].copy_from_slice(&MAGIC);
-    out[4..6].copy_from_slice(&0u16.to_le_bytes());
+    out[4..6].copy_from_slice(&head.source.to_le_bytes());
     out[6..8].copy_from_slice(&(head.kind as u16).to_le_bytes());
     out[8..12].copy_from_slice(&(body.len() as u32).to_le_bytes());
     let sum = crc32fast::hash(&out[..12]);
@@ -151,6 +154,7 @@ pub fn open(bytes: &[u8]) -> Scan {
         return Scan::Damaged;
     }
     let head = Head {
+        source: u16::from_le_bytes(word(head, 4)),
         kind,
         number: u64::from_le_bytes(word(head, 16)),
         first: u64::from_le_bytes(word(head, 24)),

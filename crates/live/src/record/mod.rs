@@ -7,7 +7,8 @@ mod writer;
 
 pub use folder::{Facts, Recording, start};
 pub(crate) use folder::{
-    check_place, free_bytes, go_on, is_of, last_written, lock, newest, next_segment, unix_seconds,
+    VERSIONS, check_place, free_bytes, go_on, is_of, last_written, lock, newest, next_segment,
+    unix_seconds,
 };
 pub use reader::{Damage, Reader, Record};
 pub(crate) use writer::Continuation;

@@ -10,6 +10,7 @@ use betz_interop::rig::{Block, Loss, RigSpike, Samples};
 use serde::Serialize;
 
 use super::frame::{self, HEAD, Head, Kind, Scan};
+use crate::grid::Alignment;
 
 /// Bytes that are read at once.
 const AT_ONCE: usize = 1 << 20;
@@ -43,10 +44,12 @@ impl Damage {
 /// A frame of a recording.
 #[derive(Debug, PartialEq)]
 pub enum Record {
-    /// The session's facts, as JSON.
-    Configuration(String),
-    /// A block of the source, with its epoch and its loss.
-    Block(Block),
+    /// The facts of the session or, before its first block, of another source than the first, as JSON.
+    Configuration(usize, String),
+    /// A block of a source, with its epoch and its loss. Sources are numbered as in the plan.
+    Block(usize, Block),
+    /// Place of the steps in the device time of a source.
+    Alignment(usize, Alignment),
     /// The step was made without data.
     Stale(u64),
     /// A model was given to the session.
@@ -96,8 +99,8 @@ pub struct Reader {
     bytes: Vec<u8>,
     at: usize,
     next: u64,
-    epoch: u32,
-    loss: Loss,
+    /// Epoch of each source, and what it lost before its next block.
+    sources: Vec<(u32, Loss)>,
     damage: Damage,
     within_damage: bool,
 }
@@ -139,8 +142,7 @@ impl Reader {
             bytes: Vec::with_capacity(2 * AT_ONCE),
             at: 0,
             next: 0,
-            epoch: 0,
-            loss: Loss::default(),
+            sources: vec![(0, Loss::default())],
             damage: Damage::default(),
             within_damage: false,
         }
@@ -151,9 +153,9 @@ impl Reader {
         self.next
     }
 
-    /// Sets the epoch of the blocks that follow, for a reader that has not read the start.
-    pub(crate) fn set_epoch(&mut self, epoch: u32) {
-        self.epoch = epoch;
+    /// Sets the epoch of a source's blocks that follow, for a reader that has not read the start.
+    pub(crate) fn set_epoch(&mut self, source: usize, epoch: u32) {
+        of_source(&mut self.sources, source).0 = epoch;
     }
 
     /// Counts so far.
@@ -179,7 +181,7 @@ impl Reader {
                     self.within_damage = false;
                     self.count(&head);
                     let body = &self.bytes[from..self.at];
-                    let (epoch, loss) = (&mut self.epoch, &mut self.loss);
+                    let (epoch, loss) = of_source(&mut self.sources, head.source.into());
                     match read(&head, body, epoch, loss) {
                         Contents::Record(record) => {
                             match &record {
@@ -298,6 +300,13 @@ pub(super) fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(segments)
 }
 
+fn of_source(sources: &mut Vec<(u32, Loss)>, source: usize) -> &mut (u32, Loss) {
+    if sources.len() <= source {
+        sources.resize(source + 1, Default::default());
+    }
+    &mut sources[source]
+}
+
 /// Answer of [`read`].
 enum Contents {
     Record(Record),
@@ -338,6 +347,18 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
         }
         Kind::Decision => {
             return match body.split_first() {
+                Some((4, [begins @ (0 | 1), rest @ ..])) if rest.len() == 16 => {
+                    let at = Alignment {
+                        step: head.first,
+                        row: words(&rest[..8], u64::from_le_bytes)[0],
+                        rows_per_step: words(&rest[8..], f64::from_le_bytes)[0],
+                        begins: *begins == 1,
+                    };
+                    match at.is_sane() {
+                        true => Contents::Record(Record::Alignment(head.source.into(), at)),
+                        false => Contents::Odd,
+                    }
+                }
                 Some((2, rest)) if rest.len() == 8 => Contents::Record(Record::Swap {
                     step: head.first,
                     fingerprint: words(rest, u64::from_le_bytes)[0],
@@ -383,21 +404,22 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
         }
         Kind::Configuration => {
             return match String::from_utf8(body.to_vec()) {
-                Ok(json) => Contents::Record(Record::Configuration(json)),
+                Ok(json) => Contents::Record(Record::Configuration(head.source.into(), json)),
                 Err(_) => Contents::Odd,
             };
         }
         Kind::End => return Contents::Record(Record::End),
         Kind::Unrecorded => return Contents::Record(Record::Unrecorded(head.first)),
     };
-    Contents::Record(Record::Block(Block {
+    let block = Block {
         epoch: *epoch,
         first: head.first,
         rows: head.count as usize,
         host_ns: head.host_ns,
         lost_before: std::mem::take(loss),
         samples,
-    }))
+    };
+    Contents::Record(Record::Block(head.source.into(), block))
 }
 
 fn words<T, const N: usize>(bytes: &[u8], word: impl Fn([u8; N]) -> T) -> Vec<T> {

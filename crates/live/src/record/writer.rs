@@ -17,6 +17,7 @@ use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
 use super::frame::{HEAD, Head, Kind, seal};
+use crate::grid::Alignment;
 use crate::pipeline::Step;
 
 /// Time between two writes.
@@ -65,7 +66,8 @@ pub struct Recorder {
     shared: Arc<WriterState>,
     thread: Option<JoinHandle<()>>,
     body: Vec<u8>,
-    epoch: u32,
+    /// Epoch of each source.
+    epochs: Vec<u32>,
     number: u64,
     counts: RecorderCounts,
     /// Frames that are missing before the next one.
@@ -107,7 +109,7 @@ impl Recorder {
             shared,
             thread: Some(thread),
             body: Vec::with_capacity(AT_ONCE),
-            epoch: from.epoch,
+            epochs: vec![from.epoch],
             number: from.number,
             counts: RecorderCounts::default(),
             gap: 0,
@@ -128,25 +130,29 @@ impl Recorder {
         }
     }
 
-    /// Records the session's facts.
-    pub fn configuration(&mut self, json: &str, host_ns: i64) {
+    /// Records the facts of the session, or of a source beside the first.
+    pub fn configuration(&mut self, source: usize, json: &str, host_ns: i64) {
         self.body.clear();
         self.body.extend_from_slice(json.as_bytes());
-        self.put(Kind::Configuration, 0, 0, host_ns);
+        self.put_of(source, Kind::Configuration, 0, 0, host_ns);
     }
 
-    /// Records a block, with its epoch and its loss.
-    pub fn block(&mut self, block: &Block) {
-        if block.epoch != self.epoch {
-            self.epoch = block.epoch;
+    /// Records a block of a source, with its epoch and its loss.
+    pub fn block(&mut self, source: usize, block: &Block) {
+        if self.epochs.len() <= source {
+            self.epochs.resize(source + 1, 0);
+        }
+        if block.epoch != self.epochs[source] {
+            self.epochs[source] = block.epoch;
             self.body.clear();
-            self.put(Kind::Epoch, u64::from(block.epoch), 0, block.host_ns);
+            let epoch = u64::from(block.epoch);
+            self.put_of(source, Kind::Epoch, epoch, 0, block.host_ns);
         }
         let loss = block.lost_before;
         if loss.count > 0 || loss.at_least {
             self.body.clear();
             self.body.push(u8::from(loss.at_least));
-            self.put(Kind::Loss, loss.count, 0, block.host_ns);
+            self.put_of(source, Kind::Loss, loss.count, 0, block.host_ns);
         }
         self.body.clear();
         let kind = match &block.samples {
@@ -170,7 +176,7 @@ impl Recorder {
                 Kind::Spikes
             }
         };
-        self.put(kind, block.first, block.rows as u32, block.host_ns);
+        self.put_of(source, kind, block.first, block.rows as u32, block.host_ns);
     }
 
     /// Records a step and its outputs.
@@ -195,6 +201,15 @@ impl Recorder {
         self.body.clear();
         self.body.push(1);
         self.put(Kind::Decision, step, 0, host_ns);
+    }
+
+    /// Records the place of the steps in the device time of a source, before its next block.
+    pub(crate) fn align(&mut self, source: usize, at: &Alignment, host_ns: i64) {
+        self.body.clear();
+        self.body.extend_from_slice(&[4, u8::from(at.begins)]);
+        self.body.extend_from_slice(&at.row.to_le_bytes());
+        self.body.extend_from_slice(&at.rows_per_step.to_le_bytes());
+        self.put_of(source, Kind::Decision, at.step, 0, host_ns);
     }
 
     /// Records that a model is given to the session at the open step, before it is.
@@ -244,8 +259,13 @@ impl Recorder {
         Kind::Trial
     }
 
-    /// Puts the body into the ring, or counts it.
     fn put(&mut self, kind: Kind, first: u64, count: u32, host_ns: i64) {
+        self.put_of(0, kind, first, count, host_ns);
+    }
+
+    /// Puts the body into the ring, or counts it.
+    fn put_of(&mut self, source: usize, kind: Kind, first: u64, count: u32, host_ns: i64) {
+        let source = source as u16;
         self.counts.frames += 1;
         let needed = 2 * HEAD + self.body.len();
         let room = self.ring.vacant_len();
@@ -257,6 +277,7 @@ impl Recorder {
         let mut head = [0; HEAD];
         if self.gap > 0 {
             let missing = Head {
+                source: 0,
                 kind: Kind::Unrecorded,
                 number: self.number,
                 first: self.gap,
@@ -268,6 +289,7 @@ impl Recorder {
             (self.number, self.gap) = (self.number + 1, 0);
         }
         let facts = Head {
+            source,
             kind,
             number: self.number,
             first,

@@ -27,6 +27,8 @@ struct Path {
     bursts: bool,
     loss: f64,
     rate: f64,
+    /// Questions per second, and least time from one to the device.
+    probes: Option<(f64, f64)>,
 }
 
 impl Path {
@@ -37,6 +39,7 @@ impl Path {
         bursts: true,
         loss: 0.0,
         rate: 500.0,
+        probes: None,
     };
 }
 
@@ -50,6 +53,7 @@ fn simulate(
 ) {
     let (mut random, mut clock) = (Random(seed), Clock::new(0.5e-3));
     let (mut time, mut last, mut queue, mut burst) = (0.0, 0.0, 0.0, 1.0);
+    let mut question = 0.5;
     while time < seconds {
         time += 1.0 / path.rate;
         if path.bursts && time > burst {
@@ -66,6 +70,14 @@ fn simulate(
         }
         last = arrival.max(last + 2e-6);
         clock.add(device, last);
+        if let Some((per_second, least)) = path.probes
+            && time > question
+        {
+            question = time + 1.0 / per_second;
+            let there = least + path.jitter * random.exponential();
+            let asked = time - there;
+            clock.add_probe(device, asked, last.max(time + least));
+        }
         hear(&clock, device, time);
     }
 }
@@ -118,6 +130,7 @@ fn bounds_hold_over_random_sources() {
             bursts: random.uniform() < 0.7,
             loss: 0.05 * random.uniform(),
             rate: 100.0 * 10f64.powf(random.uniform()),
+            probes: None,
         };
         let (covered, _) = score(path, 60.0, 5.0, seed, &|_| 0.0);
         assert!(covered >= 0.999, "source {seed}: {covered}");
@@ -169,4 +182,40 @@ fn published_times_are_monotone_within_an_epoch() {
             before = Some(now);
         },
     );
+}
+
+#[test]
+fn a_source_that_is_asked_is_within_half_of_what_its_path_is_measured_to_be() {
+    let path = Path {
+        drift: 100e-6,
+        probes: Some((10.0, 150e-6)),
+        ..Path::WIRE
+    };
+    let (covered, p99) = score(path, 120.0, 20.0, 7, &|_| 0.0);
+    assert!(covered >= 0.999, "{covered}");
+    // Both ways take 0.35 ms at least; half of their difference of 0.05 ms cannot be known.
+    assert!(p99 <= 25e-6 + 60e-6, "{p99}");
+}
+
+#[test]
+fn bounds_hold_over_random_sources_that_are_asked_whatever_the_plan_says_of_their_path() {
+    let mut random = Random(13);
+    for seed in 0..60 {
+        let path = Path {
+            drift: (2.0 * random.uniform() - 1.0) * 100e-6,
+            // The plan says 0.5 ms.
+            least: random.uniform() * 3e-3,
+            jitter: 50e-6 * 60f64.powf(random.uniform()),
+            bursts: random.uniform() < 0.7,
+            loss: 0.05 * random.uniform(),
+            rate: 100.0 * 10f64.powf(random.uniform()),
+            probes: Some((4.0 + 6.0 * random.uniform(), random.uniform() * 3e-3)),
+        };
+        let (covered, _) = score(path, 60.0, 5.0, seed, &|_| 0.0);
+        assert!(
+            covered >= 0.999,
+            "source {seed}: {covered} {:?}",
+            path.probes
+        );
+    }
 }

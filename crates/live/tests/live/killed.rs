@@ -34,7 +34,7 @@ fn child_that_records() {
     };
     let mut recorder = Recorder::start(Path::new(&folder), 8 << 20, 1 << 20).unwrap();
     for i in 0.. {
-        recorder.block(&block(i));
+        recorder.block(0, &block(i));
         if i % PER_LINE == PER_LINE - 1 {
             // A second of a real session is 1,000 blocks; a line is said only ten of them later.
             println!("recorded {i}");
@@ -63,7 +63,7 @@ fn a_killed_session_keeps_what_was_written_before() {
     let mut reader = Reader::open(folder.path()).unwrap();
     let mut next = 0;
     while let Some(record) = reader.next_record().unwrap() {
-        assert_eq!(record, Record::Block(block(next)));
+        assert_eq!(record, Record::Block(0, block(next)));
         next += 1;
     }
     let damage = reader.damage();

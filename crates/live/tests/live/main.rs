@@ -15,3 +15,4 @@ mod record_only;
 mod resume;
 mod rigs;
 mod session;
+mod sources;

@@ -131,8 +131,23 @@ fn each_fault_is_refused_with_file_line_and_key() {
         ),
         (
             "\n[[source]]\nname = \"b\"\nfrom = \"udp://h:1\"",
-            "line 5, source",
-            "expected one [[source]], got 2",
+            "line 11, source.channels",
+            "expected the number of channels of each source but the first",
+        ),
+        (
+            "\n[[source]]\nname = \"b\"\nfrom = \"udp://h:1\"\nchannels = 0",
+            "line 14, source.channels",
+            "above 0",
+        ),
+        (
+            "\n[[source]]\nname = \"b\"\nfrom = \"push\"\nchannels = 3",
+            "line 13, source.from",
+            "another address but for the first source",
+        ),
+        (
+            "\n[[source]]\nname = \"nsp\"\nfrom = \"udp://h:1\"\nchannels = 3",
+            "line 12, source.name",
+            "a name of its own",
         ),
         (
             "[misssing]\n",

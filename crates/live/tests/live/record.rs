@@ -20,8 +20,8 @@ fn block(first: u64, samples: Samples) -> Block {
 fn write(folder: &Path, segment: u64) -> Vec<Record> {
     let mut recorder = Recorder::start(folder, 1 << 20, segment).unwrap();
     let mut records = Vec::new();
-    recorder.configuration("{}", 1);
-    records.push(Record::Configuration("{}".into()));
+    recorder.configuration(0, "{}", 1);
+    records.push(Record::Configuration(0, "{}".into()));
     for i in 0..50 {
         let mut voltage = block(2 * i, Samples::Voltage(vec![i as i16, -1, 2, i16::MIN]));
         if i % 7 == 0 {
@@ -31,8 +31,8 @@ fn write(folder: &Path, segment: u64) -> Vec<Record> {
             };
         }
         voltage.epoch = i as u32 / 20;
-        recorder.block(&voltage);
-        records.push(Record::Block(voltage));
+        recorder.block(0, &voltage);
+        records.push(Record::Block(0, voltage));
         let values = [i as f32, f32::MIN_POSITIVE];
         recorder.step(&Step {
             number: i,
@@ -62,8 +62,8 @@ fn write(folder: &Path, segment: u64) -> Vec<Record> {
             epoch: 2,
             ..block(100, samples)
         };
-        recorder.block(&block);
-        records.push(Record::Block(block));
+        recorder.block(0, &block);
+        records.push(Record::Block(0, block));
     }
     recorder.end(11).unwrap();
     records.push(Record::End);
@@ -152,7 +152,7 @@ fn a_full_ring_is_counted_and_told_where_it_was() {
     let mut recorder = Recorder::start(folder.path(), 4096, 1 << 30).unwrap();
     // Each of these fills more than the whole ring.
     for _ in 0..3 {
-        recorder.block(&block(0, Samples::Voltage(vec![0; 4096])));
+        recorder.block(0, &block(0, Samples::Voltage(vec![0; 4096])));
     }
     recorder.stale(1, 0);
     recorder.end(0).unwrap();

@@ -62,7 +62,7 @@ fn a_session_without_a_model_records_voltage_and_labels_and_is_replayed() {
     let mut reader = Reader::open(live.folder().unwrap()).unwrap();
     while let Some(record) = reader.next_record().unwrap() {
         match record {
-            Record::Block(block) => rows += block.rows,
+            Record::Block(_, block) => rows += block.rows,
             Record::Note { step, content, .. } => labels.push((step, content)),
             _ => {}
         }

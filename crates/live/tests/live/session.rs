@@ -170,13 +170,13 @@ fn a_recording_becomes_the_bins_that_its_session_decoded() {
     let plan = rigs::plan(&["voltage.noise.calibrate=200ms"]);
     for (noise, first) in [(Some(&small.noise[..]), 0), (None, 10)] {
         let mut recording = betz_live::record::Recording::open(live.folder().unwrap()).unwrap();
-        let (bins, known) =
-            betz_live::bin(&plan, &mut recording, rigs::STEP_SECONDS, noise).unwrap();
+        recording.plan = plan.clone();
+        let bins = betz_live::bin_recording(&mut recording, rigs::STEP_SECONDS, noise).unwrap();
         let made = bins
             .into_recording(&plan, Vec::new(), &|_, _| None)
             .unwrap();
         assert_eq!((made.ticks, made.segments[0].start), (50, first));
-        assert!(known.unwrap().len() == 24 && made.spikes.ticks.len() > 100);
+        assert!(made.channel_names.len() == 24 && made.spikes.ticks.len() > 100);
     }
     // Nothing is left to be read.
     assert!(Reader::open(folder.path()).is_err());

@@ -135,10 +135,8 @@ impl Detector {
     }
 
     /// Noise of the first channels as it is now tracked; 0 for a silent one.
-    pub(super) fn noise(&self, channels: usize) -> Vec<f32> {
-        (self.medians[..channels].iter())
-            .map(|m| if m.is_finite() { m / MAD as f32 } else { 0.0 })
-            .collect()
+    pub(super) fn noise(&self, channels: usize) -> impl Iterator<Item = f32> + '_ {
+        (self.medians[..channels].iter()).map(|m| if m.is_finite() { m / MAD as f32 } else { 0.0 })
     }
 
     pub(super) fn blanked(&self) -> Blanked {
