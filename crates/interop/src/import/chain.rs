@@ -2,7 +2,10 @@
 
 use betz_base::Result;
 use betz_recording::Dataset;
-use betz_runtime::model::{Activation, Cell, Decoder, Head, Layer as Step, Layers, RecurrentLayer};
+use betz_runtime::model::{
+    Activation, Cell, Decoder, Head, Layer as Step, Layers, MAX_LAYER_UNITS, MAX_LAYERS,
+    RecurrentLayer,
+};
 use betz_runtime::stream::{Session, SessionConfig};
 
 use super::{FORGOTTEN, Layer, MOST_MEMORY, Network, Precision};
@@ -40,10 +43,18 @@ pub(super) fn network(inputs: usize, stages: Vec<Stage>) -> Result<Network> {
         inputs,
         ..Network::default()
     };
+    // Larger ones than a recurrent decoder may have are chains, too.
+    let is_layer = |stage: &Stage, own: &Cell| match stage {
+        Stage::Gated(cell, layer, start) => {
+            cell == own && start.is_empty() && layer.units <= MAX_LAYER_UNITS
+        }
+        _ => false,
+    };
     let is_stack = match stages.as_slice() {
-        [Stage::Gated(first, ..), .., Stage::Linear { .. }] => stages[..stages.len() - 1]
-            .iter()
-            .all(|stage| matches!(stage, Stage::Gated(cell, _, start) if cell == first && start.is_empty())),
+        [Stage::Gated(cell, ..), .., Stage::Linear { .. }] => {
+            let layers = &stages[..stages.len() - 1];
+            layers.len() <= MAX_LAYERS && layers.iter().all(|stage| is_layer(stage, cell))
+        }
         _ => false,
     };
     if !is_stack {

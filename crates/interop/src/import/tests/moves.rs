@@ -242,6 +242,30 @@ fn moves_that_keep_each_step_are_passed_over() {
 }
 
 #[test]
+fn more_layers_than_a_recurrent_decoder_has_are_a_chain() {
+    let draft = (0..8).fold(start(), |draft, layer| {
+        let (name, from) = (
+            format!("g{layer}"),
+            match layer {
+                0 => "h".to_owned(),
+                _ => format!("h{}", layer - 1),
+            },
+        );
+        with_gru(draft, &name, &from, 2, "-").node(
+            "Squeeze",
+            &format!("{name}_y one"),
+            &format!("h{layer}"),
+            &[],
+        )
+    });
+    let network = onnx::read(&with_readout(draft, "h7").file("out")).unwrap();
+    assert_eq!(
+        network.describe(),
+        format!("{}linear 2", "gru 2, ".repeat(9))
+    );
+}
+
+#[test]
 fn last_states_of_two_layers_are_told_apart() {
     let two = |index: i64| {
         let made = with_gru(start(), "second", "h", 2, "-")

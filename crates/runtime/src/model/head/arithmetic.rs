@@ -147,22 +147,36 @@ for_every_width! {
         const QUARTER: usize = BYTES / 4;
         let (words, _) = words.as_chunks::<QUARTER>();
         let (scales, _) = scales.as_chunks::<QUARTER>();
+        let (scales, _) = scales.as_chunks::<4>();
         let (sums, _) = sum.as_chunks_mut::<QUARTER>();
-        let blocks = sums.chunks_exact_mut(4).zip(scales.chunks_exact(4));
-        let rows = words.chunks_exact(factors.len().max(1));
-        for ((sums, scales), rows) in blocks.zip(rows) {
-            let mut own = [[0.0; QUARTER]; 4];
-            own.copy_from_slice(sums);
+        let (sums, _) = sums.as_chunks_mut::<4>();
+        let blocks = sums.iter_mut().zip(scales);
+        for ((sums, scales), rows) in blocks.zip(words.chunks_exact(factors.len().max(1))) {
+            // In lists of their own, which stay in registers.
+            let [mut a, mut b, mut c, mut d] = *sums;
             for (&factor, words) in factors.iter().zip(rows) {
-                for (quarter, (own, scales)) in own.iter_mut().zip(scales).enumerate() {
-                    for (lane, sum) in own.iter_mut().enumerate() {
-                        let byte = (words[lane] << (24 - 8 * quarter)).cast_signed() >> 24;
-                        *sum += factor * (byte as f32 * scales[lane]);
-                    }
-                }
+                add_quarter::<24>(&mut a, factor, words, &scales[0]);
+                add_quarter::<16>(&mut b, factor, words, &scales[1]);
+                add_quarter::<8>(&mut c, factor, words, &scales[2]);
+                add_quarter::<0>(&mut d, factor, words, &scales[3]);
             }
-            sums.copy_from_slice(&own);
+            *sums = [a, b, c, d];
         }
+    }
+}
+
+/// Adds one byte of each word, which `UP` bits to the left is the highest one, times its scale and `factor`.
+#[cfg(feature = "layers")]
+#[inline(always)]
+fn add_quarter<const UP: u32>(
+    sums: &mut [f32; BYTES / 4],
+    factor: f32,
+    words: &[u32; BYTES / 4],
+    scales: &[f32; BYTES / 4],
+) {
+    for lane in 0..BYTES / 4 {
+        let byte = (words[lane] << UP).cast_signed() >> 24;
+        sums[lane] += factor * (byte as f32 * scales[lane]);
     }
 }
 
