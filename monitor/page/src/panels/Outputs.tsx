@@ -8,8 +8,8 @@ import { POINTS, reduce } from "../draw/reduce.ts";
 import * as state from "../state.ts";
 import { colours, outputInk, painted } from "../theme.ts";
 import { ticks, timeLabel } from "../draw/format.ts";
-import { Bands } from "../views/classes.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
+import { Bands } from "../views/classes.tsx";
 
 /** A series as a path, broken where there is no value: what uPlot's own does besides, for fills and gaps, costs more than this. */
 const paths: uPlot.Series.PathBuilder = (u, series, from, to) => {
