@@ -194,13 +194,13 @@ impl Monitor {
         let outputs = source.outputs.len();
         let (feed, reader) = feed::feed(outputs, options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
+        let classes = source.class_events();
         let shape = Shape {
             channels: u32::try_from(source.channel_names.len()).unwrap_or(u32::MAX),
             outputs,
             ticks_a_second: 1.0 / source.step_seconds,
             deadline_ns: (source.deadline).map(|d| u32::try_from(d.as_nanos()).unwrap_or(u32::MAX)),
         };
-        let classes = source.class_events();
         let (mut monitor, mut to_tell) = Self::serve(source, beside, true, options)?;
         *lock(&monitor.truth) = Some(truth);
         let mut hub = Hub::new(reader, truth_reader, shape);

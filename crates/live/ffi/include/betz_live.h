@@ -81,9 +81,31 @@
 #define BETZ_LIVE_PHASE_ENDED 2
 
 /**
+ * `betz_recalibrator_apply` changed nothing.
+ */
+#define BETZ_RECALIBRATION_NONE 0
+
+/**
+ * The session changes to the recalibrated model.
+ */
+#define BETZ_RECALIBRATION_APPLIED 1
+
+/**
+ * The session changes back to the model as it was trained.
+ */
+#define BETZ_RECALIBRATION_ROLLED_BACK 2
+
+/**
  * A whole session: source, front end, decoder, outputs and recording, on threads of its own.
  */
 typedef struct betz_live betz_live;
+
+/**
+ * A comparison of a session with the training of its model (as `betz_unlike`) that also suggests
+ * recalibrations without labels, on a thread of its own. The session's steps never wait for it, and
+ * a suggestion changes nothing until it is applied. docs/classes.md has the rule, and what it cannot do.
+ */
+typedef struct betz_recalibrator betz_recalibrator;
 
 /**
  * A step of a session.
@@ -306,6 +328,68 @@ typedef struct betz_live_replayed {
      */
     double seconds;
 } betz_live_replayed;
+
+/**
+ * The newest comparison and suggestion.
+ */
+typedef struct betz_recalibration {
+    /**
+     * Tick of the last step of the moving window; 0 before it is full.
+     */
+    int64_t tick;
+    /**
+     * Length of that window in seconds; 0 before it is full.
+     */
+    double seconds;
+    /**
+     * KL divergence of the latents from those in training, in nats; NaN before the window is full.
+     */
+    double latents;
+    /**
+     * Mean |ln(rate / rate in training)| over the channels in use; NaN if it is not known.
+     */
+    double rates;
+    /**
+     * Number of steps lost because the thread was late.
+     */
+    uint64_t lost_steps;
+    /**
+     * 1 if a whole window has been looked at, so that the fields below hold; else 0.
+     */
+    uint32_t has_report;
+    /**
+     * 1 if a recalibrated model is suggested; else 0.
+     */
+    uint32_t suggested;
+    /**
+     * 1 if the session runs a recalibrated model; else 0.
+     */
+    uint32_t applied;
+    /**
+     * 1 if the newest window speaks against the recalibrated model that runs; else 0.
+     */
+    uint32_t roll_back;
+    /**
+     * Tick of the last step of the window that was looked at.
+     */
+    int64_t report_tick;
+    /**
+     * Share of the change of rates that behaviour explains.
+     */
+    double explained;
+    /**
+     * Root mean square of the relative changes of rates that are left.
+     */
+    double unexplained;
+    /**
+     * Least variance of a latent over that expected; NaN if rates suggest nothing.
+     */
+    double coverage;
+    /**
+     * Number of channels whose slope does not fit their rate.
+     */
+    uint64_t odd;
+} betz_recalibration;
 
 #ifdef __cplusplus
 extern "C" {
@@ -615,6 +699,111 @@ BETZ_API BETZ_CHECKED
 betz_status betz_live_replay(const char *folder,
                              struct betz_live_replayed *out,
                              size_t size);
+
+/**
+ * Compares `session`, which runs `model`, with the training of that model from the session's next step
+ * on, over windows of `window_seconds` (0: 100 s), and looks at each whole window for a recalibration.
+ * Fails with `BETZ_ERROR_INSUFFICIENT_DATA` unless the model stores its sufficient statistics. Fails
+ * with `BETZ_ERROR_INVALID_ARGUMENT` for a window of at most 20 steps, and for a session that has eight
+ * listeners already.
+ *
+ * The caller frees it with `betz_recalibrator_close`; the session may be closed first.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `session` is NULL or a live session; `model` is NULL or a live model; `out` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_recalibrator_open(betz_session *session,
+                                   const betz_model *model,
+                                   double window_seconds,
+                                   struct betz_recalibrator **out);
+
+/**
+ * Writes the newest comparison and suggestion to `out`. `size` is `sizeof(betz_recalibration)`.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `recalibrator` is NULL or a live recalibrator; `out` is NULL or writable for `size` bytes.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_recalibrator_get_state(const struct betz_recalibrator *recalibrator,
+                                        struct betz_recalibration *out,
+                                        size_t size);
+
+/**
+ * Copies the reason why nothing is suggested, or why the model as it was trained should come back,
+ * with a NUL behind it, to `buf` of `cap` bytes, and its length without the NUL to `*len`: 0 if there
+ * is no such reason. With `buf` NULL and `cap` 0 it only writes the length.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `recalibrator` is NULL or a live recalibrator; `buf` is NULL or points to `cap` writable bytes;
+ * `len` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_recalibrator_reason(const struct betz_recalibrator *recalibrator,
+                                     char *buf,
+                                     size_t cap,
+                                     size_t *len);
+
+/**
+ * Writes the gain of each channel in the newest whole window to `gains`; 1 for channels that take no
+ * part, and for all before the first window. Fails with `BETZ_ERROR_MISMATCH` unless `n` is the number
+ * of channels.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `recalibrator` is NULL or a live recalibrator; `gains` is NULL or writable for `n` values.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_recalibrator_gains(const struct betz_recalibrator *recalibrator,
+                                    double *gains,
+                                    size_t n);
+
+/**
+ * Gives `session` the suggested model at one of its next steps, or the model as it was trained if the
+ * newest window speaks against the recalibrated one; writes `BETZ_RECALIBRATION_*` to `*change`.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `recalibrator` is NULL or a live recalibrator; `session` is NULL or the live session that it was
+ * opened for; `change` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_recalibrator_apply(struct betz_recalibrator *recalibrator,
+                                    betz_session *session,
+                                    uint32_t *change);
+
+/**
+ * Gives `session` the model as it was trained; writes 1 to `*was_applied` if a recalibrated model ran,
+ * else 0.
+ *
+ * Thread-safe: yes. Realtime-safe: no. Allocates: yes.
+ *
+ * The caller's part:
+ * `recalibrator` is NULL or a live recalibrator; `session` is NULL or the live session that it was
+ * opened for; `was_applied` is NULL or writable.
+ */
+BETZ_API BETZ_CHECKED
+betz_status betz_recalibrator_roll_back(struct betz_recalibrator *recalibrator,
+                                        betz_session *session,
+                                        uint32_t *was_applied);
+
+/**
+ * Closes and frees a recalibrator. Does nothing for NULL.
+ *
+ * Thread-safe: no (nobody may use it any more). Realtime-safe: no. Allocates: no.
+ *
+ * The caller's part:
+ * `recalibrator` is NULL or a live recalibrator, which is not used afterwards.
+ */
+BETZ_API void betz_recalibrator_close(struct betz_recalibrator *recalibrator);
 
 #ifdef __cplusplus
 }

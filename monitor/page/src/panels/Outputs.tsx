@@ -5,8 +5,8 @@ import * as state from "../state.ts";
 import { colours } from "../theme.ts";
 import { brief, ticks } from "../draw/format.ts";
 import { Line, recorded } from "./Line.tsx";
-import { Bands } from "../views/classes.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
+import { Bands } from "../views/classes.tsx";
 
 /** The first two outputs as a point in the plane, with the last two seconds of its path. */
 function Plane() {
