@@ -301,7 +301,17 @@ export const painters = new Set<(s: Store) => void>();
 const STILL_AFTER_MS = 2000;
 let changedAt = -Infinity, movedAt = -Infinity, toldAt = -Infinity, shownBefore = "";
 /** Marks the picture as changed. */
-export function redraw(): void { changedAt = performance.now(); }
+export function redraw(): void { changedAt = performance.now(); wake(); }
+/** True while no frame is asked for, because nothing changes. */
+let asleep = false;
+/** Draws again from the next frame on. */
+function wake(): void {
+  if (!asleep) return;
+  asleep = false;
+  // What passed meanwhile was neither played nor drawn.
+  marks.time = performance.now(); drawn = 0; playedAt = 0;
+  requestAnimationFrame(frameLoop);
+}
 /** True if there is something to draw; an unchanging page costs nothing. */
 function moves(now: number, s: Store): boolean {
   const a = address.value, of = shown.value!;
@@ -369,7 +379,8 @@ async function load(): Promise<void> {
     loaded = { ...plan, channels };
     store.value = s;
   } catch { connection.value = "lost"; }
-  finally { loading = false; }
+  // The view may have moved on meanwhile.
+  finally { loading = false; wake(); }
 }
 
 /** Accuracy of the view if the store has only the least and greatest value of each cell: the server's. */
@@ -418,7 +429,9 @@ function frameLoop(now: number): void {
   if (paints) drawn++;
   if (came > 0) spent[spentAt++ % spent.length] = performance.now() - began;
   if (now - marks.time >= 1000) second(now, s);
-  requestAnimationFrame(frameLoop);
+  // A browser composes a page that asks for frames, even if it draws nothing.
+  asleep = !paints && !playing.value && queue.length === 0 && (file.value !== null || !running.value) && (s === null || toldAt > movedAt);
+  if (!asleep) requestAnimationFrame(frameLoop);
 }
 
 const accuracy = (s: Store, from: number, to: number): Accuracy => s.hasTruth ? s.accuracy(from, to) : { r2: [], rms: [] };
@@ -490,6 +503,8 @@ export async function begin(): Promise<void> {
   // Lost, it says until when it knows.
   effect(() => { const s = store.value, words = connection.value === "lost" && s ? `lost at ${clock(s.seconds_(s.end), 1)}` : pill.value.words, title = `${pill.value.kind === "good" ? "" : `${words} · `}${server.value?.source.name ?? "Betz"}`; if (document.title !== title) document.title = title; });
   requestAnimationFrame(frameLoop);
+  effect(() => { void [address.value, incident.value, cursor.value, shown.value, painted.value, playing.value, server.value, connection.value, file.value, beat.value]; wake(); });
+  addEventListener("resize", wake);
   // The connection does not wait for the state, nor the first frame for a picture without it.
   // `before`: it has been open; opened again, what is known of the session may be old.
   let opened = false, before = false;
@@ -497,6 +512,7 @@ export async function begin(): Promise<void> {
     frame: (frame, lost) => {
       late(frame);
       queue.push({ frame, lost });
+      wake();
       if (server.value && !store.value) taken();
     },
     connection: state => {

@@ -123,21 +123,21 @@ test("a page with more spikes than room says how much it keeps", () => {
 
 test("labels that come after their steps, before them, or before what is filled in are the truth of their ticks", () => {
   const s = store(), estimate = new Float32Array(100).fill(0.5), values = (from: number) => Array.from(s.truth.subarray(from, from + 3), v => Number.isNaN(v) ? null : v);
-  s.add(frame(1, 100, 100, [], { estimate }), false);
+  s.add(frame(1, 100, 100, [], { estimate, truth: null }), false);
   assert.equal(s.hasTruth, false);
   s.happened({ type: "labels", tick: 199, rows: [[101, [1.5]], [150, [-2]], [200, [7]], [50, [3]], [102, [1, 2]]] });
   assert.equal(s.hasTruth, true);
   assert.deepEqual(values(0), [null, 1.5, null]);
   assert.equal(s.truth[50], -2);
-  s.add(frame(2, 200, 100, [], { estimate }), false);
+  s.add(frame(2, 200, 100, [], { estimate, truth: null }), false);
   assert.equal(s.truth[100], 7);
-  s.fill([frame(0, 0, 100, [], { estimate })], 0, 100);
+  s.fill([frame(0, 0, 100, [], { estimate, truth: null })], 0, 100);
   assert.deepEqual([s.rows, s.truth[50], s.truth[101], s.truth[200]], [300, 3, 1.5, 7]);
   const { r2, rms } = s.accuracy(0, 300);
   assert.ok(Math.abs(rms[0]! - Math.sqrt((2.5 ** 2 + 1 + 2.5 ** 2 + 6.5 ** 2) / 4)) < 1e-6 && r2[0]! < 0);
   // Labels are no incidents, and a page keeps them as long as their steps.
   assert.equal(s.events.length, 0);
-  for (let n = 3; n < 700; n++) s.add(frame(n, n * 100, 100, [], { estimate }), false);
+  for (let n = 3; n < 700; n++) s.add(frame(n, n * 100, 100, [], { estimate, truth: null }), false);
   s.happened({ type: "labels", tick: 69_999, rows: [[69_990, [1]]] });
   assert.equal((s as unknown as { labels: Map<number, number[]> }).labels.size, 1);
 });
