@@ -164,10 +164,9 @@ fn a_session_that_dies_again_and_again_is_started_five_times_and_then_given_up()
     let mut before = None;
     for _ in 0..6 {
         let session = loop {
-            let now = session_of(keeper.id());
             assert!(keeper.try_wait().unwrap().is_none(), "ended");
-            if now.is_some() && now != before {
-                break now.unwrap();
+            if let Some(now) = session_of(keeper.id()).filter(|now| before.as_ref() != Some(now)) {
+                break now;
             }
             std::thread::yield_now();
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use betz_base::Result;
+use betz_base::{Error, ErrorKind, Result};
 use betz_interop::rig::{Arrival, Block, Rig, Samples, Signal};
 use betz_runtime::model::Decoder;
 use serde::Serialize;
@@ -138,6 +138,18 @@ pub fn check_all(
         let of_others: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         (heard, of_others)
     });
+    let of_others = (of_others.into_iter())
+        .map(|other| {
+            other.unwrap_or_else(|_| {
+                let message = "the thread of a source has panicked";
+                Err(Error::new(ErrorKind::Internal, message))
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    // Sources of labels are recorded as labels alone.
+    let recorded =
+        (of_others.iter()).filter(|other| plan.source[other.source].gives == Gives::Input);
+    let other_bytes = recorded.map(OtherFacts::bytes_per_second).sum();
     let mut pipeline = None;
     match heard? {
         None => report.warn(
@@ -151,15 +163,12 @@ pub fn check_all(
             ),
         ),
         Some((fed, heard)) => {
-            tell(plan, model, &heard, &mut report)?;
+            tell(plan, model, &heard, other_bytes, &mut report)?;
             pipeline = Some(fed);
         }
     }
-    for other in of_others {
-        let other = other.map_err(|_| {
-            betz_base::Error::new(betz_base::ErrorKind::Internal, "a source's thread panicked")
-        })??;
-        tell_other(plan, model, &other, pipeline.as_mut(), listen, &mut report)?;
+    for other in &of_others {
+        tell_other(plan, model, other, pipeline.as_mut(), listen, &mut report)?;
     }
     if let Some(labels) = &plan.labels {
         report.say("labels", labels.from.clone());
@@ -236,6 +245,18 @@ struct OtherFacts {
     rows: u64,
     lost: u64,
     malformed: u64,
+}
+
+impl OtherFacts {
+    /// Bytes that it sends per second.
+    fn bytes_per_second(&self) -> f64 {
+        (self.signal.as_ref()).map_or(0.0, |(signal, voltage)| signal_bytes(signal, *voltage))
+    }
+}
+
+/// Bytes of a signal per second.
+fn signal_bytes(signal: &Signal, voltage: bool) -> f64 {
+    signal.rate * signal.channels as f64 * if voltage { 2.0 } else { 4.0 }
 }
 
 fn hear_other(source: usize, rig: &mut dyn Rig, listen: Duration) -> Result<OtherFacts> {
@@ -321,7 +342,13 @@ fn silence(plan: &Plan, source: usize, listen: Duration, malformed: u64, then: &
     )
 }
 
-fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) -> Result<()> {
+fn tell(
+    plan: &Plan,
+    model: &Decoder,
+    heard: &SourceFacts,
+    other_bytes: f64,
+    report: &mut Report,
+) -> Result<()> {
     let Signal { channels, rate, .. } = heard.signal;
     let source = format!(
         "{}: {}: {channels} channels at {rate} rows per second, {} rows in {} blocks, {} lost",
@@ -387,7 +414,7 @@ fn tell(plan: &Plan, model: &Decoder, heard: &SourceFacts, report: &mut Report) 
             block + step
         ),
     );
-    let bytes = rate * channels as f64 * if heard.voltage { 2.0 } else { 4.0 };
+    let bytes = signal_bytes(&heard.signal, heard.voltage) + other_bytes;
     match plan.record_path() {
         None => report.warn("record", "nothing is recorded: record.to is absent".into()),
         Some(to) => tell_disk(&to, bytes, report),

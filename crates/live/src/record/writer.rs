@@ -157,13 +157,11 @@ impl Recorder {
         self.body.clear();
         let kind = match &block.samples {
             Samples::Voltage(all) => {
-                all.iter()
-                    .for_each(|v| self.body.extend_from_slice(&v.to_le_bytes()));
+                append(&mut self.body, all, |v| v.to_le_bytes());
                 Kind::Voltage
             }
             Samples::Features(all) => {
-                all.iter()
-                    .for_each(|v| self.body.extend_from_slice(&v.to_le_bytes()));
+                append(&mut self.body, all, |v| v.to_le_bytes());
                 Kind::Features
             }
             Samples::Spikes(all) => {
@@ -327,6 +325,16 @@ impl Recorder {
             // A panic of the writer's thread has been printed by it.
             let _ = thread.join();
         }
+    }
+}
+
+/// Appends the bytes of `values`: one growth for all of them, and a loop without branches.
+fn append<T: Copy, const N: usize>(body: &mut Vec<u8>, values: &[T], bytes: impl Fn(T) -> [u8; N]) {
+    let from = body.len();
+    body.resize(from + N * values.len(), 0);
+    let (places, _) = body[from..].as_chunks_mut::<N>();
+    for (place, value) in places.iter_mut().zip(values) {
+        *place = bytes(*value);
     }
 }
 

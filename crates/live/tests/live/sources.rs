@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use betz_base::Result;
 use betz_interop::rig::emulate::{Emulator, FrameSender};
-use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal};
+use betz_interop::rig::{Arrival, Block, Probe, Rig, RigCounts, Samples, Signal};
 use betz_live::record::{Reader, Record};
 use betz_live::{Live, Pace, Part, Plan, Replay, Step, Until, check_all};
 use betz_runtime::model::Decoder;
@@ -137,6 +137,56 @@ impl Drop for ConductedRig {
         self.conductor.next.lock().unwrap()[self.number] = i64::MAX;
         self.conductor.changed.notify_all();
     }
+}
+
+/// A device that answers a question with each block: 0.4 ms pass from the question to the block.
+struct AskedRig(rigs::ListRig, Option<Probe>);
+
+impl Rig for AskedRig {
+    fn signal(&self) -> Option<Signal> {
+        self.0.signal()
+    }
+
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival> {
+        let arrival = self.0.take(block, patience)?;
+        self.1 = (arrival == Arrival::Block).then(|| Probe {
+            asked_ns: block.host_ns - 400_000,
+            device: block.first + block.rows as u64,
+            answered_ns: block.host_ns + 100_000,
+        });
+        Ok(arrival)
+    }
+
+    fn probe(&mut self) -> Option<Probe> {
+        self.1.take()
+    }
+
+    fn counts(&self) -> RigCounts {
+        self.0.counts()
+    }
+}
+
+#[test]
+fn a_device_that_answers_questions_has_its_path_measured() {
+    let small = rigs::small(0.0);
+    let whole = Device {
+        channels: [0, 24],
+        ..FIRST
+    };
+    let voltage = voltage(&small, 1000);
+    let rig = AskedRig(
+        rigs::ListRig {
+            signal: small.simulation.signal(),
+            blocks: whole.blocks(&voltage, &|_| Some(0)).into_iter(),
+        },
+        None,
+    );
+    let plan = rigs::plan(&["missing.stale_after=10000h"]);
+    let (live, _) = run(plan, &small.model, vec![Box::new(rig)]);
+    let source = &live.sources()[0];
+    let path = source.path_us.unwrap();
+    // A question is 0.4 ms before an arrival, which is up to 0.1 ms after the envelope; the drift is not known after a second.
+    assert!((150.0..450.0).contains(&path), "{source:?}");
 }
 
 fn rigs_of(parts: Vec<(usize, Vec<Block>)>) -> Vec<Box<dyn Rig>> {
