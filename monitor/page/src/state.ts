@@ -308,7 +308,7 @@ let asleep = false;
 function wake(): void {
   if (!asleep) return;
   asleep = false;
-  // What passed meanwhile was neither played nor drawn.
+  // The time that passed asleep was neither played nor drawn.
   marks.time = performance.now(); drawn = 0; playedAt = 0;
   requestAnimationFrame(frameLoop);
 }
