@@ -812,10 +812,12 @@ typedef struct betz_train_config {
     /**
      * Kinds of decoders to choose from, separated by commas: "linear", "lift", "experts", "kalman", "refit",
      * "place" and "recurrent"; or "auto" for linear, lift and experts. Another kind than the linear one is chosen
-     * if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Needs
-     * `folds` of at least 2, and a library with the feature "kinds" (`betz_has_feature`,
-     * `scripts/install.sh --with-kinds`): other libraries refuse it (`BETZ_ERROR_INVALID_ARGUMENT`). NULL
-     * (default): "linear", which every library that trains has.
+     * if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Alone,
+     * "classes" trains a classifier: the behaviour is one column of labels, whole numbers from 0 and -1 for none.
+     * The classes are the numbers that occur, ascending, and the model has one output per class, its probability
+     * (`betz_session_classes`, `betz_session_events`). All but "linear" need `folds` of at least 2, and a library
+     * with the feature "kinds" (`betz_has_feature`, `scripts/install.sh --with-kinds`): other libraries refuse them
+     * (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default): "linear", which every library that trains has.
      */
     const char *decoder;
     /**
@@ -2121,7 +2123,7 @@ betz_status betz_model_load_bytes(const uint8_t *data,
                                   struct betz_model **out);
 
 /**
- * Writes the model file `path`, complete or not at all: it writes a temporary file in the same folder and renames it.
+ * Writes the model file `path`, complete or not at all: a new file in the same folder gets this name when it is complete.
  * Fails with `BETZ_ERROR_IO` if `path` exists and is not a regular file: a link, device or folder is not replaced.
  *
  * Thread-safe: yes. Realtime-safe: no (writes a file). Allocates: yes.
@@ -2957,10 +2959,10 @@ betz_status betz_session_checkpoint(const struct betz_session *session,
  * Restores the state `data` of a checkpoint: the next step gives the same bits as the next step of
  * the saved session. Counters are restored; latencies stay.
  *
- * The session must run the same model with the same mask (`BETZ_ERROR_MISMATCH`), and no second
- * model in parallel (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with
- * `BETZ_ERROR_INVALID_CHECKPOINT`, other versions with `BETZ_ERROR_UNSUPPORTED_VERSION`. On
- * failure the session does not change.
+ * The session must run the same model with the same mask, slew limit and hold policy (`BETZ_ERROR_MISMATCH`; the
+ * message names the field of the configuration that differs), and no second model in parallel
+ * (`BETZ_ERROR_INVALID_ARGUMENT`). Damaged bytes are refused with `BETZ_ERROR_INVALID_CHECKPOINT`, other versions with
+ * `BETZ_ERROR_UNSUPPORTED_VERSION`. On failure the session does not change.
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes (a few microseconds).
  * Allocates: no (a refusal allocates its message).
