@@ -14,6 +14,9 @@ use betz_base::progress::{Phases, Progress};
 /// Times that a shift takes as long as a surrogate: it counts twice the events.
 const SHIFTED: u64 = 2;
 
+/// Patterns that are counted in about the time that one draw of surrogates takes, for the progress.
+const ONE_DRAW: u64 = 20;
+
 /// How to look for chains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChainOptions {
@@ -112,7 +115,11 @@ pub fn chains_by(
     options.parts(options.draws).check(events)?;
     let index: HashMap<&Pattern, usize> = patterns.iter().zip(0..).collect();
     let mut tests: Vec<Option<ChainTest>> = vec![None; patterns.len()];
-    let share = |size: usize| u64::from(options.draws_of(size));
+    // A draw takes as long as counting some patterns, and then each pattern of the size once.
+    let share = |size: usize| {
+        let own = patterns.iter().filter(|p| p.size() == size).count() as u64;
+        u64::from(options.draws_of(size)) * (ONE_DRAW + own)
+    };
     let all: u64 = (2..=largest).map(share).sum();
     let mut phases = Phases::new(progress, "tests", all * (1 + SHIFTED));
     for size in 2..=largest {
@@ -125,7 +132,13 @@ pub fn chains_by(
             .filter(|&i| may_be(patterns[i].without_first()) && may_be(patterns[i].without_last()))
             .collect();
         let chosen: Vec<Pattern> = candidates.iter().map(|&i| patterns[i].clone()).collect();
-        let found = test_size(workers, events, &chosen, options, &mut phases)?;
+        let found = test_size(
+            workers,
+            events,
+            &chosen,
+            options,
+            (share(size), &mut phases),
+        )?;
         for (i, test) in candidates.into_iter().zip(found) {
             tests[i] = Some(test);
         }
@@ -139,10 +152,9 @@ fn test_size(
     events: &Events,
     patterns: &[Pattern],
     options: &ChainOptions,
-    phases: &mut Phases<'_>,
+    (share, phases): (u64, &mut Phases<'_>),
 ) -> Result<Vec<ChainTest>> {
     let draws = options.draws_of(patterns.first().map_or(0, Pattern::size));
-    let share = u64::from(draws);
     let surrogates = SignificanceOptions {
         surrogate: options.surrogate,
         surrogates: draws,
