@@ -213,7 +213,9 @@ fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monito
     let pipeline = live.pipeline_mut().ok_or_else(|| {
         Error::argument("--page: expected a session that hears its source, got none")
     })?;
-    let (monitor, door) = args.page_options()?.open(source, pipeline.session_mut(), args.json)?;
+    let (monitor, door) = args
+        .page_options()?
+        .open(source, pipeline.session_mut(), args.json)?;
     status.show_truth(monitor.truth());
     // From now on, notes are collected.
     live.take_notes_to_show();

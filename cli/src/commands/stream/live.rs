@@ -93,7 +93,11 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
         true => {
             let mut source = Source::of(&name_of(&args.model), &model);
             source.deadline = deadline;
-            Some(args.page.options().open(source, &mut session, args.common.json)?)
+            Some(
+                args.page
+                    .options()
+                    .open(source, &mut session, args.common.json)?,
+            )
         }
         false => None,
     };
