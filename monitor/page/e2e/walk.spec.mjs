@@ -136,7 +136,7 @@ const draws = page => page.evaluate(() => new Promise(done => {
   setTimeout(() => { for (const [on, name, own] of of) on[name] = own; done(n); }, 2000);
 }));
 shown("nothing is drawn, and no frame asked for, where nothing changes", async ({ reached: { page }, plainRig }) => {
-  for (const hash of ["#v=live&s=1&t=60&w=5", "#v=channels&s=1&t=60&c=3", "#v=trials&s=1&c=3"]) {
+  for (const hash of ["#v=live&s=1&t=60&w=5", "#v=channels&s=1&t=60&c=3", "#v=trials&s=1&c=3", "#v=model&s=1"]) {
     await go(page, hash);
     await expect.poll(() => draws(page), hash).toBe(0);
   }

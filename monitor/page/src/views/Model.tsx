@@ -83,10 +83,11 @@ export function Model() {
   const server = state.server.value, models = server?.models, s = state.store.value;
   const busy = models?.state === "Pending" || models?.state === "WarmingUp";
   useEffect(() => {
-    // Its state changes with the steps: looked at more often while something is under way.
+    // A recording's model never changes; a session's does with the steps: looked at more often while something is under way.
+    if (state.file.value) return;
     const timer = setInterval(() => void state.refresh().catch(() => undefined), busy ? 250 : 2000);
     return () => clearInterval(timer);
-  }, [busy]);
+  }, [busy, state.file.value]);
   const two = s?.hasBeside && models && models.state !== "Idle";
   useEffect(() => {
     if (!server?.control) return;
