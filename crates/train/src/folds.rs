@@ -19,23 +19,6 @@ pub(crate) struct Folds {
     pub whole: bool,
 }
 
-/// Marks a step that no fold has: outside segments, or between two pieces of one.
-pub(crate) const NOWHERE: u16 = u16::MAX;
-
-impl Folds {
-    /// The fold of each of `steps` steps, or [`NOWHERE`].
-    pub(crate) fn fold_of(&self, steps: usize) -> Vec<u16> {
-        let mut fold_of = vec![NOWHERE; steps];
-        for (fold, parts) in self.folds.iter().enumerate() {
-            for part in parts {
-                let steps = part.segment.start as usize..part.segment.stop as usize;
-                fold_of[steps].fill(fold as u16);
-            }
-        }
-        fold_of
-    }
-}
-
 /// A segment, or a piece of one that has the history it would have had uncut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {

@@ -178,8 +178,8 @@ impl Training {
         };
         let chosen = fitting.validate(data, behind.split(), options)?;
         let whole = behind.whole(progress)?;
-        let head = fitting.head(behind.all(whole), chosen.choice, options)?;
-        let decoder = behind.decoder((whole, fitting.whole_latents(whole)), head, Vec::new())?;
+        let head = fitting.head(behind.all(&whole), chosen.choice, options)?;
+        let decoder = behind.decoder((&whole, fitting.whole_latents(&whole)), head, Vec::new())?;
         let decoder = match train.keep_artefacts {
             true => without_blanking(decoder)?,
             false => decoder,

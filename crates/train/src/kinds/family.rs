@@ -3,7 +3,7 @@
 use super::Kind;
 use super::split::{Fold, Split};
 use crate::readout::{Basis, Pass, Weights, mean_of, ridge_readout};
-use betz_base::error::Result;
+use betz_base::error::{Error, Result};
 use betz_base::progress::Progress;
 use betz_gram::NormalEquations;
 
@@ -14,27 +14,27 @@ pub(crate) trait Family {
     type Basis: Basis;
     const KIND: Kind;
 
-    /// Bases that are worth trying behind at most `latents` latents.
-    fn trial_count(&self, latents: usize) -> usize;
+    /// Passes over the steps that compare all there is to choose from, `latents` being the most that every fold has.
+    fn passes(&self, latents: usize) -> usize;
 
-    /// Hands every basis that is worth trying behind at most `latents` latents to `each`, as `fold`'s training steps
-    /// make it.
+    /// Every configuration of `passes`, ascending, with the sums of squares that it leaves of what `fold` holds out,
+    /// one per output; the same configurations in the same order for every fold.
     ///
     /// # Errors
-    /// Returns the errors of the latents and of `each`, and
+    /// Returns the errors of the latents and of the sums, and
     /// [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
-    fn trials(
+    fn compare(
         &self,
         fold: Fold<'_>,
         latents: usize,
+        passes: &[usize],
         progress: &dyn Progress,
-        each: &mut dyn FnMut(&Trial<'_, Self::Config>) -> Result<()>,
-    ) -> Result<()>;
+    ) -> Result<Residuals<Self::Config>>;
 
     /// The basis of `config` as `fold`'s training steps make it.
     ///
     /// # Errors
-    /// The same as for [`trials`](Self::trials), without those of `each`.
+    /// The same as for [`compare`](Self::compare).
     fn basis(
         &self,
         fold: Fold<'_>,
@@ -72,17 +72,36 @@ impl Plan {
     }
 }
 
-/// A basis behind latents, and the readouts of it that are compared.
-pub(crate) struct Trial<'a, C> {
-    pub(crate) latents: usize,
-    pub(crate) basis: &'a dyn Basis,
-    /// Seconds of the filters behind the features.
-    pub(crate) filters: &'a [f64],
-    /// Columns of [features; features behind the first filter; …], one list per readout.
-    pub(crate) subsets: &'a [Vec<usize>],
-    pub(crate) kappas: &'a [f64],
-    /// The configuration of a subset and a ridge.
-    pub(crate) config: &'a dyn Fn(usize, f64) -> C,
+/// A configuration and what it leaves unexplained.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Residual<C> {
+    /// The pass that compared it.
+    pub(crate) pass: usize,
+    pub(crate) config: C,
+    /// Sum of squares, one per output.
+    pub(crate) residual: Vec<f64>,
+}
+
+/// Residuals of configurations on one fold, or on several.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Residuals<C> {
+    pub(crate) left: Vec<Residual<C>>,
+    /// Sums over the held-out steps that count.
+    pub(crate) truth: Truth,
+}
+
+impl<C> Residuals<C> {
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) when there was nothing to
+    /// compare.
+    pub(crate) fn new(left: Vec<Residual<C>>, truth: Option<Truth>) -> Result<Self> {
+        match truth {
+            Some(truth) => Ok(Self { left, truth }),
+            None => Err(Error::argument(
+                "cross-validation: expected configurations to compare, got none",
+            )),
+        }
+    }
 }
 
 /// Sums of the outputs over steps that count.
@@ -102,7 +121,7 @@ impl Truth {
         }
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         let pairs = [
             (&mut self.sum, &other.sum),
@@ -114,7 +133,7 @@ impl Truth {
     }
 
     /// Mean R² over the outputs that change; NaN where none does.
-    pub(crate) fn r2(&self, residual: &[f64]) -> f64 {
+    fn r2(&self, residual: &[f64]) -> f64 {
         let known: Vec<f64> = (0..self.sum.len())
             .filter_map(|o| {
                 let about_mean = self.squares[o] - self.sum[o] * self.sum[o] / self.steps;
@@ -122,6 +141,52 @@ impl Truth {
             })
             .collect();
         known.iter().sum::<f64>() / known.len() as f64
+    }
+}
+
+/// Residuals of the configurations of `passes` with at most `latents` latents on the folds `folds` of `split`, added
+/// up.
+///
+/// # Errors
+/// The same as for [`Family::compare`].
+pub(crate) fn compared<F: Family>(
+    family: &F,
+    (split, folds): (&Split<'_>, std::ops::Range<usize>),
+    (latents, passes): (usize, &[usize]),
+    progress: &dyn Progress,
+) -> Result<Option<Residuals<F::Config>>> {
+    let mut all: Option<Residuals<F::Config>> = None;
+    let wanted = split.folds().take(folds.end).skip(folds.start);
+    let count = split
+        .stages
+        .len()
+        .min(folds.end)
+        .saturating_sub(folds.start);
+    for (done, fold) in wanted.enumerate() {
+        progress.update("compare decoders", done as u64, count as u64);
+        let more = family.compare(fold, latents, passes, progress)?;
+        match &mut all {
+            None => all = Some(more),
+            Some(all) => all.add(&more),
+        }
+    }
+    Ok(all)
+}
+
+impl<C: PartialEq> Residuals<C> {
+    /// The same configurations over other folds as well.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.truth.add(&other.truth);
+        for (sum, more) in self.left.iter_mut().zip(&other.left) {
+            debug_assert!(sum.config == more.config);
+            let both = sum.residual.iter_mut().zip(&more.residual);
+            both.for_each(|(s, m)| *s += m);
+        }
+    }
+
+    /// Mean R² of every configuration.
+    pub(crate) fn r2(&self) -> impl Iterator<Item = f64> {
+        self.left.iter().map(|left| self.truth.r2(&left.residual))
     }
 }
 
@@ -140,7 +205,7 @@ pub(crate) struct FamilyFit<B> {
 /// `family` in `config` fitted to `fold`'s training set.
 ///
 /// # Errors
-/// As [`Family::basis`] and [`ridge_readout`].
+/// As [`Family::compare`] and [`ridge_readout`].
 pub(crate) fn fit<F: Family>(
     family: &F,
     fold: Fold<'_>,

@@ -1,10 +1,10 @@
 //! Which lift: latents, units, filter and ridge by what is held out.
 
 use crate::kinds::Kind;
-use crate::kinds::family::{Family, Plan, Trial};
+use crate::kinds::family::{Family, Plan, Residual, Residuals, Truth};
 use crate::kinds::split::Fold;
 use crate::lift::Cosines;
-use crate::readout::KAPPAS;
+use crate::readout::{KAPPAS, Pass, best_of, mean_of};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_base::text::count;
@@ -68,40 +68,48 @@ impl Family for Lifts {
     type Basis = Cosines;
     const KIND: Kind = Kind::Lift;
 
-    /// One per number of latents.
-    fn trial_count(&self, latents: usize) -> usize {
+    /// One a number of latents.
+    fn passes(&self, latents: usize) -> usize {
         self.counts(latents).len()
     }
 
-    fn trials(
+    fn compare(
         &self,
-        _: Fold<'_>,
+        fold: Fold<'_>,
         latents: usize,
-        _: &dyn Progress,
-        each: &mut dyn FnMut(&Trial<'_, LiftConfig>) -> Result<()>,
-    ) -> Result<()> {
+        passes: &[usize],
+        progress: &dyn Progress,
+    ) -> Result<Residuals<LiftConfig>> {
+        let counts = self.counts(latents);
         let most = self.units.iter().copied().max().unwrap_or(0);
-        for latents in self.counts(latents) {
+        let mut residuals = Vec::new();
+        let mut truth = None;
+        for &number in passes {
+            let latents = counts[number];
+            let walk = fold.walk(latents)?;
+            let cosines = Cosines::draw(self.seed, latents, most);
+            let mean = mean_of(walk, &cosines, &fold.trains(), progress)?;
+            let pass = Pass::new(walk, &cosines, &mean, &FILTERS);
+            let train = pass.sums(&fold.trains(), progress)?;
+            let held = pass.sums(&fold.holds(), progress)?;
             let subsets = self.subsets(latents, most);
             let columns: Vec<Vec<usize>> = subsets.iter().map(|s| s.2.clone()).collect();
-            each(&Trial {
-                latents,
-                basis: &Cosines::draw(self.seed, latents, most),
-                filters: &FILTERS,
-                subsets: &columns,
-                kappas: &KAPPAS,
-                config: &|subset, kappa| {
-                    let (units, tau_seconds, _) = subsets[subset];
-                    let plan = Plan {
-                        latents,
-                        tau_seconds,
-                        kappa,
-                    };
-                    LiftConfig { units, plan }
-                },
-            })?;
+            for left in best_of(&train, &held, &columns, &KAPPAS)? {
+                let (units, tau_seconds, _) = subsets[left.subset];
+                let plan = Plan {
+                    latents,
+                    tau_seconds,
+                    kappa: left.kappa,
+                };
+                residuals.push(Residual {
+                    pass: number,
+                    config: LiftConfig { units, plan },
+                    residual: left.residual,
+                });
+            }
+            truth = Some(Truth::new(&held));
         }
-        Ok(())
+        Residuals::new(residuals, truth)
     }
 
     fn basis(&self, _: Fold<'_>, config: &LiftConfig, _: &dyn Progress) -> Result<Cosines> {

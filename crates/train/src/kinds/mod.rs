@@ -249,7 +249,7 @@ fn compare(
     let mut team = None;
     if asked(Kind::Experts) {
         let phase = &phases.next(Kind::Experts.time_share());
-        let regions = behind.regions(kinds.seed);
+        let regions = behind.regions(kinds.seed, phase)?;
         let (config, score) = behind.enter(&teams, regions.as_ref(), phase)?;
         team = Some(config);
         scores.push(score);

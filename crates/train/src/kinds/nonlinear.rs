@@ -3,20 +3,18 @@
 
 use super::family::{self, Family, FamilyFit, held_out};
 use super::options::MOST_LATENTS;
-use super::race::{Parts, race};
-use super::split::{Fold, Split, Stage};
+use super::race::race;
+use super::split::{Fold, NOWHERE, Split, Stage};
 use super::{Kind, KindScore, gain, regions::regions};
 use crate::device::normal_equations;
 use crate::fit::{checked, silent};
-use crate::folds::NOWHERE;
+use crate::folds::Folds;
 use crate::held_out::{HeldOut, SolveTask};
 use crate::latents::{Latents, Targets, filter_latents, targets};
 use crate::limits::limits;
 use crate::options::TrainOptions;
 use crate::retained::StoredStatistics;
 use crate::validate::{BankChoice, BankSums, Study};
-use std::cell::OnceCell;
-
 use betz_base::error::Result;
 use betz_base::progress::{self, Phases, Progress};
 use betz_gram::solve::{CentredEquations, FeatureNames, Solution};
@@ -42,8 +40,6 @@ pub(crate) struct Nonlinear<'a> {
     split: Split<'a>,
     /// Sums of the targets over all folds.
     total: NormalEquations,
-    /// Latents of the whole recording, made when they are first used.
-    whole: OnceCell<Whole>,
 }
 
 /// Latents of the whole recording and the engine that gives them.
@@ -86,7 +82,8 @@ impl<'a> Nonlinear<'a> {
         targets: Targets,
         progress: &dyn Progress,
     ) -> Result<Self> {
-        let (split, total) = split_of((data, &targets, options, found), progress)?;
+        let shared = (data, &targets, options, found);
+        let (split, total) = split_of(shared, &found.split, usize::MAX, progress)?;
         Ok(Self {
             data,
             options,
@@ -94,7 +91,6 @@ impl<'a> Nonlinear<'a> {
             targets,
             split,
             total,
-            whole: OnceCell::new(),
         })
     }
 
@@ -103,34 +99,33 @@ impl<'a> Nonlinear<'a> {
         &self.split
     }
 
-    /// Parts that hold out where segments end; `None` where that does not tell them apart.
-    pub(super) fn regions(&self, seed: u64) -> Option<Parts> {
-        let mut region_of = regions(&self.data, seed)?.fold_of(self.data.steps);
-        // A race takes regions from the sums of all folds.
-        for (region, fold) in region_of.iter_mut().zip(&self.split.fold_of) {
-            if *fold == NOWHERE {
-                *region = NOWHERE;
-            }
-        }
-        Some(Parts::new(&region_of, MOST_REGIONS))
-    }
-
-    /// The best configuration of `family`, as [`race`] finds it, and how it does on what each fold holds out.
+    /// Splits that hold out where segments end; `None` where that does not tell them apart.
     ///
     /// # Errors
-    /// The same as for [`race`] and [`held_out`].
+    /// The same as for [`new`](Self::new).
+    pub(super) fn regions(&self, seed: u64, progress: &dyn Progress) -> Result<Option<Split<'a>>> {
+        let Some(folds) = regions(&self.data, seed) else {
+            return Ok(None);
+        };
+        let shared = (self.data, &self.targets, self.options, self.found);
+        let (split, _) = split_of(shared, &folds, MOST_REGIONS, progress)?;
+        Ok(Some(split))
+    }
+
+    /// The best configuration of `family`, and how it does. Where there are `regions`, a twentieth of the
+    /// score is what it makes of those that it never saw, so that one that only knows what it has seen is
+    /// not preferred.
+    ///
+    /// # Errors
+    /// The same as for [`Family::compare`].
     pub(super) fn enter<F: Family>(
         &self,
         family: &F,
-        regions: Option<&Parts>,
+        regions: Option<&Split<'_>>,
         progress: &dyn Progress,
     ) -> Result<(F::Config, KindScore)> {
         let mut phases = Phases::new(progress, "training", RACE + HELD_OUT);
-        let phase = &phases.next(RACE);
-        let whole = self.whole(phase)?;
-        let latents = whole.latents().min(self.split.latents());
-        let folds = Parts::new(&self.split.fold_of, self.split.stages.len());
-        let config = &race(family, (self.all(whole), latents), (&folds, regions), phase)?;
+        let config = &race(family, &self.split, regions, &phases.next(RACE))?;
         let estimates = held_out(family, &self.split, config, &phases.next(HELD_OUT))?;
         let plan = F::plan(config);
         let outputs = self.data.outputs.len();
@@ -155,26 +150,15 @@ impl<'a> Nonlinear<'a> {
         progress: &dyn Progress,
     ) -> Result<Decoder> {
         let whole = self.whole(progress)?;
-        let fit = family::fit(family, self.all(whole), config, progress)?;
-        self.decoder((whole, fit.plan.latents), head(&fit), scores)
+        let fit = family::fit(family, self.all(&whole), config, progress)?;
+        self.decoder((&whole, fit.plan.latents), head(&fit), scores)
     }
 
     /// Latents of the whole recording.
     ///
     /// # Errors
     /// The same as for [`new`](Self::new).
-    pub(crate) fn whole(&self, progress: &dyn Progress) -> Result<&Whole> {
-        match self.whole.get() {
-            Some(whole) => Ok(whole),
-            None => {
-                let whole = self.solved(progress)?;
-                Ok(self.whole.get_or_init(|| whole))
-            }
-        }
-    }
-
-    /// Solves the sums of the whole recording for [`whole`](Self::whole).
-    fn solved(&self, progress: &dyn Progress) -> Result<Whole> {
+    pub(crate) fn whole(&self, progress: &dyn Progress) -> Result<Whole> {
         let (found, options) = (self.found, self.options);
         let bank = &found.validation.bank;
         let total = if found.bank.whole {
@@ -269,12 +253,14 @@ impl<'a> Nonlinear<'a> {
     }
 }
 
-/// Latents of each fold, made without what it holds out, and the sums over all folds.
+/// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
 fn split_of<'a>(
     (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &'a BankChoice),
+    folds: &Folds,
+    most: usize,
     progress: &dyn Progress,
 ) -> Result<(Split<'a>, NormalEquations)> {
-    let (bank, placement, folds) = (&found.validation.bank, &found.placement, &found.split);
+    let (bank, placement) = (&found.validation.bank, &found.placement);
     let study = Study {
         placement,
         data: targets.view(&data),
@@ -293,9 +279,17 @@ fn split_of<'a>(
             bank,
         },
     };
+    let mut fold_of = vec![NOWHERE; data.steps];
     let mut stages = Vec::new();
-    for fold in &sums.folds {
+    for (k, (parts, fold)) in folds.folds.iter().zip(&sums.folds).enumerate() {
         progress::check(progress, "latents")?;
+        for part in parts {
+            let steps = part.segment.start as usize..part.segment.stop as usize;
+            fold_of[steps].fill(k as u16);
+        }
+        if k >= most {
+            continue;
+        }
         let held = HeldOut::new(solving, &sums.total, fold)?;
         let solution = held.solve(found.bank.best.ridge)?;
         let latents = Latents::new(held.rest(), &solution, MOST_LATENTS)?;
@@ -306,7 +300,7 @@ fn split_of<'a>(
         data,
         delay_steps: options.delay_steps,
         placement,
-        fold_of: folds.fold_of(data.steps),
+        fold_of,
         stages,
     };
     Ok((split, sums.total))

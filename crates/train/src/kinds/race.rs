@@ -1,167 +1,173 @@
-//! Which configuration of a kind does best on what its readout was not trained on.
-//!
-//! The configurations share latents, and a basis, of the whole recording: one pass over the steps then gives the sums of
-//! every part, and subtraction those of everything else. The configuration that is taken is scored afterwards with latents
-//! and a basis that did not see what is held out.
+//! Which configuration of a kind does best on what it was not trained on: a race, since most are behind soon.
 
-use super::family::{Family, Trial, Truth};
-use super::split::Fold;
-use crate::folds::NOWHERE;
-use crate::readout::{Pass, best_of, mean_of};
+use super::family::{Family, Residuals, compared};
+use super::split::Split;
 use betz_base::error::{Error, Result};
-use betz_base::progress::{self, Progress};
-use betz_gram::NormalEquations;
+use betz_base::progress::{Phases, Progress};
 
-/// Part of the score that regions are: three movements in a hundred are expected to be unlike all that
-/// was trained on.
-const UNSEEN: f64 = 0.03;
+/// Part of the score that regions are: one movement in twenty is expected to be unlike all that was trained on.
+const UNSEEN: f64 = 0.05;
 
-/// Most parts that are held out one by one: the sums of each are in memory.
-const MOST_PARTS: usize = 10;
+/// Folds, and regions, that all configurations go through. Those of the passes that are ahead go through the others.
+const FIRST_FOLDS: usize = 2;
+const FIRST_REGIONS: usize = 1;
 
-/// Parts of the steps that a race holds out one by one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Parts {
-    /// Part of each step; `count`: never held out; [`NOWHERE`]: not trained on.
-    part_of: Vec<u16>,
-    count: u16,
-}
+/// A pass is ahead when its best is so close to the best of all.
+const AHEAD: f64 = 0.003;
 
-impl Parts {
-    /// The first `held` folds of `fold_of`; some together, where they are more than [`MOST_PARTS`].
-    pub(super) fn new(fold_of: &[u16], held: usize) -> Self {
-        let count = held.min(MOST_PARTS) as u16;
-        let part = |fold: u16| match fold {
-            NOWHERE => NOWHERE,
-            fold if usize::from(fold) < held => fold % count,
-            _ => count,
-        };
-        Self {
-            part_of: fold_of.iter().map(|&fold| part(fold)).collect(),
-            count,
-        }
-    }
+/// Most passes that are ahead.
+const MOST_AHEAD: usize = 2;
 
-    /// Sums of `pass` over each part.
-    fn sums(&self, pass: &Pass<'_>, progress: &dyn Progress) -> Result<Vec<NormalEquations>> {
-        let of_part = |part| pass.sums(&|step| self.part_of[step] == part, progress);
-        (0..self.count).map(of_part).collect()
-    }
-}
-
-/// The best configuration of `family` behind at most `latents` latents, on `folds` of the training set `whole`. Where
-/// there are `regions`, 3 % of the score are what it makes of those, so that one that only knows what it has seen
-/// is not preferred.
+/// The best configuration of `family` over all folds of `split`. Where there are `regions`, a twentieth of the score is
+/// what it makes of those that it never saw, so that one that only knows what it has seen is not preferred.
 ///
 /// # Errors
-/// The same as for [`Family::trials`], and [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) without
-/// a trial.
+/// The same as for [`Family::compare`].
 pub(super) fn race<F: Family>(
     family: &F,
-    (whole, latents): (Fold<'_>, usize),
-    (folds, regions): (&Parts, Option<&Parts>),
+    split: &Split<'_>,
+    regions: Option<&Split<'_>>,
     progress: &dyn Progress,
 ) -> Result<F::Config> {
-    let count = family.trial_count(latents) as u64;
-    let mut done = 0;
-    let mut best: Option<(F::Config, f64)> = None;
-    family.trials(whole, latents, progress, &mut |trial| {
-        progress.update("compare decoders", done, count);
-        progress::check(progress, "training")?;
-        done += 1;
-        let scores = scores(trial, whole, (folds, regions), progress)?;
-        // NaN never beats what is there.
-        let better = scores.into_iter().filter(|(_, score)| !score.is_nan());
-        best = best
-            .into_iter()
-            .chain(better)
-            .reduce(|a, b| if b.1 > a.1 { b } else { a });
-        Ok(())
-    })?;
-    let none = || Error::argument("cross-validation: expected configurations, got none");
-    best.map(|(config, _)| config).ok_or_else(none)
-}
-
-/// Every configuration of `trial` with its score.
-fn scores<C>(
-    trial: &Trial<'_, C>,
-    whole: Fold<'_>,
-    (folds, regions): (&Parts, Option<&Parts>),
-    progress: &dyn Progress,
-) -> Result<Vec<(C, f64)>> {
-    let walk = whole.walk(trial.latents)?;
-    let mean = mean_of(walk, trial.basis, &whole.trains(), progress)?;
-    let pass = Pass::new(walk, trial.basis, &mean, trial.filters);
-    let parts = folds.sums(&pass, progress)?;
-    let mut total = NormalEquations::zeros(pass.features(), walk.data.outputs.len());
-    parts.iter().try_for_each(|part| total.add(part))?;
-    let of_folds = r2(trial, &total, &parts)?;
-    drop(parts);
-    let of_regions = match regions {
-        Some(regions) => Some(r2(trial, &total, &regions.sums(&pass, progress)?)?),
+    let of_regions = regions.map_or(usize::MAX, Split::latents);
+    let latents = of_regions.min(split.latents());
+    let mut passes: Vec<usize> = (0..family.passes(latents)).collect();
+    let first = if passes.len() > 1 { FIRST_FOLDS } else { 0 };
+    let first_regions = first.min(FIRST_REGIONS);
+    // Every pass takes about as long on every fold and region.
+    let ahead_at_most = passes.len().min(MOST_AHEAD);
+    let share = |folds: usize, passes: usize| (folds * passes) as u64;
+    let of_split = |split: Option<&Split<'_>>, first: usize| {
+        let count = split.map_or(0, |split| split.stages.len());
+        let first = first.min(count);
+        (
+            share(first, passes.len()),
+            share(count - first, ahead_at_most),
+        )
+    };
+    let (folds, places) = (
+        of_split(Some(split), first),
+        of_split(regions, first_regions),
+    );
+    let mut phases = Phases::new(
+        progress,
+        "training",
+        folds.0 + folds.1 + places.0 + places.1,
+    );
+    let mut run = |split, folds, passes: &[usize], share| {
+        let phase = &phases.next(share);
+        compared(family, (split, folds), (latents, passes), phase)
+    };
+    let mut all = run(split, 0..first, &passes, folds.0)?;
+    let mut elsewhere = match regions {
+        Some(regions) => run(regions, 0..first_regions, &passes, places.0)?,
         None => None,
     };
-    let configs = (0..trial.subsets.len())
-        .flat_map(|subset| (trial.kappas.iter()).map(move |&kappa| (trial.config)(subset, kappa)));
-    let scores = joined(of_folds, of_regions.as_deref());
-    Ok(configs.zip(scores).collect())
-}
-
-/// Mean R² of every readout of `trial` over all `parts`, for each of them solved from the rest of `total`.
-fn r2<C>(
-    trial: &Trial<'_, C>,
-    total: &NormalEquations,
-    parts: &[NormalEquations],
-) -> Result<Vec<f64>> {
-    let mut residuals: Vec<Vec<f64>> = Vec::new();
-    let mut truth: Option<Truth> = None;
-    for part in parts {
-        let mut train = total.clone();
-        train.subtract(part)?;
-        let left = best_of(&train, part, trial.subsets, trial.kappas)?;
-        let Some(truth) = &mut truth else {
-            residuals = left.into_iter().map(|left| left.residual).collect();
-            truth = Some(Truth::new(part));
-            continue;
-        };
-        truth.add(&Truth::new(part));
-        for (sum, more) in residuals.iter_mut().zip(&left) {
-            sum.iter_mut()
-                .zip(&more.residual)
-                .for_each(|(s, m)| *s += m);
+    if let Some(all) = &mut all {
+        passes = ahead(&scores(all, elsewhere.as_ref()));
+        for compared in [Some(all), elsewhere.as_mut()].into_iter().flatten() {
+            compared.left.retain(|left| passes.contains(&left.pass));
         }
     }
-    let r2 = |residual: &Vec<f64>| truth.as_ref().map_or(f64::NAN, |truth| truth.r2(residual));
-    Ok(residuals.iter().map(r2).collect())
+    let all = joined(all, run(split, first..usize::MAX, &passes, folds.1)?);
+    if let Some(regions) = regions {
+        let rest = run(regions, first_regions..usize::MAX, &passes, places.1)?;
+        elsewhere = joined(elsewhere, rest);
+    }
+    let none = || Error::argument("cross-validation: expected configurations, got none");
+    let all = all.ok_or_else(none)?;
+    let scores = scores(&all, elsewhere.as_ref());
+    // NaN never beats what is there.
+    let best = (0..scores.len()).reduce(|a, b| if scores[b].1 > scores[a].1 { b } else { a });
+    Ok(all.left[best.ok_or_else(none)?].config)
 }
 
-/// Scores of folds with those of regions.
-fn joined(mut folds: Vec<f64>, regions: Option<&[f64]>) -> Vec<f64> {
-    for (r2, regions) in folds.iter_mut().zip(regions.unwrap_or_default()) {
-        *r2 += UNSEEN * (regions - *r2);
+fn joined<C: PartialEq>(a: Option<Residuals<C>>, b: Option<Residuals<C>>) -> Option<Residuals<C>> {
+    match (a, b) {
+        (Some(mut a), Some(b)) => {
+            a.add(&b);
+            Some(a)
+        }
+        (a, b) => a.or(b),
     }
-    folds
+}
+
+/// The pass and the score of every configuration.
+fn scores<C: PartialEq>(all: &Residuals<C>, elsewhere: Option<&Residuals<C>>) -> Vec<(usize, f64)> {
+    let mut scores: Vec<(usize, f64)> = all.left.iter().map(|l| l.pass).zip(all.r2()).collect();
+    if let Some(elsewhere) = elsewhere {
+        for ((_, r2), elsewhere) in scores.iter_mut().zip(elsewhere.r2()) {
+            *r2 += UNSEEN * (elsewhere - *r2);
+        }
+    }
+    scores
+}
+
+/// The passes that are ahead, ascending, by the best score of each; all where none has a score.
+fn ahead(scores: &[(usize, f64)]) -> Vec<usize> {
+    let mut best: Vec<(usize, f64)> = Vec::new();
+    for &(pass, score) in scores {
+        match best.iter_mut().find(|(p, _)| *p == pass) {
+            Some((_, b)) => *b = b.max(score),
+            None => best.push((pass, score)),
+        }
+    }
+    best.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Above all numbers in that order: not to be taken for the best.
+    let (known, unknown): (Vec<_>, Vec<_>) = best.iter().partition(|(_, score)| score.is_finite());
+    let of = if known.is_empty() { unknown } else { known };
+    let least = of.first().map_or(f64::NAN, |(_, best)| best - AHEAD);
+    let close = of
+        .iter()
+        .filter(|(_, score)| least.is_nan() || *score >= least);
+    let mut passes: Vec<usize> = close.map(|(pass, _)| *pass).collect();
+    if least.is_finite() {
+        passes.truncate(MOST_AHEAD);
+    }
+    passes.sort_unstable();
+    passes
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::family::{Residual, Truth};
     use super::*;
 
     #[test]
-    fn three_percent_of_the_score_are_of_regions() {
-        let got = joined(vec![0.95, 0.94, 0.5], Some(&[0.45, 0.84, f64::NAN]));
-        assert!((got[0] - 0.935).abs() < 1e-12 && (got[1] - 0.937).abs() < 1e-12);
-        assert!(got[2].is_nan());
-        assert_eq!(joined(vec![0.5], None), [0.5]);
+    fn those_close_to_the_best_are_ahead() {
+        let scores = [
+            (0, 0.90),
+            (0, 0.948),
+            (1, 0.95),
+            (2, 0.9475),
+            (3, 0.94),
+            (4, f64::NAN),
+        ];
+        assert_eq!(ahead(&scores), [0, 1]);
+        assert_eq!(ahead(&[(0, 0.5), (1, 0.9), (2, f64::NEG_INFINITY)]), [1]);
+        assert_eq!(ahead(&[(0, f64::NAN), (1, f64::NAN)]), [0, 1]);
+        assert_eq!(ahead(&[(3, 0.1)]), [3]);
     }
 
     #[test]
-    fn many_folds_are_held_out_together() {
-        let fold_of: Vec<u16> = (0..25).chain([NOWHERE]).collect();
-        let parts = Parts::new(&fold_of, 23);
-        assert_eq!(parts.count, 10);
-        assert_eq!(parts.part_of[..3], [0, 1, 2]);
-        assert_eq!(parts.part_of[20..], [0, 1, 2, 10, 10, NOWHERE]);
-        assert_eq!(Parts::new(&fold_of, 4).part_of[3..6], [3, 4, 4]);
+    fn a_twentieth_of_the_score_is_of_regions() {
+        let mut sums = betz_gram::NormalEquations::zeros(1, 1);
+        (sums.steps, sums.output_sum[0], sums.output_sq_sum[0]) = (10, 0.0, 100.0);
+        let compared = |residuals: [f64; 3]| Residuals {
+            left: (residuals.iter().enumerate())
+                .map(|(pass, residual)| Residual {
+                    pass,
+                    config: pass,
+                    residual: vec![*residual],
+                })
+                .collect(),
+            truth: Truth::new(&sums),
+        };
+        let all = compared([5.0, 6.0, 50.0]);
+        let got = scores(&all, Some(&compared([45.0, 16.0, f64::NAN])));
+        assert!((got[0].1 - 0.93).abs() < 1e-12 && (got[1].1 - 0.935).abs() < 1e-12);
+        assert!(got[2].1.is_nan());
+        let alone = scores(&all, None);
+        assert!((alone[2].1 - 0.5).abs() < 1e-12);
     }
 }

@@ -1,6 +1,5 @@
 //! Folds whose latents were made without what they hold out.
 
-use crate::folds::NOWHERE;
 use crate::latents::{Latents, quantile_of_norms};
 use crate::readout::Walk;
 use betz_base::error::{Error, ErrorKind, Result};
@@ -9,6 +8,9 @@ use betz_recording::DatasetView;
 
 /// Of the norms of latents in training, the quantile beyond which they are clipped.
 const WITHIN: f64 = 0.999;
+
+/// Marks a step that no fold has: outside segments, or between two pieces of one.
+pub(crate) const NOWHERE: u16 = u16::MAX;
 
 /// Latents of every step, made from a training set.
 pub(crate) struct Stage {

@@ -2,10 +2,10 @@
 
 use crate::experts::{Clusters, Discriminant, Gate};
 use crate::kinds::Kind;
-use crate::kinds::family::{Family, Plan, Trial};
+use crate::kinds::family::{Family, Plan, Residual, Residuals, Truth};
 use crate::kinds::split::Fold;
 use crate::latents::labels;
-use crate::readout::Basis;
+use crate::readout::{Pass, best_of, mean_of};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_base::text::count;
@@ -94,42 +94,56 @@ impl Family for Teams {
     type Basis = Gate;
     const KIND: Kind = Kind::Experts;
 
-    /// One per number of experts and softness.
-    fn trial_count(&self, _: usize) -> usize {
+    /// One a number of experts and softness.
+    fn passes(&self, _: usize) -> usize {
         self.experts.len() * self.betas.len()
     }
 
-    fn trials(
+    fn compare(
         &self,
         fold: Fold<'_>,
         latents: usize,
+        passes: &[usize],
         progress: &dyn Progress,
-        each: &mut dyn FnMut(&Trial<'_, TeamConfig>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Residuals<TeamConfig>> {
         let latents = self.latents.min(latents);
-        for &experts in &self.experts {
+        let walk = fold.walk(latents)?;
+        let mut residuals = Vec::new();
+        let mut truth = None;
+        let betas = self.betas.len();
+        // The passes of one number of experts share its clusters.
+        for passes in passes.chunk_by(|a, b| a / betas == b / betas) {
+            let experts = self.experts[passes[0] / betas];
             let discriminant = self.discriminant(fold, (latents, experts), progress)?;
-            for &beta in &self.betas {
+            for &number in passes {
+                let beta = self.betas[number % betas];
                 let gate = discriminant.gate(beta);
-                each(&Trial {
-                    latents,
-                    basis: &gate,
-                    filters: &[TAU_SECONDS],
-                    subsets: &[(0..2 * gate.width()).collect()],
-                    kappas: &KAPPAS,
-                    config: &|_, kappa| TeamConfig {
+                let mean = mean_of(walk, &gate, &fold.trains(), progress)?;
+                let pass = Pass::new(walk, &gate, &mean, &[TAU_SECONDS]);
+                let train = pass.sums(&fold.trains(), progress)?;
+                let held = pass.sums(&fold.holds(), progress)?;
+                let every = vec![(0..train.features).collect()];
+                for left in best_of(&train, &held, &every, &KAPPAS)? {
+                    let plan = Plan {
+                        latents,
+                        tau_seconds: Some(TAU_SECONDS),
+                        kappa: left.kappa,
+                    };
+                    let config = TeamConfig {
                         experts,
                         beta,
-                        plan: Plan {
-                            latents,
-                            tau_seconds: Some(TAU_SECONDS),
-                            kappa,
-                        },
-                    },
-                })?;
+                        plan,
+                    };
+                    residuals.push(Residual {
+                        pass: number,
+                        config,
+                        residual: left.residual,
+                    });
+                }
+                truth = Some(Truth::new(&held));
             }
         }
-        Ok(())
+        Residuals::new(residuals, truth)
     }
 
     fn basis(&self, fold: Fold<'_>, config: &TeamConfig, progress: &dyn Progress) -> Result<Gate> {

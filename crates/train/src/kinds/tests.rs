@@ -178,8 +178,8 @@ fn a_decoder_says_what_training_saw() {
         let whole = behind.whole(&()).unwrap();
         let lifts = Lifts::new(Some(6), Some(32), 5);
         let (config, _) = behind.enter(&lifts, None, &()).unwrap();
-        let fitted = family::fit(&lifts, behind.all(whole), &config, &()).unwrap();
-        let walk = behind.all(whole).walk(fitted.plan.latents).unwrap();
+        let fitted = family::fit(&lifts, behind.all(&whole), &config, &()).unwrap();
+        let walk = behind.all(&whole).walk(fitted.plan.latents).unwrap();
         let pass = crate::readout::Pass::new(
             walk,
             &fitted.basis,
@@ -192,7 +192,7 @@ fn a_decoder_says_what_training_saw() {
             .unwrap();
         let head = model::lift(&fitted, 5);
         let decoder = behind
-            .decoder((whole, fitted.plan.latents), head, Vec::new())
+            .decoder((&whole, fitted.plan.latents), head, Vec::new())
             .unwrap();
         assert!(matches!(decoder.head(), Head::Lift(_)));
         let got = decode(&without_ranges(decoder), data).unwrap();
@@ -201,8 +201,8 @@ fn a_decoder_says_what_training_saw() {
         }
         let teams = Teams::new(data, Some(5), Some(4), 5);
         let (config, _) = behind.enter(&teams, None, &()).unwrap();
-        let fitted = family::fit(&teams, behind.all(whole), &config, &()).unwrap();
-        let walk = behind.all(whole).walk(fitted.plan.latents).unwrap();
+        let fitted = family::fit(&teams, behind.all(&whole), &config, &()).unwrap();
+        let walk = behind.all(&whole).walk(fitted.plan.latents).unwrap();
         let pass = crate::readout::Pass::new(
             walk,
             &fitted.basis,
@@ -214,7 +214,7 @@ fn a_decoder_says_what_training_saw() {
             .unwrap();
         let head = model::experts(&fitted, 5);
         let decoder = behind
-            .decoder((whole, fitted.plan.latents), head, Vec::new())
+            .decoder((&whole, fitted.plan.latents), head, Vec::new())
             .unwrap();
         let got = decode(&without_ranges(decoder), data).unwrap();
         for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
