@@ -276,7 +276,7 @@ fn memory_tapers_and_files_are_as_asked_for() {
     );
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.code() == Some(2) && said.contains("directory"),
+        output.status.code() == Some(2) && said.contains("folder"),
         "{said}"
     );
     for (asked, says) in [
