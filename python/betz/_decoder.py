@@ -198,7 +198,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         data = self._dataset(X, y, trials, first=True, rows=2, outputs=outputs, units=units)
         options = self._options(data, self._wanted_bank(X))
         weights = self._weights(sample_weight, X, data)
-        sums = self.kind == "linear" and weights is None
+        sums = isinstance(self.kind, str) and self.kind == "linear" and weights is None
         training, summing = _shares(self.progress, 90 if sums else 100)
         self.model_, self.training_ = train(data, options, training, weights)
         # Trials of arrays have been looked at already.
@@ -306,7 +306,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.model_.to_onnx(path)
 
     def _refuse_other_kinds(self, what):
-        if self.kind != "linear":
+        if not isinstance(self.kind, str) or self.kind != "linear":
             raise ValueError(f"{what}: expected kind='linear', whose sums can be added, got {_described(self.kind)}")
 
     def _solve(self, sums):
