@@ -7,7 +7,7 @@
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::failure::{Failure, Result};
 
@@ -19,6 +19,8 @@ pub(crate) const ALIGNMENT: usize = 4096;
 
 /// A block in use: its addresses, and the number of parts that are not freed.
 struct Slot {
+    /// Odd while the addresses change, so that nobody takes the start of one block with the end of another.
+    version: AtomicUsize,
     start: AtomicUsize,
     end: AtomicUsize,
     parts: AtomicUsize,
@@ -29,11 +31,32 @@ const RESERVED: usize = usize::MAX;
 
 static SLOTS: [Slot; BLOCKS] = [const {
     Slot {
+        version: AtomicUsize::new(0),
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         parts: AtomicUsize::new(0),
     }
 }; BLOCKS];
+
+impl Slot {
+    /// True if `part` lies in the block. A slot that changes meanwhile holds no part that is in use.
+    fn holds(&self, part: usize) -> bool {
+        let version = self.version.load(Ordering::Acquire);
+        let start = self.start.load(Ordering::Relaxed);
+        let end = self.end.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let unchanged = version % 2 == 0 && self.version.load(Ordering::Relaxed) == version;
+        unchanged && start <= part && part < end
+    }
+
+    /// Sets the addresses. Only one thread at a time has reserved the slot.
+    fn set(&self, start: usize, end: usize) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.start.store(start, Ordering::Relaxed);
+        self.end.store(end, Ordering::Relaxed);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
 
 /// Number of slots that have ever been in use: without any, freeing looks at nothing.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -110,10 +133,7 @@ pub(crate) fn holds(part: *mut u8) -> bool {
 #[cold]
 fn slot_of(part: *mut u8) -> Option<usize> {
     let used = USED.load(Ordering::Acquire).min(BLOCKS);
-    SLOTS[..used].iter().position(|slot| {
-        let start = slot.start.load(Ordering::Acquire);
-        start <= part as usize && (part as usize) < slot.end.load(Ordering::Acquire)
-    })
+    (SLOTS[..used].iter()).position(|slot| slot.holds(part as usize))
 }
 
 /// Frees a part of a block. Returns false and does nothing for any other part.
@@ -203,10 +223,7 @@ impl Block {
             expected: "at most 64 sessions in blocks at once",
         })?;
         SLOTS[slot].parts.store(0, Ordering::Relaxed);
-        SLOTS[slot]
-            .end
-            .store(base as usize + size, Ordering::Relaxed);
-        SLOTS[slot].start.store(base as usize, Ordering::Release);
+        SLOTS[slot].set(base as usize, base as usize + size);
         USED.fetch_max(slot + 1, Ordering::AcqRel);
         Ok(Self { slot })
     }
@@ -259,8 +276,7 @@ impl Drop for Block {
             parts == 0 || std::thread::panicking(),
             "{parts} parts of a closed session's block are in use"
         );
-        slot.start.store(RESERVED, Ordering::Release);
-        slot.end.store(0, Ordering::Release);
+        slot.set(RESERVED, 0);
         slot.start.store(0, Ordering::Release);
     }
 }

@@ -1,7 +1,7 @@
 //! From blocks to the input of each step: a lane per source, and their channels side by side.
 //!
 //! The clock of the first source makes the steps. Steps wait for the other sources as long as the first one makes
-//! [`WAIT`] more; then they are made without those that are late, which are not waited for until they are in time again.
+//! `WAIT` more; then they are made without those that are late, which are not waited for until they are in time again.
 //! All of this depends on the order of the blocks alone, and not on a clock.
 
 use std::collections::VecDeque;
