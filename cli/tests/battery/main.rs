@@ -45,7 +45,7 @@ const LONGEST: Duration = Duration::from_secs(100);
 /// Runs a case; the error says what went wrong.
 fn run(folder: &Path, number: usize, case: &Case) -> Result<i32, String> {
     let (out, err) = (format!("{number}.stdout"), format!("{number}.stderr"));
-    // What a larger program takes for itself is added: the work then ends at the same place.
+    // A larger program gets as much more: its work then ends at the same place.
     let program = fs::metadata(env!("CARGO_BIN_EXE_betz")).map_or(0, |m| m.len() / 1000);
     let more = program.saturating_sub(PROGRAM);
     let limit = case.memory.map_or_else(String::new, |mb| {

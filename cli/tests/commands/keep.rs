@@ -54,6 +54,15 @@ fn output(from: &UdpSocket, after: u64) -> u64 {
     }
 }
 
+/// A model, and a plan whose outputs nobody receives; the address of its source.
+fn unheard_plan(folder: &Path) -> String {
+    any_model(folder);
+    let address = |socket: UdpSocket| socket.local_addr().unwrap().to_string();
+    let [rig, sink] = [0; 2].map(|_| address(UdpSocket::bind("127.0.0.1:0").unwrap()));
+    write_plan(folder, &rig, &sink);
+    rig
+}
+
 fn write_plan(folder: &Path, from: &str, to: &str) {
     let plan = format!(
         "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"rig\"\nmicrovolts = 0.25\n\
@@ -156,10 +165,7 @@ fn a_plan_that_records_nothing_is_not_kept_and_an_error_is_not_repeated() {
 fn a_session_that_dies_again_and_again_is_started_five_times_and_then_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    any_model(folder);
-    let address = |socket: UdpSocket| socket.local_addr().unwrap().to_string();
-    let [rig, sink] = [0; 2].map(|_| address(UdpSocket::bind("127.0.0.1:0").unwrap()));
-    write_plan(folder, &rig, &sink);
+    unheard_plan(folder);
     let mut keeper = spawned(folder, "run kept.toml --keep --json");
     let mut before = None;
     for _ in 0..6 {
@@ -189,10 +195,7 @@ fn the_page_of_a_session_that_was_killed_has_the_same_address_again() {
 
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    any_model(folder);
-    let address = |socket: UdpSocket| socket.local_addr().unwrap().to_string();
-    let [rig, sink] = [0; 2].map(|_| address(UdpSocket::bind("127.0.0.1:0").unwrap()));
-    write_plan(folder, &rig, &sink);
+    let rig = unheard_plan(folder);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| send(&rig, &stop));

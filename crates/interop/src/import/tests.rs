@@ -333,4 +333,5 @@ fn damaged_files_and_other_recordings_are_refused() {
 }
 
 mod chains;
+mod draft;
 mod moves;

@@ -86,6 +86,21 @@ pub fn run(session: &mut Session, counts: &[u16]) -> Vec<f32> {
     out
 }
 
+/// A clone, and a checkpoint restored with the model's file, give the bits of the session that ran `first`.
+pub fn goes_on_bit_for_bit(decoder: &Decoder, first: &[u16], second: &[u16]) {
+    let mut session = open(decoder);
+    run(&mut session, first);
+    let bytes = session.checkpoint().unwrap();
+    let mut copy = session.clone();
+    let expected = run(&mut session, second);
+    assert_eq!(run(&mut copy, second), expected);
+    let again = Decoder::from_bytes(&decoder.to_bytes().unwrap()).unwrap();
+    assert_eq!(&again, decoder);
+    let mut restored = open(&again);
+    restored.restore(&bytes).unwrap();
+    assert_eq!(run(&mut restored, second), expected);
+}
+
 /// Reference decoder in plain loops: its outputs, or its latents if it has a head. Every feature is computed by its
 /// impulse response, low-passed and weighted.
 pub fn oracle(decoder: &Decoder, counts: &[u16]) -> Vec<f64> {

@@ -8,7 +8,7 @@ use betz_runtime::model::{
 };
 use rand::RngExt;
 
-use crate::common::{self, Rng, counts, open, oracle, rng, run};
+use crate::common::{self, Rng, counts, goes_on_bit_for_bit, open, oracle, rng, run};
 
 const CHANNELS: usize = 7;
 
@@ -312,17 +312,7 @@ fn chains_go_on_bit_for_bit_from_checkpoints_clones_and_files() {
     // In the middle of a stride.
     let (first, second) = counts.split_at(62 * CHANNELS);
     for decoder in decoders() {
-        let mut session = open(&decoder);
-        run(&mut session, first);
-        let bytes = session.checkpoint().unwrap();
-        let mut copy = session.clone();
-        let expected = run(&mut session, second);
-        assert_eq!(run(&mut copy, second), expected);
-        let again = Decoder::from_bytes(&decoder.to_bytes().unwrap()).unwrap();
-        assert_eq!(again, decoder);
-        let mut restored = open(&again);
-        restored.restore(&bytes).unwrap();
-        assert_eq!(run(&mut restored, second), expected);
+        goes_on_bit_for_bit(&decoder, first, second);
     }
 }
 

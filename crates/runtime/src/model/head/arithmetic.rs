@@ -307,14 +307,17 @@ pub fn tanh(x: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Reassociated, the exponential becomes a staircase with which a network still trains; scores do not show it.
-    #[test]
-    fn packed_rows_add_the_bits_of_single_ones_at_every_width() {
-        let mut state = 5u32;
-        let mut random = || {
+    /// Numbers from −1 to 1.
+    fn random(mut state: u32) -> impl FnMut() -> f32 {
+        move || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-        };
+        }
+    }
+
+    #[test]
+    fn packed_rows_add_the_bits_of_single_ones_at_every_width() {
+        let mut random = random(5);
         for columns in [32, 64, 96, 192, 320] {
             let mut rows: Vec<f32> = (0..9 * columns).map(|_| random()).collect();
             assert!(pack(&rows, columns).is_none());
@@ -337,11 +340,7 @@ mod tests {
     #[cfg(feature = "layers")]
     #[test]
     fn rows_of_bytes_add_the_bits_of_single_ones_at_every_width() {
-        let mut state = 7u32;
-        let mut random = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-        };
+        let mut random = random(7);
         for columns in [64, 128, 192, 576] {
             // Scales of 16 bits make every product exact; the last column is zeros.
             let scales: Vec<f32> = (1..=columns)
@@ -401,6 +400,7 @@ mod tests {
         widths
     }
 
+    /// Reassociated, the exponential becomes a staircase with which a network still trains; scores do not show it.
     #[test]
     fn cosine_and_exponential_are_close() {
         for i in -400_000..=400_000 {
@@ -421,11 +421,7 @@ mod tests {
     /// Bit for bit: the order of a sum does not depend on the processor.
     #[test]
     fn every_width_gives_the_same_bits() {
-        let mut state = 1u32;
-        let mut random = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-        };
+        let mut random = random(1);
         for (terms, length) in [(1, 16), (12, 256), (24, 24), (13, 272), (3, 80)] {
             let factors: Vec<f32> = (0..terms).map(|_| random()).collect();
             let rows: Vec<f32> = (0..terms * length).map(|_| random()).collect();
