@@ -45,7 +45,8 @@ impl Slot {
         let start = self.start.load(Ordering::Relaxed);
         let end = self.end.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        let unchanged = version % 2 == 0 && self.version.load(Ordering::Relaxed) == version;
+        let unchanged =
+            version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
         unchanged && start <= part && part < end
     }
 
