@@ -122,6 +122,8 @@ pub(super) fn beside(
 
 /// Temporary files younger than this may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(10);
+/// Files that are opened by name have no lock of ours: those that were changed less than this ago may have a writer.
+const YOUNG_BY_NAME: Duration = Duration::from_secs(3600);
 
 /// Removes the temporary files of processes that ended while they wrote. Nothing of this can fail a write.
 fn sweep(folder: &Path) {
@@ -131,12 +133,14 @@ fn sweep(folder: &Path) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        if !name.starts_with(PREFIX) || !name.ends_with(SUFFIX) {
-            continue;
-        }
+        let young = match name.strip_prefix(PREFIX) {
+            Some(rest) if rest.ends_with(SUFFIX) => YOUNG,
+            Some(rest) if rest.ends_with(BY_NAME) => YOUNG_BY_NAME,
+            _ => continue,
+        };
         let old = |about: &Metadata| {
             let age = about.modified().ok().and_then(|at| at.elapsed().ok());
-            about.is_file() && age.is_some_and(|age| age > YOUNG)
+            about.is_file() && age.is_some_and(|age| age > young)
         };
         // Not through a link, and not where a writer holds it.
         let path = entry.path();
@@ -188,8 +192,7 @@ fn on_disk(file: &File, real: &Path, name: impl FnOnce() -> io::Result<()>) -> i
 /// Names of temporary files begin and end so.
 const PREFIX: &str = ".betz-";
 pub(super) const SUFFIX: &str = ".tmp";
-/// The end of those that are opened by name. They are neither locked, which the library that opens them may
-/// do itself, nor swept.
+/// The end of those that are opened by name. They are not locked, which the library that opens them may do itself.
 pub(super) const BY_NAME: &str = ".part";
 
 pub(super) fn temporary(suffix: &str) -> tempfile::Builder<'static, '_> {
@@ -250,6 +253,25 @@ mod tests {
             }
             fs::remove_file(&real).unwrap();
         }
+        // Those of killed writers go with the next write; those that may have a writer, or another's names, stay.
+        let left = |name: &str, hours: u64| {
+            let file = File::create(folder.path().join(name)).unwrap();
+            let at = std::time::SystemTime::now() - Duration::from_secs(3600 * hours + 60);
+            file.set_modified(at).unwrap();
+        };
+        left(".betz-killed.part", 1);
+        left(".betz-written.part", 0);
+        left(".betz-killed.tmp", 0);
+        left("of-another.part", 9);
+        drop(NewFile::new(&folder.path().join("never"), None).unwrap());
+        let mut stay: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        stay.sort();
+        assert_eq!(stay, [".betz-written.part", "of-another.part"]);
+        stay.iter()
+            .for_each(|name| fs::remove_file(folder.path().join(name)).unwrap());
         // Nobody gives it a name: nothing is left.
         drop(NewFile::new(&folder.path().join("never"), None).unwrap());
         assert_eq!(names(), 0);

@@ -309,6 +309,11 @@ impl Recorder {
     /// The first error of the disk.
     pub fn end(&mut self, host_ns: i64) -> Result<()> {
         self.body.clear();
+        // The writer, which is waited for anyway, makes room in a ring that is full.
+        let writes = |thread: &JoinHandle<()>| !thread.is_finished();
+        while self.ring.vacant_len() < 2 * HEAD && self.thread.as_ref().is_some_and(writes) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.put(Kind::End, 0, 0, host_ns);
         self.join();
         let mut failed = self

@@ -42,9 +42,18 @@ pub(crate) fn jump(jumps: bool) {
     JUMPS.store(jumps, Ordering::SeqCst);
 }
 
-/// Makes every write to a file wait until it no longer hangs.
-pub(crate) fn hang(hangs: bool) {
-    HANGS.store(hangs, Ordering::SeqCst);
+/// While it lives, every write to a file waits.
+pub(crate) struct Hanging;
+
+pub(crate) fn hang() -> Hanging {
+    HANGS.store(true, Ordering::SeqCst);
+    Hanging
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        HANGS.store(false, Ordering::SeqCst);
+    }
 }
 
 /// Time of the C library.
