@@ -91,7 +91,7 @@ fn a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(small: &Small) {
     let mut live = open(small, 8000, folder.path(), &[]);
     run(&mut live, 20);
     let counts = {
-        let _hanging = system::hang();
+        let _hang = system::hang();
         run(&mut live, 250);
         live.report().recorder.unwrap()
     };
@@ -127,7 +127,7 @@ fn a_session_that_ends_while_the_ring_is_full_says_so(small: &Small) {
     // The first step makes the recording's folder.
     run(&mut live, 1);
     {
-        let _hanging = system::hang();
+        let _hang = system::hang();
         run(&mut live, 300);
     }
     live.stop().unwrap();

@@ -43,14 +43,14 @@ pub(crate) fn jump(jumps: bool) {
 }
 
 /// While it lives, every write to a file waits.
-pub(crate) struct Hanging;
+pub(crate) struct Hang;
 
-pub(crate) fn hang() -> Hanging {
+pub(crate) fn hang() -> Hang {
     HANGS.store(true, Ordering::SeqCst);
-    Hanging
+    Hang
 }
 
-impl Drop for Hanging {
+impl Drop for Hang {
     fn drop(&mut self) {
         HANGS.store(false, Ordering::SeqCst);
     }
