@@ -80,6 +80,8 @@ pub struct Live {
     swapped: u64,
     rolled_back: u64,
     stale_ns: i64,
+    /// The trainer's check for memory, if it is not the allocator's.
+    trainer_room: Option<fn(usize) -> bool>,
 }
 
 impl Live {
@@ -139,6 +141,7 @@ impl Live {
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
             swapped: 0,
             rolled_back: 0,
+            trainer_room: None,
             plan,
             model,
             sinks,
@@ -158,6 +161,12 @@ impl Live {
     /// Sets the noise of each channel, as [`Binner::noise`](crate::Binner::noise) gave it earlier: no calibration is needed then.
     pub fn set_noise(&mut self, noise: Vec<f32>) {
         self.noise = Some(noise);
+    }
+
+    /// Sets the function that the online trainer asks for memory before each trial and candidate, in place of the program's
+    /// allocator. Before [`Live::wait`] and [`Live::run`].
+    pub fn set_trainer_room(&mut self, has_room: fn(usize) -> bool) {
+        self.trainer_room = Some(has_room);
     }
 
     /// Waits until the first source has sent its first block, and makes the pipeline for it; false if `until` is over before.
@@ -316,6 +325,7 @@ impl Live {
         let mut out = Output {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
+            learner: self.learner.as_mut(),
             latency: &mut self.latency,
         };
         if let Some(recorder) = &mut out.recorder {
@@ -427,6 +437,7 @@ impl Live {
         let mut out = Output {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
+            learner: self.learner.as_mut(),
             latency: &mut self.latency,
         };
         if let (Some(recorder), Some((step, _))) = (&mut out.recorder, open) {

@@ -165,6 +165,9 @@ impl Status {
         if unrecorded > 0 {
             line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
         }
+        if now.learn.is_some_and(|l| l.dead) {
+            line += "  THE TRAINER HAS ENDED";
+        }
         let unstored = now.learn.map_or(0, |l| l.unstored);
         if unstored > 0 {
             line += &format!("  NOT STORED: {}", report::count(unstored, "model"));
@@ -376,7 +379,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
     };
     let [now, best] = learn.scores;
     format!(
-        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late; {} not stored{dead}",
+        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late, {} of steps without all data; {} not stored{dead}",
         report::count(learn.trials, "trial"),
         learn.dropped,
         report::count(learn.accepted, "model"),
@@ -384,6 +387,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
         learn.rolled_back,
         report::count(swapped, "swap"),
         report::count(learn.late_labels, "label"),
+        learn.left_out,
         report::count(learn.unstored, "model"),
     )
 }
@@ -397,6 +401,28 @@ impl Outcome for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trainer_that_has_ended_is_told_every_second_and_at_the_end() {
+        let mut now = SessionReport::default();
+        now.input.steps = 5;
+        let mut learn = LearnReport {
+            left_out: 7,
+            ..LearnReport::default()
+        };
+        let line = |learn: LearnReport| {
+            let now = SessionReport {
+                learn: Some(learn),
+                ..now
+            };
+            Status::new(&[]).line(&now, Duration::from_secs(1))
+        };
+        assert!(!line(learn).contains("TRAINER"));
+        assert!(trainer_line(&learn, 0).contains("0 labels too late, 7 of steps without all data"));
+        learn.dead = true;
+        assert!(line(learn).ends_with("  THE TRAINER HAS ENDED"));
+        assert!(trainer_line(&learn, 0).ends_with("ITS THREAD HAS ENDED"));
+    }
 
     #[test]
     fn a_session_that_begins_in_another_folder_than_it_said_says_so_once() {

@@ -69,6 +69,8 @@ mod tests {
         (counts.written, counts.unrecorded) = (12, 3);
         let told = recording(Some("a".into()), &now).unwrap();
         assert_eq!((told.bytes, told.unrecorded), (12, 3));
+        now.learn.insert(Default::default()).dead = true;
+        assert!(learning(&now).is_some_and(|l| l.dead));
         now.notes.labels = 7;
         (now.notes.odd_labels, now.notes.malformed) = (1, 2);
         assert_eq!((notes(&now).labels, notes(&now).refused), (7, 3));

@@ -104,7 +104,9 @@ impl Live {
             (keep.bytes).reserve(Checkpoint::most_bytes(channels, session));
             pipeline.checkpoint(self.resumed, None, &mut keep.state)?;
         }
-        self.learner = Learner::start(&self.plan, model, pipeline.session_mut(), folder)?;
+        let session = pipeline.session_mut();
+        let learner = Learner::start(&self.plan, model, session, folder, self.trainer_room)?;
+        self.learner = learner;
         self.pipeline = Some(pipeline);
         Ok(())
     }

@@ -6,6 +6,7 @@ use betz_interop::rig::host_ns;
 use hdrhistogram::Histogram;
 
 use crate::ends::send;
+use crate::learn::Learner;
 use crate::pipeline::{Give, Step};
 use crate::record::Recorder;
 
@@ -13,6 +14,7 @@ use crate::record::Recorder;
 pub(super) struct Output<'o> {
     pub(super) sinks: &'o mut [Box<dyn Sink>],
     pub(super) recorder: Option<&'o mut Recorder>,
+    pub(super) learner: Option<&'o mut Learner>,
     pub(super) latency: &'o mut Histogram<u64>,
 }
 
@@ -25,6 +27,9 @@ impl Output<'_> {
         send(self.sinks, step)?;
         if let Some(recorder) = &mut self.recorder {
             recorder.step(step);
+        }
+        if let Some(learner) = &mut self.learner {
+            learner.made(step);
         }
         // A step without data has no arrival.
         if step.host_ns != 0 {

@@ -172,6 +172,7 @@ impl Live {
         let mut out = Output {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
+            learner: self.learner.as_mut(),
             latency: &mut self.latency,
         };
         if let Some(place) = &place {

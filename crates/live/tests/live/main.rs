@@ -16,3 +16,4 @@ mod resume;
 mod rigs;
 mod session;
 mod sources;
+mod trainer;
