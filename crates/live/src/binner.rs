@@ -520,13 +520,14 @@ impl Joint {
         } else {
             self.spikes.clear();
             if let Content::Spikes(spikes) = step.content() {
-                self.spikes.extend(spikes);
+                let width = self.width;
+                (self.spikes).extend(spikes.iter().map(|channel| beside(*channel, width, 0)));
             }
             for part in &*parts {
                 if let Content::Spikes(spikes) = content(part, number) {
-                    let offset = part.offset as u32;
-                    self.spikes
-                        .extend(spikes.iter().map(|channel| channel + offset));
+                    let (width, offset) = (part.channels, part.offset);
+                    (self.spikes)
+                        .extend(spikes.iter().map(|channel| beside(*channel, width, offset)));
                 }
             }
         }
@@ -550,6 +551,14 @@ impl Joint {
 
 fn is_features(content: &Content<'_>) -> bool {
     matches!(content, Content::Features(_))
+}
+
+/// The channel of a source among those of all, or one that no model has.
+fn beside(channel: u32, channels: usize, offset: usize) -> u32 {
+    match (channel as usize) < channels {
+        true => channel + offset as u32,
+        false => u32::MAX,
+    }
 }
 
 /// Writes a source's part of a step to its channels; without data what stands in for it.

@@ -2,6 +2,7 @@
 
 use betz_base::{Error, Result};
 use betz_interop::bus::{Estimate, Sink, Stream, open_sink};
+use betz_interop::rig::Stamp;
 use betz_runtime::model::Decoder;
 
 use crate::learn::open_worker;
@@ -48,15 +49,23 @@ impl Ends {
     }
 }
 
-/// Sends a step to all sinks.
+/// Sends a step to all sinks, with the number and the time of `stamp` in place of its own.
 ///
 /// # Errors
 /// The errors of the sinks.
-pub(crate) fn send(sinks: &mut [Box<dyn Sink>], step: &Step<'_>) -> Result<()> {
+pub(crate) fn send(
+    sinks: &mut [Box<dyn Sink>],
+    step: &Step<'_>,
+    stamp: Option<Stamp>,
+) -> Result<()> {
+    let Stamp { sequence, sent } = stamp.unwrap_or(Stamp {
+        sequence: step.number,
+        sent: step.host_ns,
+    });
     for sink in sinks {
         sink.give(&Estimate {
-            sequence: step.number,
-            sent: step.host_ns,
+            sequence,
+            sent,
             status: step.status.bits(),
             values: step.values,
         })?;

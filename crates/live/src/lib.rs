@@ -49,5 +49,5 @@ pub use plan::Plan;
 pub use push::{PushRig, Pusher, Rows, push_source};
 pub use replay::{Difference, Replay, ReplayReport};
 pub use simulated::{Pace, Part, SimulatedRig, Simulation, SimulationOptions};
-pub use source::open_rigs;
+pub use source::{open_rigs, step_rig};
 pub use swap::PreparedSwap;

@@ -78,6 +78,9 @@ pub struct SourcePlan {
     /// Bound of the least one-way delay from the device to this machine.
     #[serde(default = "path")]
     pub path: Span,
+    /// True if the session's loop reads the source itself, without a thread and a hand-over: the only source.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inline: bool,
 }
 
 impl SourcePlan {

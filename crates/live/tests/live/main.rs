@@ -7,6 +7,7 @@ mod bad_input;
 mod clock;
 mod failures;
 mod gaps;
+mod inline;
 mod killed;
 mod learn;
 mod plan;
