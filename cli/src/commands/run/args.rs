@@ -31,6 +31,9 @@ pub(crate) struct Run {
     /// Seconds after which the session ends [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
+    /// End with exit code 1 if the source has sent nothing after this time [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["check", "replay"])]
+    pub(crate) require: Option<f64>,
     /// Change a key of the plan, such as voltage.threshold=-4; repeat for several
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,

@@ -130,6 +130,15 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         steps: None,
         stop: &|| UntilInterrupted.cancelled() || started.elapsed() >= most,
     };
+    if let Some(seconds) = args.require {
+        let heard = Until {
+            stop: &|| (until.stop)() || started.elapsed().as_secs_f64() >= seconds,
+            ..until
+        };
+        if !live.wait(&heard)? && !(until.stop)() {
+            return RunReport::new(&live, &status, started.elapsed()).check_source(live.plan());
+        }
+    }
     let page = match args.page.shown && live.wait(&until)? {
         true => Some(open_page(args, &mut live, &mut status)?),
         false => None,
