@@ -47,6 +47,7 @@ mod feed;
 #[allow(clippy::unwrap_used)]
 mod feed_tests;
 pub mod frame;
+mod gate;
 mod guard;
 mod history;
 mod hub;
@@ -120,7 +121,7 @@ pub struct Options {
     /// Allow other pages of this machine, such as a notebook, to show this page in a frame: see
     /// [`Monitor::embedded_url`]. Only without `control`, and on loopback.
     pub embed: bool,
-    /// Size of the ring between session and hub, in words of 4 bytes: 7 per step, and one per output and per spike.
+    /// Size of the ring between session and hub, in words of 4 bytes: 8 per step, one per output, spike and class of a gate.
     pub ring_words: usize,
     /// State of a page that is opened without one in its address: a JSON object, saved by another page with `state` of
     /// its *take along*.
@@ -192,7 +193,7 @@ impl Monitor {
             )));
         }
         let outputs = source.outputs.len();
-        let (feed, reader) = feed::feed(outputs, options.ring_words)?;
+        let (feed, reader) = feed::feed(outputs, source.gate().cloned(), options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
         let classes = source.class_events();
         let shape = Shape {

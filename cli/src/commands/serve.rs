@@ -290,6 +290,7 @@ fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
         },
         dataset,
         estimates: Vec::new(),
+        probabilities: Vec::new(),
         delay_steps: 0,
     })
 }
@@ -337,6 +338,10 @@ fn decoded(
         speed: None,
     };
     let estimates = replay(&mut session, &dataset, &feed, progress)?;
+    let probabilities = match model.kind() {
+        "gated" => betz::train::class_probabilities(model, &dataset)?,
+        _ => Vec::new(),
+    };
     let mut source = Source::of(name, model);
     source.name = format!("{} through {name}", name_of(path));
     source.electrode_um = electrode_um;
@@ -346,6 +351,7 @@ fn decoded(
         source,
         dataset,
         estimates,
+        probabilities,
         delay_steps: model.delay_steps(),
     })
 }

@@ -23,6 +23,7 @@ function Card({ model, step, running }: { model: state.ModelCard; step: number; 
   return <dl class="facts"><div><dt>name</dt><dd><b>{model.name}</b>{running && <span class="runs"> ● runs</span>}</dd></div>
     {facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
     {model.scores.length > 0 && <div><dt>scores</dt><dd>{model.scores.map(s => `${s.name}: R² ${s.r2?.toFixed(3) ?? "–"}, RMSE ${s.rmse?.toPrecision(3) ?? "–"} ${s.unit}`).join("; ")} (cross-validated, {model.trained.folds} folds)</dd></div>}
+    {model.gate && <div><dt>gate</dt><dd>{model.gate.outputs.join(", ")} × ({model.gate.closed.toPrecision(3)} + {model.gate.slope.toPrecision(3)} · p({model.classes.names[model.gate.class]}))</dd></div>}
     {model.classes.confusion && <div><dt>held-out steps</dt><dd><Confusion names={model.classes.names} confusion={model.classes.confusion} /></dd></div>}
   </dl>;
 }
