@@ -10,6 +10,7 @@ mod gaps;
 mod killed;
 mod learn;
 mod plan;
+mod recalibrate;
 mod record;
 mod record_only;
 mod resume;
