@@ -40,6 +40,7 @@
 mod app;
 mod class_events;
 mod control;
+mod decisions;
 mod expected;
 mod explore;
 mod feed;
@@ -76,6 +77,7 @@ use betz_runtime::stream::HealthReader;
 use tokio::sync::{broadcast, mpsc, watch};
 
 pub use control::Control;
+pub use decisions::Decision;
 pub use explore::episodes::MinedEpisodes;
 pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, MapView};
 pub use explore::network::NamedNetwork;
@@ -86,7 +88,9 @@ pub use guard::Token;
 pub use labels::Label;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
-pub use status::{LearningStatus, NoteStatus, RecordingStatus, SessionStatus, SourceStatus};
+pub use status::{
+    LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus, SessionStatus, SourceStatus,
+};
 
 use app::AppState;
 use guard::Guard;
@@ -501,6 +505,7 @@ fn state_of(
         viewers: AtomicUsize::new(0),
         skipped: AtomicU64::new(0),
         control: OnceLock::new(),
+        decisions: OnceLock::new(),
         steered: OnceLock::new(),
         may_control: options.control,
         epoch: epoch()?,

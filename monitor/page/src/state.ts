@@ -35,6 +35,8 @@ export interface ServerState {
   /** State that the session's program reports; null until it does. */
   status: SessionStatus | null;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
+  /** True if pages may accept the model that waits, and go back: the session's program carries it out. */
+  decides: boolean;
 }
 
 /** Overview of a recording. */
