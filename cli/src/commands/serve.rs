@@ -290,6 +290,7 @@ fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
         },
         dataset,
         estimates: Vec::new(),
+        probabilities: Vec::new(),
         delay_steps: 0,
     })
 }
@@ -333,6 +334,10 @@ fn decoded(
     let dataset = betz::input_form::with_behavior(model, dataset)?;
     let mut session = Session::open(model, SessionConfig::default())?;
     let estimates = replay(&mut session, &dataset, progress)?;
+    let probabilities = match model.kind() {
+        "gated" => betz::train::class_probabilities(model, &dataset)?,
+        _ => Vec::new(),
+    };
     let mut source = Source::of(name, model);
     source.name = format!("{} through {name}", name_of(path));
     source.electrode_um = electrode_um;
@@ -342,6 +347,7 @@ fn decoded(
         source,
         dataset,
         estimates,
+        probabilities,
         delay_steps: model.delay_steps(),
     })
 }

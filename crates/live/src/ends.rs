@@ -8,7 +8,8 @@ use betz_runtime::model::Decoder;
 use crate::learn::open_worker;
 use crate::notes::Notes;
 use crate::pipeline::{Step, open_session};
-use crate::plan::{Feature, LearnMode, Plan};
+use crate::plan::{Feature, LearnMode, Plan, RecalibrateMode};
+use crate::recalibrate;
 
 /// The sinks of a session, and its receiver of labels.
 pub(crate) struct Ends {
@@ -29,6 +30,9 @@ impl Ends {
         }
         if plan.learn.mode != LearnMode::Off {
             drop(open_worker(plan, model)?);
+        }
+        if plan.recalibrate.mode != RecalibrateMode::Off {
+            drop(recalibrate::open_worker(plan, model)?);
         }
         let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
         let stream = Stream {

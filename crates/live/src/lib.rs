@@ -22,6 +22,7 @@ mod notes;
 pub mod pipeline;
 pub mod plan;
 mod push;
+mod recalibrate;
 pub mod record;
 mod recorded;
 mod replay;
@@ -32,6 +33,7 @@ mod source;
 mod swap;
 
 pub use betz_interop::rig::notes::NoteContent;
+pub use betz_train::unlike::Suggestion;
 
 pub use background::{BackgroundHealth, BackgroundSession, OnStep, Phase};
 pub use binner::{Binner, BinnerCounts, Content, Event, StepInput};
@@ -49,6 +51,7 @@ pub use pipeline::{Pipeline, Step};
 pub use plan::Plan;
 pub use push::{PushRig, Pusher, Rows, push_source};
 pub use recorded::{DatasetFeed, DatasetRig};
+pub use recalibrate::RecalibrateReport;
 pub use replay::{Difference, Replay, ReplayReport};
 pub use simulated::{Pace, Part, SimulatedRig, Simulation, SimulationOptions};
 pub use source::{open_rigs, step_rig};

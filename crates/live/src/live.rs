@@ -2,6 +2,7 @@
 
 mod begin;
 mod output;
+mod recalibration;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::learn::Learner;
 use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline, open_session};
 use crate::plan::{Plan, Sends};
+use crate::recalibrate::Recalibrator;
 use crate::record::Recorder;
 use crate::source::open_rigs;
 use crate::swap::{PreparedSwap, Swaps};
@@ -64,6 +66,7 @@ pub struct Live {
     noise: Option<Vec<f32>>,
     swaps: Swaps,
     learner: Option<Learner>,
+    recalibrator: Option<Recalibrator>,
     sinks: Vec<Box<dyn Sink>>,
     /// The source whose clock makes the steps, and the others.
     first: LiveSource,
@@ -136,6 +139,7 @@ impl Live {
             noise: None,
             swaps: Swaps::default(),
             learner: None,
+            recalibrator: None,
             recorder: None,
             keep: None,
             resumed: 0,
@@ -265,6 +269,7 @@ impl Live {
                 }
             }
             self.follow_trainer()?;
+            self.follow_recalibration()?;
             self.write_checkpoint()?;
             made += self.steps() - before;
         }
@@ -410,8 +415,14 @@ impl Live {
     /// `InvalidArgument` if there is no model to return to.
     pub fn roll_back(&mut self) -> Result<()> {
         let step = self.open_step();
+        let newest = self.swaps.newest();
         self.swaps
             .roll_back(decoding(&mut self.pipeline, "roll back")?)?;
+        if let Some(recalibrator) = &mut self.recalibrator
+            && recalibrator.running() == newest
+        {
+            recalibrator.note_rolled_back();
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.roll_back(step, host_ns());
         }
@@ -419,20 +430,25 @@ impl Live {
         Ok(())
     }
 
-    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`); false if there is none.
+    /// Gives the session the model that waits: the one that the online trainer proposes (`learn.mode = "propose"`), or the one
+    /// that the newest window without labels suggests (`recalibrate.mode = "suggest"`): recalibrated, or as it was trained if the
+    /// window speaks against the recalibration. False if there is none.
     ///
     /// # Errors
-    /// As [`Live::swap_prepared`].
+    /// As [`Live::swap_prepared`]; `InvalidArgument` for a recalibration while the session runs another model than the one that it
+    /// began with.
     pub fn accept(&mut self) -> Result<bool> {
-        match self.learner.as_mut().and_then(Learner::take_proposed) {
-            Some(swap) => self.swap_prepared(&swap).map(|()| true),
-            None => Ok(false),
+        if let Some(swap) = self.learner.as_mut().and_then(Learner::take_proposed) {
+            return self.swap_prepared(&swap).map(|()| true);
         }
+        self.accept_recalibration()
     }
 
-    /// The error that keeps the trainer's newest model from being stored; it is tried again every second.
+    /// The error that keeps the newest model of the trainer from being stored, which is tried again every second; or the one that kept
+    /// the newest recalibrated model from it.
     pub fn not_stored(&self) -> Option<Error> {
-        self.learner.as_ref().and_then(Learner::not_stored)
+        let of_trainer = self.learner.as_ref().and_then(Learner::not_stored);
+        of_trainer.or_else(|| self.recalibrator.as_ref()?.not_stored())
     }
 
     /// Lets the trainer know the steps that were made, and takes a model that it has made.
@@ -564,6 +580,7 @@ impl Live {
             },
             clock: self.clock(),
             learn: self.learner.as_ref().map(Learner::report),
+            recalibrate: self.recalibrator.as_ref().map(Recalibrator::report),
             swapped: self.swapped,
             rolled_back: self.rolled_back,
             resumed: self.resumed,

@@ -7,6 +7,7 @@ use betz::{Error, ErrorKind, Result};
 use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SourceHealth, Step};
 use serde::Serialize;
 
+use super::recalibration;
 use crate::report::{self, Outcome};
 
 /// True outputs of a step, by the device time of its end; `None` where there are none.
@@ -202,7 +203,7 @@ pub(super) struct RunReport {
     /// R² of each output against the truth of a simulated rig.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     r2: Vec<f64>,
-    /// Error that keeps the newest model of the trainer from being stored.
+    /// Error that keeps the newest model of the trainer, or of the recalibration, from being stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_stored: Option<String>,
     /// True if the plan has an address for labels.
@@ -324,8 +325,11 @@ impl Outcome for RunReport {
         if let Some(learn) = &f.learn {
             report::line(&trainer_line(learn, f.swapped))?;
         }
+        if let Some(report) = &f.recalibrate {
+            report::line(&recalibration::line(report))?;
+        }
         if let Some(why) = &self.not_stored {
-            report::line(&format!("the trainer's newest model was not stored: {why}"))?;
+            report::line(&format!("the newest model was not stored: {why}"))?;
         }
         if !self.r2.is_empty() {
             let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();

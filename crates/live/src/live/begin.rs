@@ -12,6 +12,7 @@ use betz_train::retained::StoredStatistics;
 use super::Live;
 use crate::learn::Learner;
 use crate::pipeline::Pipeline;
+use crate::recalibrate::Recalibrator;
 use crate::record::{self, Facts, Recorder, VERSIONS, unix_seconds};
 use crate::resume::{Checkpoint, OpenRecording, Search};
 
@@ -105,8 +106,10 @@ impl Live {
             pipeline.checkpoint(self.resumed, None, &mut keep.state)?;
         }
         let session = pipeline.session_mut();
-        let learner = Learner::start(&self.plan, model, session, folder, self.trainer_room)?;
+        let learner = Learner::start(&self.plan, model, session, folder.clone(), self.trainer_room)?;
         self.learner = learner;
+        let session = pipeline.session_mut();
+        self.recalibrator = Recalibrator::start(&self.plan, &self.model, session, folder)?;
         self.pipeline = Some(pipeline);
         Ok(())
     }

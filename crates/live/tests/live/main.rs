@@ -11,6 +11,7 @@ mod inline;
 mod killed;
 mod learn;
 mod plan;
+mod recalibrate;
 mod record;
 mod record_only;
 mod resume;
