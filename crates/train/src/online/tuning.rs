@@ -272,7 +272,7 @@ mod tests {
     fn trial(steps: i64) -> Arc<Trial> {
         Arc::new(Trial {
             data: cases::dataset(2, &[(0, steps)], vec![(1, 0), (steps - 1, 1)], 1),
-            labelled: vec![1..steps as usize],
+            labelled: std::iter::once(1..steps as usize).collect(),
         })
     }
 

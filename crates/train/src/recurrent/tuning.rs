@@ -115,7 +115,9 @@ pub(crate) fn tuning_bytes(decoder: &Decoder, longest: usize) -> usize {
     };
     let shape = Shape::new(decoder.channels(), decoder.outputs().len(), &head.units);
     let recipe = Recipe::further(longest <= LONGEST_TRIALS, false);
-    let rows = recipe.sequences.most_steps(&[0..longest]);
+    let rows = recipe
+        .sequences
+        .most_steps(std::slice::from_ref(&(0..longest)));
     let units: usize = head.units.iter().sum();
     let each = decoder.channels() + 24 * units + 4 * shape.columns;
     let numbers = (8 * shape.weights).saturating_add(rows.saturating_mul(each));
