@@ -313,17 +313,8 @@ pub(crate) fn open_worker(
         batch: plan.learn.batch,
         ..TrainerConfig::default()
     };
-    Worker::open(model, config).map_err(|e| {
-        plan.refuse(
-            "learn",
-            "mode",
-            format_args!(
-                "{}; a model that learns is trained with --retain",
-                e.message()
-            ),
-        )
-        .of_kind(e.kind())
-    })
+    Worker::open(model, config)
+        .map_err(|e| plan.refuse("learn", "mode", e.message()).of_kind(e.kind()))
 }
 
 /// The thread that prepares and stores the models that the trainer accepts, until it is stopped.
