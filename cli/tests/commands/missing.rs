@@ -124,7 +124,8 @@ fn behaviour_with_nan_is_missing_behaviour() {
         *aligned
     );
     // The same from NWB, which keeps the samples.
-    json(folder, "convert nan.npz nan.nwb");
+    let start = "--start 2020-10-19T13:00:00-05:00";
+    json(folder, &format!("convert nan.npz nan.nwb {start}"));
     let again = json(folder, "evaluate model.betz nan.nwb");
     assert_eq!(again["aligned"], *aligned);
     let all = format!("train nan.npz {BANK} --max-gap inf --out bridged.betz");
