@@ -106,7 +106,13 @@ impl Live {
             pipeline.checkpoint(self.resumed, None, &mut keep.state)?;
         }
         let session = pipeline.session_mut();
-        let learner = Learner::start(&self.plan, model, session, folder.clone(), self.trainer_room)?;
+        let learner = Learner::start(
+            &self.plan,
+            model,
+            session,
+            folder.clone(),
+            self.trainer_room,
+        )?;
         self.learner = learner;
         let session = pipeline.session_mut();
         self.recalibrator = Recalibrator::start(&self.plan, &self.model, session, folder)?;
