@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -24,7 +24,7 @@ fn betz(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-fn ask(host: &str, path: &str, token: &str) -> String {
+pub(crate) fn ask(host: &str, path: &str, token: &str) -> String {
     try_ask(host, path, token).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn files() -> tempfile::TempDir {
 }
 
 /// Runs a command that serves; gives its host and token.
-fn serve(folder: &Path, arguments: &str) -> (Running, String, String) {
+pub(crate) fn serve(folder: &Path, arguments: &str) -> (Running, String, String) {
     let mut child = betz(folder, arguments).spawn().unwrap();
     let output = child.stdout.take().unwrap();
     let running = Running(child);
@@ -270,7 +270,7 @@ fn wrong_usage_is_told() {
 }
 
 /// The JSON of an answer.
-fn body(answer: &str) -> serde_json::Value {
+pub(crate) fn body(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
