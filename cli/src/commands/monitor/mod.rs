@@ -5,6 +5,7 @@ mod demo;
 mod simulated;
 
 use std::path::Path;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use betz::episode::online::{MinerConfig, open};
@@ -13,7 +14,8 @@ use betz::model::Decoder;
 use betz::recording::Dataset;
 use betz::stream::{Session, SessionConfig};
 use betz::{Error, ErrorKind, Progress, Result};
-use betz_monitor::{Contents, Control, Monitor, Source, Truth};
+use betz_monitor::{Contents, Control, Monitor, Simulation, Source, Wish};
+use serde_json::json;
 
 use crate::data;
 use crate::device;
@@ -31,6 +33,10 @@ struct Work {
     contents: Contents,
     /// Episodes that are counted, and the name of their list.
     patterns: Option<(String, Vec<Pattern>)>,
+    /// Steps of the dataset at which a trial begins besides its segments, ascending.
+    trials: Vec<i64>,
+    /// Description of the population that was simulated.
+    simulation: Option<Simulation>,
 }
 
 pub(crate) fn run(args: &Arguments) -> Result<()> {
@@ -86,14 +92,14 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
         session.attach(Box::new(feed), 0)?;
         monitor.mine(&name, miner)?;
     }
+    let simulation = work.simulation.take();
+    let wishes = simulation
+        .map(|told| monitor.simulation(told))
+        .transpose()?;
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
 
-    let truth = (!work.dataset.outputs.is_empty())
-        .then(|| monitor.truth())
-        .flatten();
-    let repeat = args.repeat || args.demo;
-    play(session, &work, args.speed, repeat, truth)?;
+    play(session, &work, args, &monitor, wishes.as_ref())?;
     if !UntilInterrupted.cancelled() {
         eprintln!("the recording has ended; the page stays until Ctrl-C");
     }
@@ -134,18 +140,42 @@ fn from_files(args: &Arguments, model: &Path, recording: &Path) -> Result<Work> 
         electrode_um,
         contents: Contents::default(),
         patterns: None,
+        trials: Vec::new(),
+        simulation: None,
     })
 }
 
-/// Steps through the recording as fast as the clock on the wall times `speed`, until its end or Ctrl-C.
+/// Waits as long as pages pause the simulation, which is all that they can ask of one that was made beforehand; the time
+/// that passed. `None` on Ctrl-C.
+fn wait_while_paused(wishes: &Receiver<Wish>) -> Option<Duration> {
+    let (mut paused, mut waited) = (false, Duration::ZERO);
+    loop {
+        while let Ok(wish) = wishes.try_recv() {
+            paused = wish == Wish::Pause(true);
+        }
+        if !paused {
+            return Some(waited);
+        }
+        let begun = Instant::now();
+        if !rest(LOOK) {
+            return None;
+        }
+        waited += begun.elapsed();
+    }
+}
+
+/// Steps through the recording as fast as the clock on the wall times `--speed`, until its end or Ctrl-C.
 fn play(
     mut session: Session,
     work: &Work,
-    speed: f64,
-    repeat: bool,
-    mut truth: Option<Truth>,
+    args: &Arguments,
+    monitor: &Monitor,
+    wishes: Option<&Receiver<Wish>>,
 ) -> Result<()> {
     let dataset = &work.dataset;
+    let mut truth = (!dataset.outputs.is_empty())
+        .then(|| monitor.truth())
+        .flatten();
     let width = session.outputs();
     let mut out = betz::memory::filled("the outputs", 0.0f32, width)?;
     let unknown = vec![f32::NAN; width];
@@ -157,13 +187,17 @@ fn play(
         if weighted { session.channels() } else { 0 },
     )?;
     let delay = work.model.delay_steps();
-    let started = Instant::now();
+    let mut started = Instant::now();
     let mut done = 0u64;
     loop {
         for segment in &dataset.segments {
             session.reset();
             let mut next = dataset.spikes.range(segment.start, segment.stop).start;
             for step in segment.start..segment.stop {
+                match wishes.map_or(Some(Duration::ZERO), wait_while_paused) {
+                    Some(waited) => started += waited,
+                    None => return Ok(()),
+                }
                 let ticks = &dataset.spikes.ticks[next..];
                 let now = next..next + ticks.iter().take_while(|&&t| t == step).count();
                 next = now.end;
@@ -185,8 +219,12 @@ fn play(
                 } else {
                     session.step_spikes(spikes, &mut out)?;
                 }
+                if work.trials.binary_search(&step).is_ok() {
+                    monitor.event("trial", json!({"at": session.tick() - 1}));
+                }
                 done += 1;
-                let due = Duration::try_from_secs_f64(done as f64 * dataset.step_seconds / speed);
+                let passed = done as f64 * dataset.step_seconds;
+                let due = Duration::try_from_secs_f64(passed / args.speed);
                 let wait = due
                     .unwrap_or(Duration::MAX)
                     .saturating_sub(started.elapsed());
@@ -195,7 +233,7 @@ fn play(
                 }
             }
         }
-        if !repeat {
+        if !(args.repeat || args.demo) {
             return Ok(());
         }
     }
