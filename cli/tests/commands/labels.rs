@@ -24,9 +24,9 @@ const FIRST: u64 = 30;
 const STEP: f64 = 0.02;
 
 /// Ends the sender of voltage, also if the test fails.
-struct Ending<'a>(&'a AtomicBool);
+struct SenderGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for SenderGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -83,7 +83,7 @@ fn labels_targets_marks_and_trials_by_udp_are_on_the_page_at_their_steps() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| send(&rig, &stop));
-        let _ending = Ending(&stop);
+        let _guard = SenderGuard(&stop);
         let line = "run labelled.toml --page --no-open --json";
         let (_running, host, token) = serve(folder, line);
         let told = |path: &str| -> Value { body(&ask(&host, path, &token)) };

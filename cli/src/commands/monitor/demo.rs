@@ -101,7 +101,7 @@ fn trials(dataset: &Dataset) -> Vec<i64> {
     steps
 }
 
-/// What the population is, for the page.
+/// Description of the population, for the page.
 fn simulation(config: &PopulationConfig) -> Simulation {
     let range = |range: &Range<f64>, factor: f64, unit: &str| {
         let [from, to] = [range.start, range.end].map(|v| number(v * factor));
