@@ -95,12 +95,13 @@ fn a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(small: &Small) {
         run(&mut live, 250);
         live.report().recorder.unwrap()
     };
-    // 250 steps are 5.6 MB. The ring holds 4 MiB of them, and the writer has taken at most another one.
+    // 250 steps of 20 blocks of 1,488 bytes. The ring holds 5.76 MB, and the writer has taken at most another MiB: 423
+    // blocks are too many, however fast the two threads are.
     assert!(
-        counts.unrecorded > 200 && counts.fullest > 0.9,
+        counts.unrecorded > 400 && counts.fullest > 0.9,
         "{counts:?}"
     );
-    // Half of the ring is written; then there is room again.
+    // A third of the ring is written; then there is room again.
     while live.report().recorder.unwrap().written < 2 << 20 {
         std::thread::yield_now();
     }
