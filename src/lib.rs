@@ -180,7 +180,7 @@ pub mod train {
     pub use betz_train::{Artefacts, Comparison, Kind, KindOptions, KindScore, train_kinds_on};
     pub use betz_train::{
         ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, class_events,
-        evaluate_classes,
+        class_probabilities, evaluate_classes,
     };
     pub use betz_train::{Overlap, TrainingData, overlap_warning};
     pub use betz_train::{VarianceScore, generalised_ridge, variance_scores};

@@ -1,7 +1,8 @@
 //! Options that several commands have.
 
+use betz::model::WeightPrecision;
 use betz::team::Shard;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::parse::seconds;
 
@@ -25,6 +26,25 @@ pub(crate) fn device(text: &str) -> Result<String, String> {
     let known = text.parse::<betz::device::DeviceSpec>();
     let said = |e: betz::Error| e.message().trim_start_matches("device: ").to_owned();
     known.map(|_| text.to_owned()).map_err(said)
+}
+
+/// The numbers of a network's matrices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Weights {
+    #[default]
+    F32,
+    Bf16,
+    Int8,
+}
+
+impl From<Weights> for WeightPrecision {
+    fn from(weights: Weights) -> Self {
+        match weights {
+            Weights::F32 => Self::F32,
+            Weights::Bf16 => Self::Bf16,
+            Weights::Int8 => Self::Int8,
+        }
+    }
 }
 
 /// Series and tables of an NWB file that are used.

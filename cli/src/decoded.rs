@@ -6,7 +6,8 @@ use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::arrays::{self, Array};
 use betz::recording::{Dataset, Recording};
-use betz::{Error, Result};
+use betz::stream::{MAX_PHASES, PhasedSession, SessionConfig};
+use betz::{Error, Result, input_form};
 use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
 
 use crate::common_args::{Behaviors, Part};
@@ -68,6 +69,57 @@ pub(super) fn whole(
         dataset,
         estimates: decoded.estimates,
         device: decoded.ran.device,
+    })
+}
+
+/// Number of ticks of `every` seconds in a step of `model`.
+pub(super) fn phases(model: &Decoder, every: f64) -> Result<usize> {
+    let step = model.step_seconds();
+    let ticks = (step / every).round();
+    if (1.0..=MAX_PHASES as f64).contains(&ticks) && (step / every - ticks).abs() < 1e-6 * ticks {
+        return Ok(ticks as usize);
+    }
+    Err(Error::argument(format!(
+        "--every: expected a whole part of the model's step of {step} s, down to a {MAX_PHASES}th, got {every} s"
+    )))
+}
+
+/// Decodes `part` of `recording`, which has no behaviour and `model`'s channels, at each of `phases` ticks per step, on
+/// `device`.
+pub(super) fn at_ticks(
+    model: &Decoder,
+    recording: Recording,
+    part: &Part,
+    (phases, device): (usize, String),
+) -> Result<Whole> {
+    if input_form::is_of_signal(model) {
+        return Err(Error::argument(
+            "--every: expected a model of spikes, which are counted anew at every tick, got one of a signal",
+        ));
+    }
+    let dataset = data::dataset(recording, model.step_seconds() / phases as f64, part)?;
+    let (channels, width) = (model.channels(), model.outputs().len());
+    let values = dataset.steps as u128 * width as u128;
+    betz::memory::plan("the decoded outputs", values * 4)?;
+    let mut estimates = vec![f32::NAN; dataset.steps * width];
+    let mut session = PhasedSession::open(model, phases, SessionConfig::default())?;
+    let mut counts = vec![0_u16; channels];
+    for segment in &dataset.segments {
+        session.reset();
+        for tick in segment.start..segment.stop {
+            counts.fill(0);
+            for i in dataset.spikes.range(tick, tick + 1) {
+                let count = &mut counts[dataset.spikes.channels[i] as usize];
+                *count = count.saturating_add(dataset.spikes.weight(i) as u16);
+            }
+            let out = &mut estimates[tick as usize * width..][..width];
+            session.step_counts(&counts, out)?;
+        }
+    }
+    Ok(Whole {
+        dataset,
+        estimates,
+        device,
     })
 }
 

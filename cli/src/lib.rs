@@ -24,6 +24,7 @@ mod picture;
 mod rates;
 mod replay;
 mod report;
+mod session;
 mod unlike;
 mod usage;
 

@@ -43,14 +43,14 @@ impl Rates {
         }
         let record = model.training();
         let used = model.channel_mask().iter().filter(|used| **used).count() as f64;
-        let steps = dataset.steps_in_segments() as f64;
-        let seconds = |steps: f64| steps * model.step_seconds();
-        let here = dataset.view().spikes_in_segments() / seconds(steps) / used;
-        let training = record.spikes as f64 / seconds(record.steps as f64) / used;
+        let seconds = dataset.steps_in_segments() as f64 * dataset.step_seconds;
+        let here = dataset.view().spikes_in_segments() / seconds / used;
+        let trained_seconds = record.steps as f64 * model.step_seconds();
+        let training = record.spikes as f64 / trained_seconds / used;
         (here.is_finite() && training.is_finite() && training > 0.0).then(|| Self {
             here,
             training,
-            changed: changed(model, dataset, seconds(steps)),
+            changed: changed(model, dataset, seconds),
         })
     }
 

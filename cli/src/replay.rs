@@ -1,9 +1,9 @@
 //! A recording, fed step by step to a real-time session.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use betz::recording::Dataset;
-use betz::stream::{Session, Stats, StepStatus};
+use betz::stream::{Session, Stats};
 use betz::text::count;
 use betz::{Error, Progress, Result};
 use serde::Serialize;
@@ -51,14 +51,6 @@ impl LatencyUs {
     }
 }
 
-/// Form and speed in which a recording is fed to a session.
-pub(crate) struct Feed {
-    /// A row of counts per tick instead of a list of spikes.
-    pub(crate) counts: bool,
-    /// Multiple of real time; as fast as it goes when absent.
-    pub(crate) speed: Option<f64>,
-}
-
 /// The option `--deadline` as a duration.
 pub(crate) fn deadline(microseconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(microseconds * 1e-6)
@@ -76,19 +68,7 @@ pub(crate) fn deadline(microseconds: f64) -> Result<Duration> {
 pub(crate) fn replay(
     session: &mut Session,
     dataset: &Dataset,
-    feed: &Feed,
     progress: &dyn Progress,
-) -> Result<Vec<f32>> {
-    replay_each(session, dataset, feed, progress, &mut |_| ())
-}
-
-/// [`replay`], of whose every step `each` hears the status.
-pub(crate) fn replay_each(
-    session: &mut Session,
-    dataset: &Dataset,
-    feed: &Feed,
-    progress: &dyn Progress,
-    each: &mut dyn FnMut(StepStatus),
 ) -> Result<Vec<f32>> {
     let width = session.outputs();
     let values = dataset.steps.saturating_mul(width);
@@ -101,7 +81,6 @@ pub(crate) fn replay_each(
     let signal = !weights.iter().all(as_counts);
     let row = if signal { session.channels() } else { 0 };
     let mut values = betz::memory::filled("a tick", 0.0_f32, row)?;
-    let started = Instant::now();
     let (mut done, total) = (0u64, dataset.steps_in_segments() as u64);
     for segment in &dataset.segments {
         session.reset();
@@ -119,7 +98,7 @@ pub(crate) fn replay_each(
                 }
                 session.step_values(&values, out)?;
                 spikes.iter().for_each(|&c| values[c as usize] = 0.0);
-            } else if feed.counts || !weights.is_empty() {
+            } else if !weights.is_empty() {
                 counts.fill(0);
                 for i in now {
                     let count = &mut counts[dataset.spikes.channels[i] as usize];
@@ -129,12 +108,7 @@ pub(crate) fn replay_each(
             } else {
                 session.step_spikes(spikes, out)?;
             }
-            each(session.status());
             done += 1;
-            if let Some(speed) = feed.speed {
-                let due = Duration::from_secs_f64(done as f64 * dataset.step_seconds / speed);
-                std::thread::sleep(due.saturating_sub(started.elapsed()));
-            }
             if done.is_multiple_of(4096) {
                 progress.update("streaming", done, total);
             }

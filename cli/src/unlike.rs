@@ -1,7 +1,7 @@
 //! `betz stream --unlike`: how far a session is from training, without labels.
 
 use betz::model::Decoder;
-use betz::stream::{Session, StepStatus};
+use betz::stream::Session;
 use betz::train::unlike::{UnlikeConfig, UnlikeWatch, UnlikeWorker, Unlikeness};
 use betz::{Error, Result};
 use serde::Serialize;
@@ -49,7 +49,7 @@ impl SteppedComparison {
     }
 
     /// Takes the step that the session has made.
-    pub(crate) fn step(&mut self, _: StepStatus) {
+    pub(crate) fn step(&mut self) {
         if let Err(error) = self.worker.work() {
             self.failure.get_or_insert(error);
         }

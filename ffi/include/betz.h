@@ -815,9 +815,11 @@ typedef struct betz_train_config {
      * if it is alone in the list, or if it decodes better in cross-validation by more than its uncertainty. Alone,
      * "classes" trains a classifier: the behaviour is one column of labels, whole numbers from 0 and -1 for none.
      * The classes are the numbers that occur, ascending, and the model has one output per class, its probability
-     * (`betz_session_classes`, `betz_session_events`). All but "linear" need `folds` of at least 2, and a library
-     * with the feature "kinds" (`betz_has_feature`, `scripts/install.sh --with-kinds`): other libraries refuse them
-     * (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default): "linear", which every library that trains has.
+     * (`betz_session_classes`, `betz_session_events`). "lda" trains the same by linear discriminant
+     * analysis: of `folds` parts of the labelled steps, all but the last are summed, and the last one calibrates. All but
+     * "linear" need `folds` of at least 2, and a library with the feature "kinds" (`betz_has_feature`,
+     * `scripts/install.sh --with-kinds`): other libraries refuse them (`BETZ_ERROR_INVALID_ARGUMENT`). NULL (default):
+     * "linear", which every library that trains has.
      */
     const char *decoder;
     /**

@@ -1,6 +1,6 @@
 //! Kinds of decoders in training: their names, and the library that has more than the linear one.
 //!
-//! `classes` are no kind among which training chooses: their behaviour is a column of labels.
+//! `classes` and `lda` are no kinds among which training chooses: their behaviour is a column of labels.
 
 use std::ffi::c_char;
 
@@ -30,6 +30,7 @@ pub(crate) enum Kinds {
     Auto,
     Among(Vec<Kind>),
     Classes,
+    Discriminant,
 }
 
 /// Settings of kinds other than the linear one.
@@ -56,11 +57,12 @@ fn parse(names: &str) -> Result<Kinds> {
     match names.trim() {
         "auto" => return Ok(Kinds::Auto),
         "classes" => return Ok(Kinds::Classes),
+        "lda" => return Ok(Kinds::Discriminant),
         _ => {}
     }
     let unknown = Failure::Argument {
         name: "config->decoder",
-        expected: "\"auto\", \"classes\", or names of kinds separated by commas: linear, lift, experts, kalman, refit, place, recurrent",
+        expected: "\"auto\", \"classes\", \"lda\", or names of kinds separated by commas: linear, lift, experts, kalman, refit, place, recurrent",
     };
     let kind = |name: &str| KINDS.into_iter().find(|kind| kind.name() == name.trim());
     let kinds: Option<Vec<Kind>> = names.split(',').map(kind).collect();
@@ -114,7 +116,7 @@ impl Kinds {
             });
         }
         let kinds = match &self {
-            Self::Linear | Self::Classes => KindOptions::linear(),
+            Self::Linear | Self::Classes | Self::Discriminant => KindOptions::linear(),
             Self::Auto => KindOptions::auto(),
             Self::Among(kinds) => KindOptions::among(kinds),
         };
@@ -122,8 +124,9 @@ impl Kinds {
             kinds: KindOptions { seed, ..kinds },
             ..training
         };
-        if self == Self::Classes {
-            return run_classes(&training, data, device, progress);
+        if matches!(self, Self::Classes | Self::Discriminant) {
+            let by_sums = self == Self::Discriminant;
+            return run_classes((&training, by_sums), data, device, progress);
         }
         Ok(training.run(data, device, progress)?)
     }
@@ -144,10 +147,10 @@ impl Kinds {
     }
 }
 
-/// Trains on labels: the only column of behaviour.
+/// Trains on labels, the only column of behaviour: a softmax, or by sums a linear discriminant.
 #[cfg(feature = "kinds")]
 fn run_classes(
-    training: &Training,
+    (training, by_sums): (&Training, bool),
     data: &Dataset,
     device: &Device,
     progress: &dyn Progress,
@@ -158,12 +161,15 @@ fn run_classes(
     if data.outputs.len() != 1 {
         return Err(Failure::Argument {
             name: "outputs",
-            expected: "1 for the decoder \"classes\": a column of labels",
+            expected: "1 for the decoders \"classes\" and \"lda\": a column of labels",
         });
     }
     let labels = Labels::from_numbers(&data.behavior, data)?;
     let options = ClassOptions::default();
-    let (outcome, _) = training.run_classes(data, &labels, &options, device, progress)?;
+    let (outcome, _) = match by_sums {
+        true => training.run_discriminant(data, &labels, &options, device, progress)?,
+        false => training.run_classes(data, &labels, &options, device, progress)?,
+    };
     Ok(outcome)
 }
 
@@ -176,12 +182,21 @@ mod tests {
         assert_eq!(parse("linear").unwrap(), Kinds::Linear);
         assert_eq!(parse("auto").unwrap(), Kinds::Auto);
         assert_eq!(parse("classes").unwrap(), Kinds::Classes);
+        assert_eq!(parse("lda").unwrap(), Kinds::Discriminant);
         let two = Kinds::Among(vec![Kind::Lift, Kind::Recurrent]);
         assert_eq!(parse("lift, recurrent").unwrap(), two);
         for kind in KINDS {
             assert!(parse(kind.name()).is_ok());
         }
-        for wrong in ["", "Linear", "lift,", "auto,lift", "classes,lift", "cubic"] {
+        for wrong in [
+            "",
+            "Linear",
+            "lift,",
+            "auto,lift",
+            "classes,lift",
+            "lda,lift",
+            "cubic",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

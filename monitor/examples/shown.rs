@@ -298,6 +298,7 @@ fn reaches() -> Result<DecodedRecording> {
             ..Source::of("reaches", &Decoder::new(parts)?)
         },
         estimates,
+        probabilities: Vec::new(),
         delay_steps: 0,
         times,
         left_out,
@@ -357,6 +358,7 @@ fn main() -> Result<()> {
             behavior: Vec::new(),
         },
         estimates: Vec::new(),
+        probabilities: Vec::new(),
         delay_steps: 0,
         times: None,
         left_out: Vec::new(),

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, mpsc};
 
 use crate::control::Control;
+use crate::decisions::Decision;
 use crate::explore::Image;
 use crate::explore::counted::EpisodeList;
 use crate::explore::episodes::MinedEpisodes;
@@ -50,6 +51,8 @@ pub(crate) struct AppState {
     pub(crate) viewers: AtomicUsize,
     pub(crate) skipped: AtomicU64,
     pub(crate) control: OnceLock<Control>,
+    /// Where pages' decisions go if the session's program carries them out.
+    pub(crate) decisions: OnceLock<std::sync::mpsc::Sender<Decision>>,
     /// A simulated network that pages can steer.
     pub(crate) steered: OnceLock<SimulationHandle>,
     pub(crate) may_control: bool,

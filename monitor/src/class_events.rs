@@ -9,21 +9,24 @@ use crate::feed::Taken;
 /// Section of a model file with the confusion of its training (`betz_train`): u64, steps by true and by decided class.
 const CONFUSION: [u8; 4] = *b"conf";
 
-/// Classes of a model whose outputs are their probabilities.
+/// Classes of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct ClassRules {
     names: Vec<String>,
     rules: Vec<Option<EventRule>>,
+    /// True if their probabilities gate the outputs; else they are the outputs.
+    gate: bool,
 }
 
 impl ClassRules {
-    /// `None` for a model whose outputs are no probabilities.
+    /// `None` for a model without classes.
     pub(crate) fn of(decoder: &Decoder) -> Option<Self> {
         let classes = decoder.classes()?;
-        let outputs = decoder.outputs();
-        (decoder.kind() == "classes").then(|| Self {
-            names: outputs.iter().map(|o| o.name.clone()).collect(),
+        let names = decoder.class_names().into_iter();
+        Some(Self {
+            names: names.map(ToOwned::to_owned).collect(),
             rules: classes.events.clone(),
+            gate: decoder.kind() != "classes",
         })
     }
 }
@@ -48,6 +51,7 @@ pub(crate) struct ClassEvents {
     detector: EventDetector,
     names: Vec<String>,
     probabilities: Vec<f64>,
+    gate: bool,
 }
 
 impl ClassEvents {
@@ -57,6 +61,7 @@ impl ClassEvents {
             detector: EventDetector::new(&rules.rules, step_seconds).ok()?,
             names: rules.names.clone(),
             probabilities: vec![0.0; rules.names.len()],
+            gate: rules.gate,
         })
     }
 
@@ -65,8 +70,13 @@ impl ClassEvents {
         if step.trial_begins {
             self.detector.reset(step.tick);
         }
-        for (p, estimate) in self.probabilities.iter_mut().zip(&step.estimates) {
-            *p = f64::from(*estimate);
+        let values = if self.gate {
+            &step.gate
+        } else {
+            &step.estimates
+        };
+        for (p, value) in self.probabilities.iter_mut().zip(values) {
+            *p = f64::from(*value);
         }
         self.detector.step(step.tick, &self.probabilities);
         let mut room = [ClassEvent::default(); 16];
@@ -87,13 +97,19 @@ impl ClassEvents {
 mod tests {
     use super::*;
 
-    fn step(tick: i64, p: f32) -> Taken {
+    fn step(tick: i64, p: f32, gate: bool) -> Taken {
+        let values = vec![1.0 - p, p];
+        let (estimates, gate) = match gate {
+            true => (vec![0.0, 0.0], values),
+            false => (values, Vec::new()),
+        };
         Taken {
             tick,
             number: 0,
             previous_latency_ns: 0,
             trial_begins: tick == 6,
-            estimates: vec![1.0 - p, p],
+            estimates,
+            gate,
             beside: Vec::new(),
             spikes: Vec::new(),
         }
@@ -107,22 +123,25 @@ mod tests {
             dwell: 2,
             refractory_seconds: 0.0,
         };
-        let rules = ClassRules {
-            names: vec!["rest".into(), "go".into()],
-            rules: vec![None, Some(rule)],
-        };
-        let mut events = ClassEvents::new(&rules, 0.1).unwrap();
-        let mut told = Vec::new();
-        // On at tick 2; a trial ends it at tick 6, and it is on again at tick 7.
-        for (tick, p) in [0.1, 0.9, 0.9, 0.9, 0.5, 0.9, 0.9, 0.9, 0.1]
-            .into_iter()
-            .enumerate()
-        {
-            events.step(&step(tick as i64, p), |tick, event| {
-                told.push((tick, event))
-            });
+        for gate in [false, true] {
+            let rules = ClassRules {
+                names: vec!["rest".into(), "go".into()],
+                rules: vec![None, Some(rule)],
+                gate,
+            };
+            let mut events = ClassEvents::new(&rules, 0.1).unwrap();
+            let mut told = Vec::new();
+            // On at tick 2; a trial ends it at tick 6, and it is on again at tick 7.
+            for (tick, p) in [0.1, 0.9, 0.9, 0.9, 0.5, 0.9, 0.9, 0.9, 0.1]
+                .into_iter()
+                .enumerate()
+            {
+                events.step(&step(tick as i64, p, gate), |tick, event| {
+                    told.push((tick, event))
+                });
+            }
+            let ticks: Vec<i64> = told.iter().map(|t| t.0).collect();
+            assert_eq!((ticks, &told[0].1["class"]), (vec![2, 7], &json!("go")));
         }
-        let ticks: Vec<i64> = told.iter().map(|t| t.0).collect();
-        assert_eq!((ticks, &told[0].1["class"]), (vec![2, 7], &json!("go")));
     }
 }

@@ -6,6 +6,8 @@ use betz_runtime::stream::{Step, StepReader, StepRecord, StepWriter, Tap, step_r
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
+use crate::gate::{Gate, GateRow};
+
 /// Hands a session's steps to a page. Attach it with `Session::attach`.
 ///
 /// A step goes into a ring if all of it fits; otherwise the feed counts it as *not shown*. The feed never writes part
@@ -20,11 +22,13 @@ pub struct Feed {
     offset: i64,
     last: Option<i64>,
     resting: bool,
+    gate: Option<GateRow>,
 }
 
 /// The hub's end of a [`Feed`].
 pub(crate) struct FeedReader {
     ring: StepReader,
+    outputs: usize,
     step: StepRecord,
 }
 
@@ -39,6 +43,8 @@ pub(crate) struct Taken {
     pub(crate) previous_latency_ns: u32,
     pub(crate) trial_begins: bool,
     pub(crate) estimates: Vec<f32>,
+    /// Values of the gate, in the order of [`Gate::fill`]; empty for a model without one.
+    pub(crate) gate: Vec<f32>,
     /// Estimates of the second model; empty if only one runs.
     pub(crate) beside: Vec<f32>,
     /// One channel index per spike.
@@ -48,17 +54,25 @@ pub(crate) struct Taken {
 /// Largest number of spikes drawn for one channel's count in one step.
 pub(crate) const MOST_OF_A_COUNT: u32 = 64;
 
-/// Creates a feed for sessions with `outputs` outputs, and its reader; their ring holds `words` words of 4 bytes.
-pub(crate) fn feed(outputs: usize, words: usize) -> Result<(Feed, FeedReader)> {
-    let (writer, reader) = step_ring("the ring to the page", words, 1, Some(outputs))?;
+/// Creates a feed for sessions with `outputs` outputs and perhaps a gate, and its reader; their ring holds `words` words of 4
+/// bytes.
+pub(crate) fn feed(outputs: usize, gate: Option<Gate>, words: usize) -> Result<(Feed, FeedReader)> {
+    let gate = gate.map(|gate| GateRow::new(gate, outputs));
+    let width = gate.as_ref().map_or(outputs, GateRow::width);
+    let (writer, reader) = step_ring("the ring to the page", words, 1, Some(width))?;
     let feed = Feed {
         ring: writer,
         offset: 0,
         last: None,
         resting: false,
+        gate,
     };
-    let step = StepRecord::default();
-    Ok((feed, FeedReader { ring: reader, step }))
+    let reader = FeedReader {
+        ring: reader,
+        outputs,
+        step: StepRecord::default(),
+    };
+    Ok((feed, reader))
 }
 
 impl Tap for Feed {
@@ -72,7 +86,11 @@ impl Tap for Feed {
         self.resting = false;
         let tick = step.tick.saturating_sub(self.offset);
         self.last = Some(tick);
-        self.ring.push(&Step { tick, ..*step });
+        let step = Step { tick, ..*step };
+        match &mut self.gate {
+            Some(gate) => self.ring.push(&gate.widen(&step)),
+            None => self.ring.push(&step),
+        };
     }
 
     fn rest(&mut self) {
@@ -97,6 +115,10 @@ impl FeedReader {
             return false;
         }
         let record = &mut self.step;
+        let estimates = record.estimates.len().min(self.outputs);
+        step.gate.clear();
+        step.gate.extend(record.estimates.drain(estimates..));
+        record.auxiliary.truncate(self.outputs);
         step.tick = record.tick;
         step.number = record.number;
         step.previous_latency_ns = record.previous_latency_ns;

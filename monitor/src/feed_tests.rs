@@ -50,6 +50,7 @@ fn give(feed: &mut Feed, number: u64) {
         input,
         estimates: &step.estimates,
         beside: &step.beside,
+        classes: &[],
         status: StepStatus::OK,
         previous_latency_ns: number as u32,
         swap: SwapState::Idle,
@@ -76,7 +77,7 @@ fn check(taken: &Taken) {
 
 /// Steps through a ring of `words` while another thread reads; gives those that were read and those that were not.
 fn hammered(words: usize, steps: u64, slow_reader: bool) -> (u64, u64) {
-    let (mut feed, mut reader) = feed(OUTPUTS, words).unwrap();
+    let (mut feed, mut reader) = feed(OUTPUTS, None, words).unwrap();
     let reading = std::thread::spawn(move || {
         let (mut step, mut read, mut last) = (Taken::default(), 0, None);
         loop {
@@ -124,7 +125,7 @@ fn two_threads_tear_nothing_and_count_what_was_not_handed_on() {
 
 #[test]
 fn a_feed_that_nobody_reads_counts_and_does_not_wait() {
-    let (mut feed, mut reader) = feed(OUTPUTS, 2_000).unwrap();
+    let (mut feed, mut reader) = feed(OUTPUTS, None, 2_000).unwrap();
     // Were it to wait for room, this would not end.
     for number in 0..10_000 {
         give(&mut feed, number);

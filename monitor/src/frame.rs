@@ -101,6 +101,9 @@ impl Section {
     pub const EVENT_ROW: Self = Self(24);
     /// f32 per spike around an event: seconds after the event.
     pub const EVENT_SECONDS: Self = Self(25);
+    /// f32 (rows, classes + 1): probabilities of the classes of a gate, then the factor of the gated outputs. The factor is NaN
+    /// while the gate stands open. Absent for a model without a gate.
+    pub const GATE: Self = Self(26);
 }
 
 /// Totals of a session. Each frame has them all, so that a lost frame loses no count.

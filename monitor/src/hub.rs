@@ -103,6 +103,8 @@ pub(crate) struct FrameBuilder {
     has_truth: bool,
     /// Estimates of a second model; empty if none ran in this frame.
     beside: Vec<f32>,
+    /// Values of a gate; empty for a model without one.
+    gate: Vec<f32>,
     latency: [u32; BUCKETS],
     slow: Vec<u16>,
     trials: Vec<u16>,
@@ -124,6 +126,7 @@ impl FrameBuilder {
             truth: Vec::new(),
             has_truth: false,
             beside: Vec::new(),
+            gate: Vec::new(),
             latency: [0; BUCKETS],
             slow: Vec::new(),
             trials: Vec::new(),
@@ -174,6 +177,7 @@ impl FrameBuilder {
             self.spike_channel.push(channel);
         }
         self.row_tick.push(offset);
+        self.gate.extend_from_slice(&step.gate);
         let rows_before = self.estimates.len();
         self.estimates.extend_from_slice(&step.estimates);
         if !step.beside.is_empty() || !self.beside.is_empty() {
@@ -214,6 +218,7 @@ impl FrameBuilder {
         let room = 512
             + self.spike_tick.len() * 6
             + self.row_tick.len() * (2 + 12 * self.shape.outputs)
+            + self.gate.len() * 4
             + rates.map_or(0, |r| r.len() * 4);
         let mut frame = Writer::new(
             Kind::Step,
@@ -240,6 +245,9 @@ impl FrameBuilder {
         }
         if !self.beside.is_empty() {
             frame.f32(Section::BESIDE, &self.beside);
+        }
+        if !self.gate.is_empty() {
+            frame.f32(Section::GATE, &self.gate);
         }
         if !self.dense {
             frame.u16(Section::ROW_TICK, &self.row_tick);
@@ -293,6 +301,7 @@ impl FrameBuilder {
         self.estimates.clear();
         self.truth.clear();
         self.beside.clear();
+        self.gate.clear();
         self.slow.clear();
         self.trials.clear();
     }

@@ -23,7 +23,7 @@ struct Rig {
 }
 
 fn rig(words: usize) -> Rig {
-    let (feed, reader) = feed(SHAPE.outputs, words).unwrap();
+    let (feed, reader) = feed(SHAPE.outputs, None, words).unwrap();
     let (truth, truth_reader) = truth(SHAPE.outputs).unwrap();
     Rig {
         feed,
@@ -46,6 +46,7 @@ impl Rig {
             input,
             estimates: &[tick as f32, -1.0],
             beside: &self.beside,
+            classes: &[],
             status: StepStatus::default(),
             previous_latency_ns: ns,
             swap: SwapState::Idle,
@@ -305,7 +306,7 @@ fn truth_goes_by_the_steps_number_whatever_was_not_shown() {
 fn a_session_that_ends_is_told_once() {
     let mut rig = rig(1 << 12);
     rig.step(0, &[], 0);
-    let (feed, _) = feed(2, 64).unwrap();
+    let (feed, _) = feed(2, None, 64).unwrap();
     drop(std::mem::replace(&mut rig.feed, feed));
     let kinds: Vec<u16> = rig.turn().iter().map(|f| f.kind).collect();
     assert_eq!(kinds, [1, 2]);

@@ -40,6 +40,7 @@
 mod app;
 mod class_events;
 mod control;
+mod decisions;
 mod expected;
 mod explore;
 mod feed;
@@ -47,6 +48,7 @@ mod feed;
 #[allow(clippy::unwrap_used)]
 mod feed_tests;
 pub mod frame;
+mod gate;
 mod guard;
 mod history;
 mod hub;
@@ -75,6 +77,7 @@ use betz_runtime::stream::HealthReader;
 use tokio::sync::{broadcast, mpsc, watch};
 
 pub use control::Control;
+pub use decisions::Decision;
 pub use explore::episodes::MinedEpisodes;
 pub use explore::map::{MapErrors, MapShape, MapStage, MapUnit, MapView};
 pub use explore::network::NamedNetwork;
@@ -85,7 +88,9 @@ pub use guard::Token;
 pub use labels::Label;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
-pub use status::{LearningStatus, NoteStatus, RecordingStatus, SessionStatus, SourceStatus};
+pub use status::{
+    LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus, SessionStatus, SourceStatus,
+};
 
 use app::AppState;
 use guard::Guard;
@@ -120,7 +125,7 @@ pub struct Options {
     /// Allow other pages of this machine, such as a notebook, to show this page in a frame: see
     /// [`Monitor::embedded_url`]. Only without `control`, and on loopback.
     pub embed: bool,
-    /// Size of the ring between session and hub, in words of 4 bytes: 7 per step, and one per output and per spike.
+    /// Size of the ring between session and hub, in words of 4 bytes: 8 per step, one per output, spike and class of a gate.
     pub ring_words: usize,
     /// State of a page that is opened without one in its address: a JSON object, saved by another page with `state` of
     /// its *take along*.
@@ -192,7 +197,7 @@ impl Monitor {
             )));
         }
         let outputs = source.outputs.len();
-        let (feed, reader) = feed::feed(outputs, options.ring_words)?;
+        let (feed, reader) = feed::feed(outputs, source.gate().cloned(), options.ring_words)?;
         let (truth, truth_reader) = feed::truth(outputs)?;
         let classes = source.class_events();
         let shape = Shape {
@@ -500,6 +505,7 @@ fn state_of(
         viewers: AtomicUsize::new(0),
         skipped: AtomicU64::new(0),
         control: OnceLock::new(),
+        decisions: OnceLock::new(),
         steered: OnceLock::new(),
         may_control: options.control,
         epoch: epoch()?,

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 
 use crate::app::{App, json_of, no_source};
 use crate::control::{Control, ControlRequest};
+use crate::decisions;
 use crate::frame;
 use crate::guard::{Entry, policy_of};
 use crate::hub::lock;
@@ -243,6 +244,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "ended": ended,
         "control": app.may_control && app.control.get().is_some(),
         "models": control,
+        "decides": decisions::sender(&app).is_some(),
         "status": lock(&app.status).newest(),
         "simulation": app.steered.get().map(SimulationHandle::json),
         "steered": app.may_control && app.steered.get().is_some(),
@@ -446,6 +448,9 @@ fn judged(app: &App, off: &[usize], cancelled: impl Fn() -> bool) -> Response {
 async fn control(State(app): State<App>, Path(what): Path<String>, body: Bytes) -> Response {
     if SimulationHandle::hears(&what) {
         return steer(&app, &what, &body);
+    }
+    if let Some(answer) = decisions::hand_over(&app, &what) {
+        return answer;
     }
     let asked: ControlRequest = match serde_json::from_slice(&body) {
         Ok(asked) => asked,

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::class_events::{self, ClassEvents, ClassRules};
 use crate::frame::{Kind, Section, Writer};
+use crate::gate::Gate;
 
 /// Description of a session, sent before its first step.
 #[derive(Debug, Clone)]
@@ -48,10 +49,15 @@ impl Source {
         }
     }
 
-    /// The automata of the model's classes; `None` if its outputs are no probabilities.
+    /// The automata of the classes of the model; `None` if it has none.
     pub(crate) fn class_events(&self) -> Option<ClassEvents> {
         let rules = self.model.as_ref()?.classes.as_ref()?;
         ClassEvents::new(rules, self.step_seconds)
+    }
+
+    /// The gate of the model, if it has one.
+    pub(crate) fn gate(&self) -> Option<&Gate> {
+        self.model.as_ref()?.gate.as_ref()
     }
 
     /// Describes a page with neither session nor recordings: a name and no channels.
@@ -104,6 +110,7 @@ pub struct ModelCard {
     /// (channels, filters, latents), in units of the latent per unit-sum filtered spike.
     weights: Arc<[f32]>,
     classes: Option<ClassRules>,
+    gate: Option<Gate>,
 }
 
 impl ModelCard {
@@ -115,6 +122,7 @@ impl ModelCard {
             .map_or(0, PreparedModel::decoder_fingerprint);
         let session_fingerprint = prepared.as_ref().map_or(0, PreparedModel::fingerprint);
         let memory = prepared.as_ref().map_or(0, PreparedModel::memory_steps);
+        let gate = Gate::of(decoder);
         let t = decoder.training();
         let scores = t.scores.iter();
         let scores: Vec<Value> = scores
@@ -141,6 +149,7 @@ impl ModelCard {
             },
             "scores": scores,
             "classes": class_events::card(decoder),
+            "gate": gate.as_ref().map(Gate::card),
             "weight_share": weight_share(decoder),
         });
         Self {
@@ -150,6 +159,7 @@ impl ModelCard {
             card,
             weights: decoder.weights().iter().map(|w| *w as f32).collect(),
             classes: ClassRules::of(decoder),
+            gate,
         }
     }
 

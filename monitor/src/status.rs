@@ -10,6 +10,11 @@ pub struct SessionStatus {
     pub recording: Option<RecordingStatus>,
     /// The online trainer; `None` if the session does not learn.
     pub learning: Option<LearningStatus>,
+    /// How far the newest moving window is unlike training: KL divergence of the latents, in nats. `None` before the first is full,
+    /// and if the session is not compared.
+    pub unlike_training: Option<f64>,
+    /// The recalibration without labels; `None` if the session does not look at windows.
+    pub recalibration: Option<RecalibrationStatus>,
     /// Labels and other notes that arrive; `None` if the session does not listen for any.
     pub notes: Option<NoteStatus>,
     /// One entry per source.
@@ -43,6 +48,21 @@ pub struct LearningStatus {
     /// True if a model waits for acceptance.
     pub proposed: bool,
     /// True if the trainer has ended before the session.
+    pub dead: bool,
+}
+
+/// State of a recalibration without labels.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RecalibrationStatus {
+    /// Whole windows that were looked at.
+    pub windows: u64,
+    /// True if a model waits for acceptance.
+    pub suggested: bool,
+    /// True if the session was given a recalibrated model.
+    pub applied: bool,
+    /// True if the newest window speaks against that model.
+    pub roll_back: bool,
+    /// True if the comparison has ended before the session.
     pub dead: bool,
 }
 

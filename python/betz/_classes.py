@@ -2,11 +2,12 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _labels
-from ._core import Dataset, Recording, class_events, labels, train_classes, warn
+from ._core import Dataset, Recording, Sums, class_events, labels, train_classes, warn
 from ._decoder import Decoder, warn_of_overlap
 
 # Least number of labelled steps of a class where steps follow each other in time.
@@ -22,6 +23,10 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
+    kind : {"softmax", "lda"}
+        "lda" is linear discriminant analysis of the filtered counts. It needs sums only, which `partial_fit` and `merge` add
+        exactly, and `calibrate` makes the model of them. `fit` sums all but the last of `folds` parts of the labelled rows,
+        and calibrates on the last one. It has no ridge, latents or units.
     step_seconds : float or None
         Seconds from one row of X to the next. None: rows stand for themselves, as scikit-learn has it, and no filter
         runs over them; recordings keep their own bins, and spike times are put in steps of 5 ms.
@@ -57,6 +62,8 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         The classes, in the order of the columns of `predict_proba`; text for labels of a recording.
     model_ : betz.Model
         The trained model.
+    sums_ : betz.Sums
+        The sums of kind="lda", to which `partial_fit` and `merge` add.
     training_ : dict
         Scores on held-out folds: accuracy, balanced accuracy, AUC, confusion, negative log-likelihood, calibration error
         before and after calibration, and events of each class.
@@ -84,12 +91,14 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
 
     # With scikit-learn's metadata routing, trials reach the decoder of every fold.
     __metadata_request__fit = {"trials": True}
+    __metadata_request__partial_fit = {"trials": True}
     __metadata_request__predict = {"trials": True}
     __metadata_request__predict_proba = {"trials": True}
     __metadata_request__score = {"trials": True, "sample_weight": True}
 
     def __init__(
         self,
+        kind="softmax",
         *,
         step_seconds=None,
         bank="auto",
@@ -106,6 +115,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         seed=0,
         progress=None,
     ):
+        self.kind = kind
         self.step_seconds = step_seconds
         self.bank = bank
         self.ridge = ridge
@@ -136,9 +146,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
 
         With `step_seconds`, and for recordings, a class needs at least 30 labelled steps.
         """
-        for name in ("model_", "training_", "classes_"):
-            if hasattr(self, name):
-                delattr(self, name)
+        self._forget("model_", "training_", "classes_", "sums_")
         data, y = self._dataset(X, y, trials, first=True, rows=2)
         names, codes = self._codes(data, y, first=True)
         self.model_, self.training_ = train_classes(
@@ -146,6 +154,52 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         )
         for message in self.training_["warnings"]:
             warn(message)
+        return self
+
+    @available_if(lambda self: self._sums_are_added("partial_fit"))
+    def partial_fit(self, X, y, trials=None, classes=None):
+        """Adds X and y to the sums of kind="lda", as recordings of their own: filters start from rest. The model comes with
+        `calibrate`.
+
+        Sums are added exactly, so the order of the parts makes no difference to a bit. The same part a second time adds
+        nothing, and warns.
+
+        classes : every class, or None: those of y. Counts in the first call only; later parts may lack some, but have no others.
+        trials : as in `fit`.
+        """
+        begun = hasattr(self, "sums_")
+        if hasattr(self, "model_") and not begun:
+            raise ValueError("partial_fit: expected a decoder whose parts were added one by one, got one that was fitted whole")
+        data, y = self._dataset(X, y, trials, first=not begun, rows=1, labels=True)
+        names, codes = self._codes(data, y, first=not begun, classes=classes, strict=True)
+        part = Sums.over_labels(data, self._options(data, self._wanted_bank(X)), names, codes, self.progress)
+        if begun and self.sums_.shares(part):
+            warn("partial_fit: these very rows are in the sums already: nothing is added")
+            return self
+        self.sums_ = self.sums_.merged(part) if begun else part
+        self._forget("model_", "training_")
+        return self
+
+    def merge(self, other):
+        """Adds the sums of another decoder of kind="lda", which were made elsewhere: of the same classes in the same order."""
+        self._sums_are_added("merge")
+        check_is_fitted(self, "sums_")
+        check_is_fitted(other, "sums_")
+        self.sums_ = self.sums_.merged(other.sums_)
+        self._forget("model_", "training_")
+        return self
+
+    def calibrate(self, X, y, trials=None):
+        """Makes the model of the sums of `partial_fit` and `merge`. X and y, which must be in none of the sums, calibrate the
+        probabilities, and choose the shrinkage and the rules of events. A discriminant alone is too confident.
+
+        Parameters as for `fit`.
+        """
+        self._sums_are_added("calibrate")
+        check_is_fitted(self, "sums_")
+        data, y = self._dataset(X, y, trials, first=False, rows=2, labels=True)
+        names, codes = self._codes(data, y, first=False, strict=True)
+        self.model_, self.training_ = self.sums_.solve_classes(data, names, codes, self._choices(X, names))
         return self
 
     def predict_proba(self, X, trials=None):
@@ -220,21 +274,49 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         probabilities = self.model_.decode(data, device=self.device).astype(np.float64)
         return probabilities / probabilities.sum(axis=1, keepdims=True)
 
-    def _codes(self, data, y, first):
-        """Names of the classes, and the class of each step as a number; −1 for no label, or another class."""
+    def _codes(self, data, y, first, classes=None, strict=False):
+        """Names of the classes, and the class of each step as a number; −1 for no label, or another class, which `strict`
+        refuses.
+        """
         if isinstance(y, tuple):
             names, codes = y
             if first:
-                self.classes_ = np.array(names)
-                return names, codes
+                self.classes_ = np.array(names if classes is None else [str(label) for label in classes])
             places = {name: code for code, name in enumerate(self.classes_.tolist())}
+            if strict:
+                self._refuse_others([name for name in names if name not in places])
             return self.classes_.tolist(), np.array([places.get(name, -1) for name in names] + [-1])[codes]
         known = np.ones(len(y), bool) if self.unlabelled is None else y != self.unlabelled
         if first:
-            self.classes_ = np.unique(y[known])
+            self.classes_ = np.unique(y[known] if classes is None else np.asarray(classes))
+        if strict:
+            self._refuse_others(np.setdiff1d(y[known], self.classes_).tolist())
         order = {label: code for code, label in enumerate(self.classes_.tolist())}
         codes = [order.get(label, -2) if has else -1 for label, has in zip(y.tolist(), known.tolist())]
         return [str(label) for label in self.classes_], np.array(codes, np.int64)
+
+    def _refuse_others(self, labels):
+        if labels:
+            raise ValueError(f"y: expected the classes {self.classes_.tolist()}, got {labels[0]!r} as well; name all in classes=")
+
+    def _sums_are_added(self, what):
+        if self._kind() != "lda":
+            raise ValueError(f"{what}: expected kind='lda', whose sums can be added, got {self.kind!r}")
+        return True
+
+    def _kind(self):
+        if not isinstance(self.kind, str) or self.kind not in ("softmax", "lda"):
+            raise ValueError(f"kind: expected 'softmax' or 'lda', got {self.kind!r}")
+        return self.kind
+
+    def _forget(self, *names):
+        for name in names:
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _trained(self):
+        """The model, or before it is calibrated the sums: both know the step and the form of the channels."""
+        return self.model_ if hasattr(self, "model_") else self.sums_
 
     def _choices(self, X, names):
         timed = self.step_seconds is not None or isinstance(X, (Recording, Dataset))
@@ -244,6 +326,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"priors: expected a share for each of the classes {self.classes_.tolist()}, got {priors!r}")
             priors = [float(priors[label]) for label in self.classes_.tolist()]
         return {
+            "discriminant": self._kind() == "lda",
             "false_alarms": self.false_alarms,
             "priors": priors,
             "least_labelled": _LEAST_LABELLED if timed else 1,
@@ -291,9 +374,9 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             segments,
             None if names is None else [str(name) for name in names],
             # A signal may happen to be whole numbers.
-            signal=not first and self.model_.takes_signal,
+            signal=not first and self._trained().takes_signal,
         )
-        if not first and data.is_signal and not self.model_.takes_signal:
+        if not first and data.is_signal and not self._trained().takes_signal:
             row, column = np.argwhere((X < 0) | (X != np.floor(X)) | (X > 65535))[0]
             raise ValueError(
                 f"X: expected counts, whole numbers from 0 to 65535 as in fit, got {X[row, column]} at [{row}, {column}]; scale X"
@@ -317,7 +400,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         if trials is not None:
             raise ValueError("a recording has trials of its own: expected no trials beside it")
         if isinstance(data, Recording):
-            data = data.align(self.step_seconds if first else self.model_.step_seconds)
+            data = data.align(self.step_seconds if first else self._trained().step_seconds)
         if first:
             self.n_features_in_ = len(data.channel_names)
         return data, labels(data, y) if first or wants_labels else None

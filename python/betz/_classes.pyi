@@ -5,16 +5,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from ._core import Dataset, Model, Progress, Recording, Session
+from ._core import Dataset, Model, Progress, Recording, Session, Sums
 
 class ClassDecoder(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     model_: Model
+    sums_: Sums
     training_: dict[str, Any]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     def __init__(
         self,
+        kind: str = "softmax",
         *,
         step_seconds: float | None = None,
         bank: str | Sequence[tuple[float, int]] = "auto",
@@ -32,6 +34,20 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         progress: Progress | None = None,
     ) -> None: ...
     def fit(
+        self,
+        X: ArrayLike | Recording | Dataset,
+        y: ArrayLike | str | Sequence[tuple[float, float, str]],
+        trials: ArrayLike | None = None,
+    ) -> ClassDecoder: ...
+    def partial_fit(
+        self,
+        X: ArrayLike | Recording | Dataset,
+        y: ArrayLike | str | Sequence[tuple[float, float, str]],
+        trials: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> ClassDecoder: ...
+    def merge(self, other: ClassDecoder) -> ClassDecoder: ...
+    def calibrate(
         self,
         X: ArrayLike | Recording | Dataset,
         y: ArrayLike | str | Sequence[tuple[float, float, str]],

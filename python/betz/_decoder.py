@@ -83,6 +83,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     epochs : int or None
         Passes over the recording that train a recurrent decoder. None: 140 over trials, 150 over continuous
         recordings.
+    weights : "f32", "bf16", "int8" or None
+        Numbers that the matrices of a recurrent decoder are rounded to, before it is scored. None: bf16 in layers of
+        128 units or more, f32 in others.
     keep_artefacts : bool
         True: steps with far more spikes than usual are trained on like others, and sessions do not blank them. False:
         they are left out of training, and blanked in sessions.
@@ -150,6 +153,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         members=None,
         mixed=None,
         epochs=None,
+        weights=None,
         keep_artefacts=False,
         retain_bytes=None,
         device="cpu",
@@ -171,6 +175,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.members = members
         self.mixed = mixed
         self.epochs = epochs
+        self.weights = weights
         self.keep_artefacts = keep_artefacts
         self.retain_bytes = retain_bytes
         self.device = device
@@ -351,6 +356,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "members": self.members,
             "mixed": self.mixed,
             "epochs": self.epochs,
+            "weights": self.weights,
             "keep_artefacts": self.keep_artefacts,
             "retain_bytes": self.retain_bytes,
             "seed": self.seed,

@@ -32,6 +32,7 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
         members: int | None = None,
         mixed: int | None = None,
         epochs: int | None = None,
+        weights: str | None = None,
         keep_artefacts: bool = False,
         retain_bytes: int | None = None,
         device: str = "cpu",

@@ -57,11 +57,46 @@ pub(crate) fn labels<'py>(
 /// Options of classes, as a dictionary.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct ClassChoices {
+pub(crate) struct ClassChoices {
+    /// True for linear discriminant analysis in place of a softmax.
+    discriminant: bool,
     false_alarms: f64,
     priors: Option<Vec<f64>>,
     least_labelled: usize,
     markov: bool,
+}
+
+impl ClassChoices {
+    pub(crate) fn options(self) -> ClassOptions {
+        ClassOptions {
+            false_alarms: self.false_alarms,
+            priors: self.priors,
+            least_labelled: self.least_labelled,
+            markov: self.markov,
+        }
+    }
+}
+
+/// Labels of `data`: the class of each step among `names`, −1 for no label.
+pub(crate) fn labels_of(
+    data: &Dataset,
+    names: Vec<String>,
+    classes: &Bound<'_, PyAny>,
+) -> PyResult<Labels> {
+    let classes = integers("classes", classes)?;
+    let known = -1..names.len() as i64;
+    if classes.len() != data.inner.steps || !classes.iter().all(|class| known.contains(class)) {
+        return Err(PyValueError::new_err(format!(
+            "classes: expected {} numbers from -1 to {}, one per step, got {}",
+            data.inner.steps,
+            names.len() as i64 - 1,
+            classes.len()
+        )));
+    }
+    Ok(Labels {
+        names,
+        of_step: classes.into_iter().map(|class| class as i32).collect(),
+    })
 }
 
 /// A decoder of the classes `names`, with the class of each step of `data` (−1 for no label), and a report of its training.
@@ -80,32 +115,16 @@ pub(crate) fn train_classes<'py>(
     let data = instance::<Dataset>("data", DATASET, data)?.get();
     let options = Options::of(options)?;
     let choices: ClassChoices = choices.extract()?;
-    let classes = integers("classes", classes)?;
-    let known = -1..names.len() as i64;
-    if classes.len() != data.inner.steps || !classes.iter().all(|class| known.contains(class)) {
-        return Err(PyValueError::new_err(format!(
-            "classes: expected {} numbers from -1 to {}, one per step, got {}",
-            data.inner.steps,
-            names.len() as i64 - 1,
-            classes.len()
-        )));
-    }
-    let labels = Labels {
-        names,
-        of_step: classes.into_iter().map(|class| class as i32).collect(),
-    };
+    let labels = labels_of(data, names, classes)?;
     let (inner, form) = (data.inner.clone(), data.form());
     let (decoder, ran, warnings, report) = work::run(py, progress, |progress| {
         let training = options.training(options.bank.bank()?)?;
-        let choices = ClassOptions {
-            false_alarms: choices.false_alarms,
-            priors: choices.priors,
-            least_labelled: choices.least_labelled,
-            markov: choices.markov,
-        };
+        let (discriminant, choices) = (choices.discriminant, choices.options());
         let device = options.device()?;
-        let (trained, report) =
-            training.run_classes(&inner, &labels, &choices, &device, progress)?;
+        let (trained, report) = match discriminant {
+            true => training.run_discriminant(&inner, &labels, &choices, &device, progress)?,
+            false => training.run_classes(&inner, &labels, &choices, &device, progress)?,
+        };
         let decoder = input_form::marked(trained.decoder, form)?;
         Ok((decoder, trained.ran, trained.warnings, report))
     })?;
@@ -117,7 +136,10 @@ pub(crate) fn train_classes<'py>(
     Ok((Model::of(decoder), said))
 }
 
-fn report_dict<'py>(py: Python<'py>, report: &ClassReport) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn report_dict<'py>(
+    py: Python<'py>,
+    report: &ClassReport,
+) -> PyResult<Bound<'py, PyDict>> {
     let (dict, scores) = (PyDict::new(py), &report.scores);
     dict.set_item("accuracy", scores.accuracy)?;
     dict.set_item("balanced_accuracy", scores.balanced_accuracy)?;

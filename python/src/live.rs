@@ -253,7 +253,8 @@ impl Live {
         py.detach(|| self.session.roll_back()).or_raise(py)
     }
 
-    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`); False if there is none.
+    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), or that a window without labels
+    /// suggests (`recalibrate.mode = "suggest"`); False if there is none.
     fn accept(&self, py: Python<'_>) -> PyResult<bool> {
         py.detach(|| self.session.accept()).or_raise(py)
     }

@@ -1,7 +1,7 @@
 //! Options of training, as `betz.Decoder` hands them over in a dictionary.
 
 use betz::device::{Device, DeviceSpec};
-use betz::model::LowPass;
+use betz::model::{LowPass, WeightPrecision};
 use betz::psc::{Filter, FilterBank};
 use betz::train::{
     Delay, Kind, KindOptions, MaskPolicy, PRESETS, Preset, RidgeChoice, TrainOptions, Training,
@@ -45,7 +45,7 @@ impl Bank {
 }
 
 /// Each option, and the values that it takes.
-const EXPECTED: [(&str, &str); 18] = [
+const EXPECTED: [(&str, &str); 19] = [
     (
         "bank",
         "\"auto\", a name from betz.presets(), or a list of (tau_seconds, order) with whole orders",
@@ -66,6 +66,7 @@ const EXPECTED: [(&str, &str); 18] = [
     ("members", "a whole number of at least 1, or None"),
     ("mixed", "a whole number of at least 0, or None"),
     ("epochs", "a whole number of at least 1, or None"),
+    ("weights", "\"f32\", \"bf16\", \"int8\" or None"),
     ("seed", "a whole number of at least 0"),
     ("keep_artefacts", "True or False"),
     ("retain_bytes", "a whole number of at least 0, or None"),
@@ -93,6 +94,7 @@ pub(crate) struct Options {
     members: Option<usize>,
     mixed: Option<usize>,
     epochs: Option<usize>,
+    weights: Option<String>,
     seed: u64,
     keep_artefacts: bool,
     retain_bytes: Option<usize>,
@@ -168,6 +170,19 @@ impl Options {
         Device::open(self.device.parse::<DeviceSpec>()?)
     }
 
+    /// The numbers of a network's matrices.
+    fn weights(&self) -> Result<Option<WeightPrecision>> {
+        match self.weights.as_deref() {
+            None => Ok(None),
+            Some("f32") => Ok(Some(WeightPrecision::F32)),
+            Some("bf16") => Ok(Some(WeightPrecision::Bf16)),
+            Some("int8") => Ok(Some(WeightPrecision::Int8)),
+            Some(other) => Err(Error::argument(format!(
+                "weights: expected f32, bf16, int8 or None, got '{other}'"
+            ))),
+        }
+    }
+
     /// The kinds to choose from.
     fn kinds(&self) -> Result<KindOptions> {
         let kinds = match self.kind.as_str() {
@@ -194,6 +209,7 @@ impl Options {
             members: self.members,
             mixed: self.mixed,
             epochs: self.epochs,
+            weights: self.weights()?,
             seed: self.seed,
             ..kinds
         })

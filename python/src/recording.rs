@@ -125,9 +125,9 @@ impl Recording {
 
     /// A recording of binned spike counts (bins, channels): whole numbers from 0 to 65,535 of any dtype.
     ///
-    /// behavior: (samples, outputs) or (samples,), one sample per bin unless `behavior_times` (seconds) is given;
-    /// behavior_names, behavior_units: one per column; segments: trials (n, 2), half-open in bins; channel_names;
-    /// electrode_um: (channels, 2); meta: free text.
+    /// behavior: (samples, outputs) or (samples,), one sample per bin unless `behavior_times` (seconds) is given, where a sample
+    /// with a NaN is missing; behavior_names, behavior_units: one per column; segments: trials (n, 2), half-open in bins;
+    /// channel_names; electrode_um: (channels, 2); meta: free text.
     #[staticmethod]
     #[pyo3(signature = (counts, step_seconds, **more), text_signature = "(counts, step_seconds, *, behavior=None, behavior_times=None, behavior_names=None, behavior_units=None, segments=None, channel_names=None, electrode_um=None, meta=None)")]
     fn from_counts(

@@ -50,6 +50,7 @@ fn undecoded(recording: &rust::Recording, name: &str) -> Result<DecodedRecording
         },
         dataset,
         estimates: Vec::new(),
+        probabilities: Vec::new(),
         delay_steps: 0,
     })
 }
@@ -62,6 +63,10 @@ fn decoded(recording: &rust::Recording, name: &str, decoder: &Decoder) -> Result
     let (dataset, times) = aligned(recording, decoder.step_seconds())?;
     let dataset = input_form::with_behavior(decoder, dataset)?;
     let estimates = decode_on(&Device::cpu(), decoder, &dataset)?.estimates;
+    let probabilities = match decoder.kind() {
+        "gated" => betz::train::class_probabilities(decoder, &dataset)?,
+        _ => Vec::new(),
+    };
     let mut source = Source::of("model", decoder);
     source.name = name.to_owned();
     source.electrode_um = electrode_um;
@@ -71,6 +76,7 @@ fn decoded(recording: &rust::Recording, name: &str, decoder: &Decoder) -> Result
         source,
         dataset,
         estimates,
+        probabilities,
         delay_steps: decoder.delay_steps(),
     })
 }

@@ -1,14 +1,16 @@
 //! `Sums`: what training needs of a recording, without the recording.
 
 use betz::input_form;
+use betz::psc::FilterBank;
 use betz::recording::SpikeForm;
 use betz::train::RidgeChoice;
 use betz::train::sums as rust;
 use betz::{Error, Result};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyType};
+use pyo3::types::{PyBytes, PyDict, PyType};
 
 use crate::arguments::{FilePath, instance, number};
+use crate::classes::{ClassChoices, labels_of, report_dict};
 use crate::dataset::{DATASET, Dataset};
 use crate::error::OrRaise;
 use crate::model::Model;
@@ -41,14 +43,34 @@ impl Sums {
         let data = instance::<Dataset>("data", DATASET, data)?.get();
         let options = Options::of(options)?;
         let inner = work::run(py, progress, |progress| {
-            let bank = options.bank.bank()?.ok_or_else(|| {
-                Error::argument(
-                    "bank: expected one by name or by its filters, since parts are summed before anything could \
-                     be chosen; got \"auto\"",
-                )
-            })?;
-            let training = options.linear(bank);
+            let training = options.linear(given_bank(&options)?);
             rust::Sums::over(&options.device()?, &*data.inner, &training, progress)
+        })?;
+        Ok(Self {
+            inner,
+            form: data.form(),
+        })
+    }
+
+    /// The sums over the steps of `data` that have a class: `classes` has the number of each step's class among `names`, −1 for none.
+    /// What `ClassDecoder.partial_fit` and `merge` are made of, and `betz sums --labels` writes.
+    #[staticmethod]
+    #[pyo3(signature = (data, options, names, classes, progress=None))]
+    fn over_labels(
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyAny>,
+        names: Vec<String>,
+        classes: &Bound<'_, PyAny>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let data = instance::<Dataset>("data", DATASET, data)?.get();
+        let options = Options::of(options)?;
+        let labels = labels_of(data, names, classes)?;
+        let inner = work::run(py, progress, |progress| {
+            let training = options.linear(given_bank(&options)?);
+            let device = options.device()?;
+            rust::Sums::over_labels(&device, &data.inner, &labels, &training, progress)
         })?;
         Ok(Self {
             inner,
@@ -127,6 +149,48 @@ impl Sums {
         Ok(Model::of(decoder))
     }
 
+    /// The decoder of the classes of these sums over labels, by linear discriminant analysis, and a report: calibrated on `data`,
+    /// which is in none of the sums, with the class of each of its steps among `names`. `ClassDecoder.calibrate` is the way to
+    /// call it.
+    fn solve_classes<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+        names: Vec<String>,
+        classes: &Bound<'py, PyAny>,
+        choices: &Bound<'py, PyAny>,
+    ) -> PyResult<(Model, Bound<'py, PyDict>)> {
+        let data = instance::<Dataset>("data", DATASET, data)?.get();
+        let labels = labels_of(data, names, classes)?;
+        let options = choices.extract::<ClassChoices>()?.options();
+        let (decoder, report) = work::run(py, None, |_| {
+            let (decoder, report) = self
+                .inner
+                .solve_classes((&*data.inner, &labels), &options)?;
+            Ok((input_form::marked(decoder, self.form)?, report))
+        })?;
+        Ok((Model::of(decoder), report_dict(py, &report)?))
+    }
+
+    /// Length of a step in seconds.
+    #[getter]
+    fn step_seconds(&self) -> f64 {
+        self.inner.form().step_seconds
+    }
+
+    /// True if the sums are of features of any sign, False if they are of counts.
+    #[getter]
+    fn takes_signal(&self) -> bool {
+        self.form == SpikeForm::Signal
+    }
+
+    /// Names of the outputs; of sums over labels, the classes.
+    #[getter]
+    fn output_names(&self) -> Vec<String> {
+        let outputs = self.inner.form().outputs.iter();
+        outputs.map(|output| output.name.clone()).collect()
+    }
+
     /// Paired steps in the sums.
     #[getter]
     fn steps(&self) -> u64 {
@@ -146,4 +210,14 @@ impl Sums {
             self.inner.parts()
         )
     }
+}
+
+/// The bank of `options`, which is given: parts are summed before anything could be chosen.
+fn given_bank(options: &Options) -> Result<FilterBank> {
+    options.bank.bank()?.ok_or_else(|| {
+        Error::argument(
+            "bank: expected one by name or by its filters, since parts are summed before anything could \
+             be chosen; got \"auto\"",
+        )
+    })
 }

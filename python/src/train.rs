@@ -67,6 +67,7 @@ pub(crate) fn train<'py>(
             row.set_item("r2", kind.r2)?;
             row.set_item("gain", kind.gain)?;
             row.set_item("gain_error", kind.gain_error)?;
+            row.set_item("unseen", kind.unseen)?;
             Ok(row)
         });
         said.set_item("taken", comparison.taken.name())?;

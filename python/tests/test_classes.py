@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -119,3 +120,65 @@ def test_events_need_time():
     X, y = counts()
     with pytest.raises(ValueError, match="step_seconds"):
         betz.ClassDecoder(units=16).fit(X, y).events(X)
+
+
+def discriminant(**more):
+    return betz.ClassDecoder("lda", step_seconds=0.02, bank=[(0.1, 0)], **more)
+
+
+def test_parts_of_a_discriminant_add_up_to_the_bit(tmp_path):
+    X, y = counts(steps=4000)
+    y = np.where(y == 1, "move", "rest")
+    one, other = (discriminant().partial_fit(X[a:b], y[a:b]) for a, b in ((0, 1500), (1500, 3000)))
+    both = discriminant().partial_fit(X[1500:3000], y[1500:3000]).partial_fit(X[:1500], y[:1500])
+    merged = one.merge(other).calibrate(X[3000:], y[3000:])
+    assert merged.model_ == both.calibrate(X[3000:], y[3000:]).model_
+    assert merged.sums_.steps == 3000 and merged.sums_.output_names == ["move", "rest"]
+    assert merged.training_["ece"] < merged.training_["ece_before"]
+    P = merged.predict_proba(X[3000:])
+    assert merged.model_.kind == "classes" and np.allclose(P.sum(axis=1), 1.0)
+    assert 0.8 < np.mean(merged.predict(X[3000:]) == y[3000:])
+    merged.sums_.save(tmp_path / "a.sums")
+    again = betz.Sums.from_bytes((tmp_path / "a.sums").read_bytes(), False)
+    assert again.steps == 3000 and not again.takes_signal and again.step_seconds == 0.02
+    # What was solved is no more once a part comes.
+    with pytest.raises(NotFittedError):
+        clone(merged).merge(other)
+    more, its = counts(seed=5, steps=1000)
+    merged.partial_fit(more, np.where(its == 1, "move", "rest"))
+    with pytest.raises(NotFittedError):
+        merged.predict(X)
+    with pytest.warns(betz.BetzWarning, match="nothing is added"):
+        assert merged.partial_fit(more, np.where(its == 1, "move", "rest")).sums_.steps == 4000
+
+
+def test_a_discriminant_of_one_recording_is_calibrated_on_its_last_part():
+    X, y = counts(steps=4000)
+    fitted = discriminant().fit(X[:3000], y[:3000])
+    assert fitted.score(X[3000:], y[3000:]) > 0.85
+    assert sum(fitted.training_["labelled"]) == 2400
+    with pytest.raises(ValueError, match="fitted whole"):
+        fitted.partial_fit(X[3000:], y[3000:])
+    recording = betz.Recording.from_counts(X, 0.02, behavior=y[:, None], behavior_names=["state"], segments=[(k, k + 500) for k in range(0, 4000, 500)])
+    by_name = betz.ClassDecoder("lda", bank=[(0.1, 0)]).fit(recording, "state")
+    assert by_name.classes_.tolist() == ["0", "1"] and by_name.score(recording, "state") > 0.85
+    parts = betz.ClassDecoder("lda", bank=[(0.1, 0)]).partial_fit(recording[:4], "state").partial_fit(recording[4:6], "state")
+    assert parts.calibrate(recording[6:], "state").score(recording, "state") > 0.85
+
+
+def test_a_discriminant_refuses_by_name():
+    X, y = counts()
+    fitted = discriminant().partial_fit(X[:1000], np.zeros(1000, int), classes=[0, 1]).partial_fit(X[1000:2000], y[1000:2000])
+    assert fitted.classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="got 2 as well"):
+        fitted.partial_fit(X[2000:], y[2000:] + 1)
+    with pytest.raises(betz.BetzError, match="in none of the sums"):
+        fitted.calibrate(X[1000:2000], y[1000:2000])
+    with pytest.raises((betz.BetzError, ValueError), match="expected one by name or by its filters"):
+        betz.ClassDecoder("lda", step_seconds=0.02).partial_fit(X, y)
+    assert not hasattr(decoder(), "partial_fit")
+    for call in ("merge", "calibrate"):
+        with pytest.raises(ValueError, match=f"{call}: expected kind='lda'"):
+            getattr(decoder(), call)(*{"merge": [fitted], "calibrate": [X, y]}[call])
+    with pytest.raises(ValueError, match="kind: expected 'softmax' or 'lda', got 'svm'"):
+        betz.ClassDecoder("svm").fit(X, y)

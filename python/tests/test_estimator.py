@@ -116,9 +116,14 @@ def test_a_recurrent_decoder_remembers():
     y = np.zeros(2000)
     for t in range(1, 2000):
         y[t] = 0.9 * y[t - 1] + np.tanh(float(X[t, 0]) - float(X[t, 1]))
-    decoder = betz.Decoder("recurrent", step_seconds=0.1, folds=2, layers=(16,), members=2, epochs=80).fit(X, y)
+    sizes = {"step_seconds": 0.1, "folds": 2, "layers": (16,), "members": 2, "epochs": 80}
+    decoder = betz.Decoder("recurrent", **sizes).fit(X, y)
     assert decoder.model_.kind == "recurrent"
     assert decoder.score(X, y) > 0.7
+    rounded = betz.Decoder("recurrent", weights="int8", **sizes).fit(X, y)
+    assert abs(rounded.score(X, y) - decoder.score(X, y)) < 0.01
+    with pytest.raises(ValueError, match="weights: expected f32, bf16, int8 or None, got 'int4'"):
+        betz.Decoder("recurrent", weights="int4", **sizes).fit(X, y)
     with pytest.raises(ValueError, match="multiple of 16"):
         betz.Decoder("recurrent", step_seconds=0.1, layers=(10,)).fit(X, y)
 

@@ -1,6 +1,7 @@
 """Other packages' objects and files; each test skips where its package is not installed."""
 
 import pathlib
+import pickle
 import warnings
 
 import numpy as np
@@ -204,3 +205,18 @@ def test_nwb_wants_to_know_when(tmp_path):
     with pytest.raises(OSError):
         recording.to_nwb(tmp_path / "no" / "x.nwb", start=START)
     assert [path.name for path in tmp_path.iterdir()] == ["x.nwb"]
+
+
+def test_behaviour_with_nan_is_missing():
+    counts, behavior = np.ones((500, 2), np.uint8), np.arange(1000.0).reshape(500, 2)
+    behavior[100:103, 0] = np.nan
+    behavior[200:300, 1] = np.nan
+    recording = betz.Recording.from_counts(counts, 0.02, behavior=behavior)
+    np.testing.assert_array_equal(recording.behavior, behavior.astype(np.float32))
+    data = recording.align()
+    np.testing.assert_array_equal(data.segments, [[0, 200], [300, 500]])
+    assert data.left_out["steps_interpolated"] == 3 and data.left_out["steps_in_gaps"] == 100
+    np.testing.assert_allclose(data.behavior[98:105, 0], np.arange(196, 210, 2), rtol=1e-6)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(recording)).behavior, recording.behavior)
+    with pytest.raises(betz.BetzError, match="a sample without NaN"):
+        betz.Recording.from_counts(counts, 0.02, behavior=np.full((500, 1), np.nan))

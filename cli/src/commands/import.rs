@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use betz::{Result, input_form};
-use betz_interop::import::{Network, Options, Precision};
-use clap::{Args, ValueEnum};
+use betz_interop::import::{Network, Options};
+use clap::Args;
 use serde::Serialize;
 
-use crate::common_args::{Common, Part};
+use crate::common_args::{Common, Part, Weights};
 use crate::data;
 use crate::files::{Files, Kind};
 use crate::parse::positive_seconds;
@@ -47,15 +47,6 @@ pub(crate) struct Import {
     pub(crate) weights: Weights,
 }
 
-/// The numbers of matrices.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Weights {
-    #[default]
-    F32,
-    Bf16,
-    Int8,
-}
-
 #[derive(Serialize)]
 struct ImportReport {
     model: String,
@@ -74,11 +65,7 @@ pub(crate) fn run(args: &Import) -> Result<()> {
     let options = Options {
         day: args.day,
         stride: args.stride,
-        precision: match args.weights {
-            Weights::F32 => Precision::F32,
-            Weights::Bf16 => Precision::Bf16,
-            Weights::Int8 => Precision::Int8,
-        },
+        precision: args.weights.into(),
     };
     let network = Network::read(&args.network, options)?;
     let recording = data::read_recording(&args.recording, &args.part.behavior)?;

@@ -28,7 +28,7 @@ use crate::files::{Kind, refuse_stream};
 use crate::labels;
 use crate::page::Page;
 use crate::page::{LOOK, announce, options};
-use crate::replay::{Feed, replay};
+use crate::replay::replay;
 use crate::report::{self, Bar, UntilInterrupted};
 
 #[derive(Args)]
@@ -290,6 +290,7 @@ fn as_it_is(args: &Serve, path: &Path) -> Result<DecodedRecording> {
         },
         dataset,
         estimates: Vec::new(),
+        probabilities: Vec::new(),
         delay_steps: 0,
     })
 }
@@ -332,11 +333,11 @@ fn decoded(
         SpikeTimes::align(recording, step, align).map_err(|e| e.at(path.display()))?;
     let dataset = betz::input_form::with_behavior(model, dataset)?;
     let mut session = Session::open(model, SessionConfig::default())?;
-    let feed = Feed {
-        counts: false,
-        speed: None,
+    let estimates = replay(&mut session, &dataset, progress)?;
+    let probabilities = match model.kind() {
+        "gated" => betz::train::class_probabilities(model, &dataset)?,
+        _ => Vec::new(),
     };
-    let estimates = replay(&mut session, &dataset, &feed, progress)?;
     let mut source = Source::of(name, model);
     source.name = format!("{} through {name}", name_of(path));
     source.electrode_um = electrode_um;
@@ -346,6 +347,7 @@ fn decoded(
         source,
         dataset,
         estimates,
+        probabilities,
         delay_steps: model.delay_steps(),
     })
 }

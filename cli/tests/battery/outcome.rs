@@ -5,28 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::Case;
 
-/// Words of refusals that say what is wrong without "expected".
-const OTHER_WORDS: [&str; 16] = [
-    // Little memory: how much is needed, and how much there is.
-    " of memory",
-    // Files: the system's words, and those about damage.
+/// Words of others in refusals that say what is wrong without "expected".
+const OTHER_WORDS: [&str; 2] = [
+    // The system's words about a file.
     "(os error ",
-    "damaged",
-    "cut short",
-    "larger than any memory",
-    "more data than its shape",
-    "the file that is there holds something else",
-    // Options and devices: clap's words, and those of CUDA's loader.
-    "unexpected argument",
+    // The parser's words about two options.
     "cannot be used",
-    "cannot be loaded",
-    // Data and numbers that leave nothing to work on.
-    "nothing is left to decode from",
-    "of any segment lies from",
-    "choose a longer step",
-    "holds no whole tick",
-    "cannot be expressed in ticks",
-    "no segment holds a whole step",
 ];
 
 /// Fault of a refusal `said` of `case`: it must say what was expected, and where: a file, an option or an argument.

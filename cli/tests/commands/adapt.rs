@@ -119,3 +119,28 @@ fn what_makes_no_sense_is_refused() {
         assert!(!folder.join("x.npz").exists());
     }
 }
+
+#[test]
+fn a_recurrent_model_is_adapted_without_stored_sums() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    json(
+        folder,
+        "simulate --out a.npz --test-out b.npz --neurons 16 --seconds 15 --test-seconds 15 --tick 0.001 --seed 3",
+    );
+    json(
+        folder,
+        "train a.npz --step 0.05 --filter 0.1:1 --folds 2 --decoder recurrent --layers 16 --epochs 10 --out r.betz",
+    );
+    let adapted = json(folder, "adapt r.betz b.npz --out n.betz");
+    assert_eq!(adapted["decoder"], "recurrent");
+    assert_eq!(
+        (&adapted["trials"], &adapted["dropped"]),
+        (&1.into(), &0.into())
+    );
+    assert!(
+        adapted["effective_steps"].as_f64().unwrap() > 100.0,
+        "{adapted}"
+    );
+    json(folder, "evaluate n.betz b.npz");
+}

@@ -224,3 +224,43 @@ fn a_model_that_does_not_fit_is_refused_and_nothing_is_written() {
         "{errors}"
     );
 }
+
+#[test]
+fn a_step_of_several_ticks_is_decoded_at_each_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    done(
+        folder,
+        "simulate --out a.npz --neurons 10 --seconds 30 --tick 0.001",
+    );
+    done(
+        folder,
+        "train a.npz --out m.betz --filter 0.02:1 --step 0.05 --folds 2 --decoder recurrent --layers 16 --epochs 20",
+    );
+    let usual = json(folder, "decode m.betz a.npz --out bins.csv");
+    let told = json(folder, "decode m.betz a.npz --every 10ms --out ticks.csv");
+    assert_eq!(
+        told["steps"].as_u64().unwrap(),
+        5 * usual["steps"].as_u64().unwrap()
+    );
+    // The last tick of a step sees the step's bin, as does every tick's session.
+    let (bins, ticks) = (rows(folder, "bins.csv"), rows(folder, "ticks.csv"));
+    for (bin, tick) in bins.iter().zip(ticks.iter().skip(4).step_by(5)) {
+        for (a, b) in [&bin[2..3], &bin[4..]]
+            .concat()
+            .iter()
+            .zip([&tick[2..3], &tick[4..]].concat())
+        {
+            assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{bin:?} {tick:?}");
+        }
+    }
+    let r2 = |told: &serde_json::Value| told["outputs"][0]["r2"].as_f64().unwrap();
+    assert!((r2(&told) - r2(&usual)).abs() < 0.05, "{told} {usual}");
+    assert_eq!(told["rates_hz"], usual["rates_hz"]);
+    refused(
+        folder,
+        "decode m.betz a.npz --every 0.03 --out x.csv",
+        2,
+        "--every: expected a whole part of the model's step of 0.05 s",
+    );
+}

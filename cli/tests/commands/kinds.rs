@@ -241,7 +241,19 @@ fn a_recurrent_decoder_comes_back_from_safetensors_and_its_onnx_is_refused_by_na
     for weights in ["bf16", "int8"] {
         let line = format!("import m.safetensors {import} --weights {weights}");
         assert_eq!(json(folder, &line)["network"], "gru 16, 16");
+        let sizes = "--decoder recurrent --layers 16,16 --epochs 5 --mixed 0";
+        let trained = json(folder, &format!("{train} {sizes} --weights {weights}"));
+        let configuration = trained["kinds"][1]["configuration"].as_str().unwrap();
+        assert!(
+            configuration.ends_with(&format!("weights in {weights}")),
+            "{configuration}"
+        );
     }
+    fails(
+        folder,
+        &format!("{train} --decoder lift --weights int8"),
+        "--weights: expected --decoder recurrent or best, got lift",
+    );
     fails(
         folder,
         &format!("import m.safetensors {import} --day 1"),

@@ -89,6 +89,49 @@ fn a_long_gap_of_behaviour_ends_its_segment_and_a_short_one_is_counted() {
     );
 }
 
+/// `train.npz` with one sample per bin of 10 ms, as `nan.npz`: those from 6 to 14 s, and two at 3 s, lack an output.
+fn with_nan(folder: &Path) {
+    fixtures::population(folder);
+    let mut recording = Recording::read_npz(&folder.join("train.npz")).unwrap();
+    let tick = recording.tick_seconds;
+    let behavior = recording.behavior.as_mut().unwrap();
+    assert!(behavior.times.is_none());
+    let width = behavior.outputs.len();
+    for (i, row) in behavior.values.chunks_exact_mut(width).enumerate() {
+        let time = (i + 1) as f64 * tick;
+        if (6.0..14.0).contains(&time) || (3.0..3.019).contains(&time) {
+            row[i % width] = f32::NAN;
+        }
+    }
+    recording.write_npz(&folder.join("nan.npz")).unwrap();
+}
+
+#[test]
+fn behaviour_with_nan_is_missing_behaviour() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    with_nan(folder);
+    let trained = json(folder, &format!("train nan.npz {BANK} --out model.betz"));
+    assert_eq!(trained["segments"], 2);
+    let aligned = &trained["aligned"];
+    assert_eq!(aligned["max_gap_seconds"], 0.15);
+    assert!((399..=400).contains(&aligned["steps_in_gaps"].as_u64().unwrap()));
+    assert_eq!(aligned["steps_interpolated"], 1);
+    let line = format!("train nan.npz {BANK} --memory 100KiB --out chunks.betz");
+    assert_eq!(json(folder, &line)["segments"], 2);
+    assert_eq!(
+        json(folder, "evaluate model.betz nan.npz")["aligned"],
+        *aligned
+    );
+    // The same from NWB, which keeps the samples.
+    let start = "--start 2020-10-19T13:00:00-05:00";
+    json(folder, &format!("convert nan.npz nan.nwb {start}"));
+    let again = json(folder, "evaluate model.betz nan.nwb");
+    assert_eq!(again["aligned"], *aligned);
+    let all = format!("train nan.npz {BANK} --max-gap inf --out bridged.betz");
+    assert_eq!(json(folder, &all)["segments"], 1);
+}
+
 #[test]
 fn one_file_of_sums_is_solved_by_generalised_cross_validation() {
     let folder = tempfile::tempdir().unwrap();

@@ -163,6 +163,21 @@ fn recordings_are_looked_at_with_and_without_a_model() {
 }
 
 #[test]
+fn a_gated_model_is_shown_with_its_gate() {
+    let folder = files();
+    let train = "train train.npz --velocity x,y --labels right=x>0 --gate right --filter 0.1:1 --folds 2 --lift-units 8 --out gated.betz";
+    assert!(betz(folder.path(), train).status().unwrap().success());
+    for arguments in [
+        "serve gated.betz test.npz --no-open --json",
+        "monitor gated.betz test.npz --no-open --json --speed 20",
+    ] {
+        let (_running, host, token) = serve(folder.path(), arguments);
+        let state = ask(&host, "/api/state", &token);
+        assert!(state.contains("\"gate\":{\"class\":1,"), "{state}");
+    }
+}
+
+#[test]
 fn networks_and_episodes_are_shown_beside_their_recording() {
     let folder = files();
     for arguments in [

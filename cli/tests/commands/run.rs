@@ -231,6 +231,7 @@ fn a_source_that_never_came_is_a_failure_that_is_said() {
     std::fs::write(folder.join("silent.toml"), plan).unwrap();
     let words = "source `nsp`: expected blocks from udp://127.0.0.1:0, got none in ";
     fails(folder, "run silent.toml --seconds 0.2", words);
+    refused(folder, "run silent.toml --require 0.2", 1, words);
     let words = "--seconds: expected seconds, got ";
     refused(folder, "run silent.toml --seconds=-1", 2, words);
     refused(folder, "run silent.toml --seconds nan", 2, words);

@@ -129,6 +129,25 @@ fn voltage_becomes_spikes_that_every_command_reads() {
 }
 
 #[test]
+fn too_few_spikes_of_units_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    trained(folder);
+    // Eight channels, which are told to be four.
+    let raw = std::fs::read(folder.join("raw.dat")).unwrap();
+    let wide: Vec<u8> = raw.chunks(8).flat_map(|row| [row, row].concat()).collect();
+    std::fs::write(folder.join("wide.dat"), wide).unwrap();
+    let wrong = json(folder, "sort run s.betz wide.dat --channels 4 --out w.npz");
+    let warning = wrong["warning"].as_str().unwrap();
+    assert!(
+        warning.contains("expected about") && warning.contains("--channels"),
+        "{warning}"
+    );
+    let right = json(folder, "sort run s.betz raw.dat --channels 4 --out r.npz");
+    assert!(right["warning"].is_null(), "{right}");
+}
+
+#[test]
 fn headers_beside_the_samples_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -186,6 +205,7 @@ fn bad_input_is_named() {
     )
     .unwrap();
     std::fs::write(folder.join("none.json"), "{}").unwrap();
+    std::fs::write(folder.join("table.csv"), "0,0,40\n").unwrap();
     let with = "--rate 30000 --channels 4 --gain 0.195 --out s.betz";
     refused(
         folder,
@@ -214,6 +234,10 @@ fn bad_input_is_named() {
         (
             format!("sort train raw.dat --probe none.json {with}"),
             "expected a list `probes`",
+        ),
+        (
+            format!("sort train raw.dat --probe table.csv {with}"),
+            "expected a probe as probeinterface writes it",
         ),
         (
             format!("sort train raw.dat --threshold 0 {with}"),

@@ -246,7 +246,7 @@ impl Error {
     pub fn no_memory(what: impl fmt::Display, bytes: usize) -> Self {
         Self::new(
             ErrorKind::OutOfMemory,
-            format!("{what}: the system has no {bytes} bytes of memory for it"),
+            format!("{what}: expected {bytes} bytes of memory, which the system does not give"),
         )
         .with_needed_bytes(bytes as u64)
     }

@@ -86,7 +86,7 @@ pub fn open(content: Content, bytes: &[u8]) -> Result<(u32, &[u8])> {
             ));
         }
         return refuse(format!(
-            "{name} cut short or damaged: its header promises {expected} bytes, got {}",
+            "{name} cut short or damaged: expected {expected} bytes, as its header says, got {}",
             bytes.len()
         ));
     }

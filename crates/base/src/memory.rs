@@ -56,9 +56,8 @@ pub fn plan(what: impl fmt::Display, bytes: u128) -> Result<()> {
             Err(Error::new(
                 ErrorKind::OutOfMemory,
                 format!(
-                    "{what}: needs {} of memory, and there {} {}",
+                    "{what}: expected {} of free memory, got {}",
                     size(needed),
-                    if there == 1 { "is" } else { "are" },
                     size(there)
                 ),
             )

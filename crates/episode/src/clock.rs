@@ -81,7 +81,7 @@ impl Clock {
         let exact = seconds * self.per_second;
         if !exact.is_finite() || exact.abs() >= MAX_TICK as f64 {
             return Err(Error::argument(format!(
-                "{seconds} s cannot be expressed in ticks of {} s",
+                "expected seconds that ticks of {} s can express, got {seconds} s",
                 self.tick_seconds()
             )));
         }

@@ -66,7 +66,7 @@ impl Interval {
         let ticks = Self::new(clock.ticks_floor(low)?, clock.ticks_floor(high)?);
         ticks.map_err(|_| {
             Error::argument(format!(
-                "interval ({low}, {high}] s holds no whole tick of {} s",
+                "interval ({low}, {high}] s: expected a whole tick of {} s in it, got no whole tick",
                 clock.tick_seconds()
             ))
         })

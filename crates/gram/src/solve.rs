@@ -180,7 +180,7 @@ impl CentredEquations {
             if kept.is_empty() {
                 return Err(Error::new(
                     ErrorKind::NotPositiveDefinite,
-                    "solve: every channel is dead or a copy of another; nothing is left to decode from",
+                    "solve: expected a channel that is neither dead nor a copy of another, got none; use a longer part of the recording",
                 ));
             }
             match self.factor(&kept, ridge) {

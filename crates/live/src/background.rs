@@ -319,8 +319,8 @@ impl BackgroundSession {
         self.ask_for(Request::RollBack)
     }
 
-    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`); false if there is none.
-    /// Waits for the loop, no longer than a block takes.
+    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), or that a window without labels
+    /// suggests (`recalibrate.mode = "suggest"`); false if there is none. Waits for the loop, no longer than a block takes.
     ///
     /// # Errors
     /// As [`Live::accept`] and [`BackgroundSession::mark`].

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::grid::Alignment;
 use crate::lane::{Lane, LaneState};
 use crate::plan::{Gives, Plan};
-use crate::side::{OwnedStep, Part};
+use crate::side::{JointStep, OwnedStep, Part};
 
 /// Steps of the first source for which a step waits for the other sources.
 pub(crate) const WAIT: u64 = 2;
@@ -472,84 +472,76 @@ impl Joint {
         parts: &mut [Part],
         give: &mut Give<'_>,
     ) -> Result<()> {
-        let number = step.number;
-        fn content(part: &Part, number: u64) -> Content<'_> {
-            part.step(number)
-                .map_or(Content::Nothing, OwnedStep::content)
-        }
-        let is_nothing = |content: &Content<'_>| matches!(content, Content::Nothing);
-        let missing = u64::from(is_nothing(&step.content()))
-            + parts
-                .iter()
-                .filter(|part| is_nothing(&content(part, number)))
-                .count() as u64;
-        let nothing = missing > parts.len() as u64;
-        let sends_features = |p: &Part| p.sends_features || is_features(&content(p, number));
-        let features = is_features(&step.content()) || parts.iter().any(sends_features);
-        let mut counts = missing > 0;
-        let (mut host_ns, mut dropped) = (step.host_ns, step.dropped);
-        let (mut calibrates, mut stale) = (first.is_calibrating(), false);
-        stale |= is_nothing(&step.content()) && !first.is_calibrating();
-        for part in &mut *parts {
-            let of = part.step(number);
-            counts |= of.is_some_and(|of| matches!(of.content(), Content::Counts(_)));
-            host_ns = host_ns.max(of.map_or(0, |of| of.host_ns));
-            dropped |= of.is_some_and(|of| of.dropped);
-            let (waits, lacks) = (part.is_calibrating(), is_nothing(&content(part, number)));
-            calibrates |= waits;
-            stale |= lacks && !waits;
-            part.stale += u64::from(lacks && !waits);
-        }
-        counts |= matches!(step.content(), Content::Counts(_));
+        let facts = JointStep::new(step, first, parts);
+        let nothing = facts.nothing;
         self.counts.steps += 1;
         self.counts.stale += u64::from(nothing);
-        self.counts.calibrating += u64::from(nothing && calibrates);
-        self.counts.partial += u64::from(!nothing && stale);
-        if features || counts {
-            self.values.fill(0.0);
-            let last = &mut self.values[..self.width];
-            fill(step.content(), last, self.means.get(..self.width));
-            for part in &*parts {
-                let at = part.offset..part.offset + part.channels;
-                let means = match part.sends_features {
-                    true => Some(&part.last[..]),
-                    false => self.means.get(at.clone()),
-                };
-                fill(content(part, number), &mut self.values[at], means);
-            }
-        } else {
-            self.spikes.clear();
-            if let Content::Spikes(spikes) = step.content() {
-                self.spikes.extend(spikes);
-            }
-            for part in &*parts {
-                if let Content::Spikes(spikes) = content(part, number) {
-                    let offset = part.offset as u32;
-                    self.spikes
-                        .extend(spikes.iter().map(|channel| channel + offset));
-                }
-            }
+        self.counts.calibrating += u64::from(nothing && facts.calibrates);
+        self.counts.partial += u64::from(!nothing && facts.stale);
+        match facts.features || facts.counts {
+            true => self.fill_values(step, parts),
+            false => self.fill_spikes(step, parts),
         }
         let done = give(Event::Step(StepInput {
-            number,
+            number: step.number,
             end: step.end,
-            host_ns,
-            dropped,
-            partial: missing > 0 && !nothing,
-            content: match (nothing, features, counts) {
+            host_ns: facts.host_ns,
+            dropped: facts.dropped,
+            partial: facts.lacks && !nothing,
+            content: match (nothing, facts.features, facts.counts) {
                 (true, ..) => Content::Nothing,
                 (_, true, _) => Content::Features(&self.values),
                 (_, _, true) => Content::Counts(&self.values),
                 _ => Content::Spikes(&self.spikes),
             },
         }));
-        parts.iter_mut().for_each(|part| part.finish(number));
+        parts.iter_mut().for_each(|part| part.finish(step.number));
         done
+    }
+
+    /// Puts the rows of all sources side by side, with what stands in for those without data.
+    fn fill_values(&mut self, step: &OwnedStep, parts: &[Part]) {
+        self.values.fill(0.0);
+        let first = &mut self.values[..self.width];
+        fill(step.content(), first, self.means.get(..self.width));
+        for part in parts {
+            let at = part.offset..part.offset + part.channels;
+            let means = match part.sends_features {
+                true => Some(&part.last[..]),
+                false => self.means.get(at.clone()),
+            };
+            fill(content(part, step.number), &mut self.values[at], means);
+        }
+    }
+
+    /// Lists the spikes of all sources.
+    fn fill_spikes(&mut self, step: &OwnedStep, parts: &[Part]) {
+        self.spikes.clear();
+        if let Content::Spikes(spikes) = step.content() {
+            let width = self.width;
+            (self.spikes).extend(spikes.iter().map(|channel| beside(*channel, width, 0)));
+        }
+        for part in parts {
+            if let Content::Spikes(spikes) = content(part, step.number) {
+                let (width, offset) = (part.channels, part.offset);
+                (self.spikes).extend(spikes.iter().map(|channel| beside(*channel, width, offset)));
+            }
+        }
     }
 }
 
-fn is_features(content: &Content<'_>) -> bool {
-    matches!(content, Content::Features(_))
+/// A source's part of step `number`.
+fn content(part: &Part, number: u64) -> Content<'_> {
+    part.step(number)
+        .map_or(Content::Nothing, OwnedStep::content)
+}
+
+/// The channel of a source among those of all, or one that no model has.
+fn beside(channel: u32, channels: usize, offset: usize) -> u32 {
+    match (channel as usize) < channels {
+        true => channel + offset as u32,
+        false => u32::MAX,
+    }
 }
 
 /// Writes a source's part of a step to its channels; without data what stands in for it.

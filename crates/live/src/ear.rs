@@ -1,4 +1,4 @@
-//! The thread that hears a source, and the blocks on their way to the loop.
+//! Where the loop gets a source's blocks from: a thread that hears the source, or the source itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use betz_base::ring::ring;
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::rig::{Arrival, Block, Probe, Rig, RigCounts, Signal};
+use betz_interop::rig::{Arrival, Block, Probe, Rig, RigCounts, Signal, Stamp};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
@@ -19,6 +19,27 @@ const PROBES: usize = 64;
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 /// Time that the source waits for a loop that is behind.
 const BEHIND: Duration = Duration::from_millis(1);
+
+/// The loop's end of a source.
+pub(crate) struct Ear {
+    reader: Reader,
+    rate: Option<f64>,
+}
+
+enum Reader {
+    Thread(ThreadReader),
+    Inline(InlineReader),
+}
+
+/// A source that is read in the loop, and its next block.
+struct InlineReader {
+    rig: Box<dyn Rig>,
+    next: Option<Block>,
+    /// A block whose room is used again.
+    spare: Block,
+    ended: bool,
+    failed: Option<Error>,
+}
 
 /// State that the source's thread shares with the loop.
 #[derive(Default)]
@@ -32,17 +53,160 @@ struct SourceState {
 }
 
 /// The thread that hears the source, and the blocks on their way to the loop and back.
-pub(crate) struct Ear {
+struct ThreadReader {
     shared: Arc<SourceState>,
     full: HeapCons<Block>,
     empty: HeapProd<Block>,
     probes: HeapCons<Probe>,
     thread: Option<JoinHandle<()>>,
-    rate: Option<f64>,
 }
 
 impl Ear {
+    /// Starts a thread that hears `rig`.
+    ///
+    /// # Errors
+    /// `Io` if the system cannot start it.
     pub(crate) fn start(rig: Box<dyn Rig>) -> Result<Self> {
+        Ok(Self {
+            reader: Reader::Thread(ThreadReader::start(rig)?),
+            rate: None,
+        })
+    }
+
+    /// Reads `rig` in the loop: [`Ear::listen`] waits for its blocks.
+    pub(crate) fn inline(rig: Box<dyn Rig>) -> Self {
+        Self {
+            reader: Reader::Inline(InlineReader {
+                rig,
+                next: None,
+                spare: Block::new(),
+                ended: false,
+                failed: None,
+            }),
+            rate: None,
+        }
+    }
+
+    pub(crate) fn peek(&mut self) -> Option<&Block> {
+        match &mut self.reader {
+            Reader::Thread(thread) => thread.full.try_peek(),
+            Reader::Inline(inline) => inline.next.as_ref(),
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Block> {
+        match &mut self.reader {
+            Reader::Thread(thread) => thread.full.try_pop(),
+            Reader::Inline(inline) => inline.next.take(),
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, block: Block) {
+        match &mut self.reader {
+            Reader::Thread(thread) => {
+                // A full ring means that there are blocks enough.
+                let _ = thread.empty.try_push(block);
+            }
+            Reader::Inline(inline) => inline.spare = block,
+        }
+    }
+
+    /// Waits at most `patience` for a block; false if there was nothing to wait for, and none came.
+    pub(crate) fn listen(&mut self, patience: Duration) -> bool {
+        match &mut self.reader {
+            Reader::Thread(_) => {
+                if !patience.is_zero() {
+                    std::thread::park_timeout(patience);
+                }
+            }
+            Reader::Inline(inline) => {
+                inline.read(patience);
+                if inline.next.is_some() || inline.ended {
+                    return true;
+                }
+            }
+        }
+        !patience.is_zero()
+    }
+
+    /// The next answer about the device's time.
+    pub(crate) fn take_probe(&mut self) -> Option<Probe> {
+        match &mut self.reader {
+            Reader::Thread(thread) => thread.probes.try_pop(),
+            Reader::Inline(inline) => inline.rig.probe(),
+        }
+    }
+
+    /// The sender's own number and time of the block that was taken last, if the source is read in the loop and has any.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        match &self.reader {
+            Reader::Thread(_) => None,
+            Reader::Inline(inline) => inline.rig.stamp(),
+        }
+    }
+
+    /// Names this thread as the one that is to be woken.
+    pub(crate) fn announce(&self) {
+        if let Reader::Thread(thread) = &self.reader {
+            lock(&thread.shared.taker).get_or_insert_with(std::thread::current);
+        }
+    }
+
+    pub(crate) fn signal(&mut self) -> Option<Signal> {
+        let signal = match &self.reader {
+            Reader::Thread(thread) => lock(&thread.shared.signal).clone(),
+            Reader::Inline(inline) => inline.rig.signal(),
+        };
+        self.rate = signal.as_ref().map(|s| s.rate);
+        signal
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate.unwrap_or(1.0)
+    }
+
+    pub(crate) fn counts(&self) -> RigCounts {
+        match &self.reader {
+            Reader::Thread(thread) => *lock(&thread.shared.counts),
+            Reader::Inline(inline) => inline.rig.counts(),
+        }
+    }
+
+    /// True if nothing will come any more.
+    ///
+    /// # Errors
+    /// The error that ended the source, once.
+    pub(crate) fn is_over(&mut self) -> Result<bool> {
+        let (ended, failed, is_empty) = match &mut self.reader {
+            Reader::Thread(thread) => {
+                // Read before the ring: it may have sent a block before it ended.
+                let ended = thread.shared.ended.load(Ordering::Acquire);
+                let failed = ended.then(|| lock(&thread.shared.failed).take()).flatten();
+                (ended, failed, thread.full.is_empty())
+            }
+            Reader::Inline(inline) => (inline.ended, inline.failed.take(), inline.next.is_none()),
+        };
+        failed.map_or(Ok(ended && is_empty), Err)
+    }
+}
+
+impl InlineReader {
+    /// Takes the next block, unless there is one already.
+    fn read(&mut self, patience: Duration) {
+        if self.next.is_some() || self.ended {
+            return;
+        }
+        match self.rig.take(&mut self.spare, patience) {
+            Ok(Arrival::Block) => self.next = Some(std::mem::take(&mut self.spare)),
+            Ok(Arrival::Nothing) => {}
+            Ok(Arrival::Ended) => self.ended = true,
+            Err(error) => (self.ended, self.failed) = (true, Some(error)),
+        }
+    }
+}
+
+impl ThreadReader {
+    fn start(rig: Box<dyn Rig>) -> Result<Self> {
         let shared = Arc::new(SourceState::default());
         let (send, full) = ring("blocks", ROOM)?;
         let (empty, back) = ring("blocks", ROOM)?;
@@ -60,61 +224,11 @@ impl Ear {
             empty,
             probes,
             thread: Some(thread),
-            rate: None,
         })
-    }
-
-    pub(crate) fn peek(&mut self) -> Option<&Block> {
-        self.full.try_peek()
-    }
-
-    pub(crate) fn take(&mut self) -> Option<Block> {
-        self.full.try_pop()
-    }
-
-    pub(crate) fn give_back(&mut self, block: Block) {
-        // A full ring means that there are blocks enough.
-        let _ = self.empty.try_push(block);
-    }
-
-    /// The next answer about the device's time.
-    pub(crate) fn take_probe(&mut self) -> Option<Probe> {
-        self.probes.try_pop()
-    }
-
-    /// Names this thread as the one that is to be woken.
-    pub(crate) fn announce(&self) {
-        lock(&self.shared.taker).get_or_insert_with(std::thread::current);
-    }
-
-    pub(crate) fn signal(&mut self) -> Option<Signal> {
-        let signal = lock(&self.shared.signal).clone();
-        self.rate = signal.as_ref().map(|s| s.rate);
-        signal
-    }
-
-    pub(crate) fn rate(&self) -> f64 {
-        self.rate.unwrap_or(1.0)
-    }
-
-    pub(crate) fn counts(&self) -> RigCounts {
-        *lock(&self.shared.counts)
-    }
-
-    /// True if nothing will come any more.
-    pub(crate) fn is_over(&self) -> Result<bool> {
-        if !self.shared.ended.load(Ordering::Acquire) {
-            return Ok(false);
-        }
-        match lock(&self.shared.failed).take() {
-            Some(error) => Err(error),
-            // It may have sent a block before it ended.
-            None => Ok(self.full.is_empty()),
-        }
     }
 }
 
-impl Drop for Ear {
+impl Drop for ThreadReader {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -2,12 +2,14 @@
 
 use betz_base::{Error, Result};
 use betz_interop::bus::{Estimate, Sink, Stream, open_sink};
+use betz_interop::rig::Stamp;
 use betz_runtime::model::Decoder;
 
 use crate::learn::open_worker;
 use crate::notes::Notes;
 use crate::pipeline::{Step, open_session};
-use crate::plan::{Feature, LearnMode, Plan};
+use crate::plan::{Feature, LearnMode, Plan, RecalibrateMode};
+use crate::recalibrate;
 
 /// The sinks of a session, and its receiver of labels.
 pub(crate) struct Ends {
@@ -29,6 +31,9 @@ impl Ends {
         if plan.learn.mode != LearnMode::Off {
             drop(open_worker(plan, model)?);
         }
+        if plan.recalibrate.mode != RecalibrateMode::Off {
+            drop(recalibrate::open_worker(plan, model)?);
+        }
         let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
         let stream = Stream {
             channels: model.channels(),
@@ -48,15 +53,23 @@ impl Ends {
     }
 }
 
-/// Sends a step to all sinks.
+/// Sends a step to all sinks, with the number and the time of `stamp` in place of its own.
 ///
 /// # Errors
 /// The errors of the sinks.
-pub(crate) fn send(sinks: &mut [Box<dyn Sink>], step: &Step<'_>) -> Result<()> {
+pub(crate) fn send(
+    sinks: &mut [Box<dyn Sink>],
+    step: &Step<'_>,
+    stamp: Option<Stamp>,
+) -> Result<()> {
+    let Stamp { sequence, sent } = stamp.unwrap_or(Stamp {
+        sequence: step.number,
+        sent: step.host_ns,
+    });
     for sink in sinks {
         sink.give(&Estimate {
-            sequence: step.number,
-            sent: step.host_ns,
+            sequence,
+            sent,
             status: step.status.bits(),
             values: step.values,
         })?;

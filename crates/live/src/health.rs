@@ -6,6 +6,7 @@ use crate::binner::BinnerCounts;
 use crate::clock::ClockState;
 use crate::learn::LearnReport;
 use crate::notes::NoteCounts;
+use crate::recalibrate::RecalibrateReport;
 use crate::record::RecorderCounts;
 
 /// Losses, clock and silence of a source.
@@ -52,6 +53,8 @@ pub struct SessionReport {
     pub notes: NoteCounts,
     /// The online trainer, if there is one.
     pub learn: Option<LearnReport>,
+    /// The recalibration without labels, if there is one.
+    pub recalibrate: Option<RecalibrateReport>,
     /// Models that the session was given.
     pub swapped: u64,
     /// Times that it returned to the model before.

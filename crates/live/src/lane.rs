@@ -34,8 +34,8 @@ pub(crate) struct Lane {
     planned: Option<Alignment>,
     /// Value of a bit of voltage that is not decoded but is a label.
     label_scale: Option<f32>,
-    /// True if the source has sent rows of features.
-    sends_features: bool,
+    /// True if the source has sent rows of features, or spikes of whole rows.
+    sends_rows: bool,
 }
 
 /// State of a [`Lane`] that a session which was killed goes on from. The rows of the open step and the filters are not part
@@ -130,7 +130,7 @@ impl Lane {
             heard_ns: 0,
             planned: None,
             label_scale,
-            sends_features: false,
+            sends_rows: false,
         })
     }
 
@@ -221,7 +221,7 @@ impl Lane {
             (Samples::Voltage(all), None) if self.label_scale.is_some() => {
                 whole_rows(all.len(), width, block)?
             }
-            (Samples::Spikes(_), None) => 0,
+            (Samples::Spikes(_), None) => block.rows as u64,
             _ => {
                 return Err(Error::mismatch(
                     "block: expected the kind of samples that the source began with, got another",
@@ -235,7 +235,9 @@ impl Lane {
             self.begin(block, give)?;
         }
         self.counts.bounds += u64::from(block.lost_before.at_least);
-        if let Samples::Spikes(spikes) = &block.samples {
+        if let Samples::Spikes(spikes) = &block.samples
+            && rows == 0
+        {
             if restored && let Some(first) = spikes.first() {
                 self.skip_to(self.grid.step_at(first.tick), give)?;
             }
@@ -311,7 +313,7 @@ impl Lane {
 
     /// True for a source that tells nothing but spikes.
     pub(crate) fn sends_spikes(&self) -> bool {
-        self.front.is_none() && !self.sends_features && self.label_scale.is_none()
+        self.front.is_none() && !self.sends_rows && self.label_scale.is_none()
     }
 
     /// True while the noise is being measured.
@@ -337,8 +339,10 @@ impl Lane {
     /// Starts a new epoch at a block's first row.
     fn begin(&mut self, block: &Block, give: &mut Give<'_>) -> Result<()> {
         let first = match &block.samples {
-            Samples::Spikes(spikes) => spikes.first().map_or(block.first, |s| s.tick),
-            Samples::Voltage(_) | Samples::Features(_) => block.first,
+            Samples::Spikes(spikes) if block.rows == 0 => {
+                spikes.first().map_or(block.first, |s| s.tick)
+            }
+            Samples::Voltage(_) | Samples::Spikes(_) | Samples::Features(_) => block.first,
         };
         let planned = self.planned.take();
         if self.started {
@@ -436,7 +440,7 @@ impl Lane {
                 self.input.has_features = true;
             }
             (Samples::Features(all), _) => {
-                self.sends_features = true;
+                self.sends_rows = true;
                 let n = self.input.features.len();
                 for row in all[row * n..(row + rows) * n].chunks_exact(n) {
                     for (sum, value) in self.input.features.iter_mut().zip(row) {
@@ -446,7 +450,14 @@ impl Lane {
                 self.input.rows += rows as u32;
                 self.input.has_features = true;
             }
-            _ => {}
+            (Samples::Spikes(all), _) => {
+                self.sends_rows = true;
+                let from = block.first + row as u64;
+                let ticks = from..from + rows as u64;
+                let of_rows = all.iter().filter(|spike| ticks.contains(&spike.tick));
+                self.input.spikes.extend(of_rows.map(|spike| spike.channel));
+                self.input.rows += rows as u32;
+            }
         }
         Ok(())
     }
@@ -490,8 +501,8 @@ impl Lane {
             self.front.as_ref().is_none_or(Front::is_ready),
             2 * missing <= length,
         );
-        // A source of features whose clock differs has no row in a few steps.
-        let lacks = self.sends_features && !self.input.has_features;
+        // A source of rows whose clock differs has none in a few steps.
+        let lacks = self.sends_rows && self.input.rows == 0;
         let usable = ready && whole && !lacks;
         if usable {
             self.input.scale(missing, length);

@@ -14,12 +14,13 @@ use betz_base::ring::ring;
 use betz_base::{Error, ErrorKind, Result};
 use betz_interop::rig::notes::NoteContent;
 use betz_runtime::model::Decoder;
-use betz_runtime::stream::Session;
+use betz_runtime::stream::{Session, StepStatus};
 use betz_train::online::{Labels, Trainer, TrainerConfig, Worker};
 use ringbuf::traits::{Consumer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 use serde::Serialize;
 
+use crate::pipeline::Step;
 use crate::plan::{LearnMode, Plan};
 use crate::swap::PreparedSwap;
 
@@ -29,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const RETRY: u64 = 50;
 /// Labels of steps to come that may wait.
 const AHEAD: usize = 1024;
+/// Newest steps of which the trainer knows whether data were missing. Labels of older ones come too late.
+const REMEMBERED: u64 = 1 << 16;
 
 /// Counts of an online trainer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -41,6 +44,8 @@ pub struct LearnReport {
     pub labelled_seconds: f64,
     /// Labels that came too late, out of order or without room.
     pub late_labels: u64,
+    /// Labels of steps in which data of a source were missing. Such steps are not learned from.
+    pub left_out: u64,
     /// Candidates that the trainer accepted.
     pub accepted: u64,
     /// Candidates that it refused.
@@ -81,10 +86,13 @@ pub(crate) struct Learner {
     /// The newest step that has a label.
     labelled: Option<u64>,
     late: u64,
+    missing: MissingSteps,
+    left_out: u64,
 }
 
 impl Learner {
-    /// A trainer for `session`, if the plan wants one; models that it accepts are stored in `recording`.
+    /// A trainer for `session`, if the plan wants one; models that it accepts are stored in `recording`. `has_room` replaces
+    /// the allocator's check for memory.
     ///
     /// # Errors
     /// `InvalidArgument` with file, line and key for a model that cannot be trained on; the errors of the threads.
@@ -93,11 +101,15 @@ impl Learner {
         model: &Decoder,
         session: &mut Session,
         recording: Option<PathBuf>,
+        has_room: Option<fn(usize) -> bool>,
     ) -> Result<Option<Self>> {
         if plan.learn.mode == LearnMode::Off {
             return Ok(None);
         }
-        let (tap, labels, worker) = open_worker(plan, model)?;
+        let (tap, labels, mut worker) = open_worker(plan, model)?;
+        if let Some(has_room) = has_room {
+            worker.set_room(has_room);
+        }
         session.attach(Box::new(tap), 0)?;
         let trainer = Trainer::start(worker, None)?;
         let (send, offers) = ring("offers", 4)?;
@@ -119,6 +131,8 @@ impl Learner {
             grid: (0, 0),
             labelled: None,
             late: 0,
+            missing: MissingSteps::new()?,
+            left_out: 0,
         }))
     }
 
@@ -149,11 +163,23 @@ impl Learner {
         let (first, offset) = self.grid;
         let in_order = self.labelled.is_none_or(|newest| step > newest);
         let tick = (step as i64).saturating_add(offset);
-        // The trainer counts what it refuses, too; the values were looked at before.
-        match step >= first && in_order && self.labels.label_at(tick, values).is_ok() {
-            true => self.labelled = Some(step),
-            false => self.late += 1,
+        if step < first || !in_order || self.missing.is_forgotten(step) {
+            self.late += 1;
+        } else if self.missing.contains(step) {
+            self.labelled = Some(step);
+            self.left_out += 1;
+        } else if self.labels.label_at(tick, values).is_ok() {
+            self.labelled = Some(step);
+        } else {
+            // The trainer counts what it refuses, too; the values were looked at before.
+            self.late += 1;
         }
+    }
+
+    /// Takes note of the quality of a step that was made.
+    pub(crate) fn made(&mut self, step: &Step<'_>) {
+        let flags = StepStatus::STALE | StepStatus::DROPPED;
+        self.missing.set(step.number, step.status.intersects(flags));
     }
 
     /// Takes note of the steps that were made: the session's next tick, and the step that is open.
@@ -195,7 +221,10 @@ impl Learner {
         let shown = *lock(&self.state.report);
         LearnReport {
             late_labels: shown.late_labels + self.late,
+            left_out: self.left_out,
             proposed: self.proposed.is_some(),
+            // Without the thread that offers models, none is applied any more either.
+            dead: shown.dead || self.thread.as_ref().is_none_or(JoinHandle::is_finished),
             ..shown
         }
     }
@@ -216,6 +245,61 @@ impl Drop for Learner {
     }
 }
 
+/// The newest steps in which data of a source were missing. Skipped steps are among them.
+struct MissingSteps {
+    /// A bit per step.
+    bits: Vec<u64>,
+    newest: Option<u64>,
+}
+
+impl MissingSteps {
+    /// No step yet.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    fn new() -> Result<Self> {
+        let words = (REMEMBERED / 64) as usize;
+        Ok(Self {
+            bits: betz_base::memory::filled("the trainer's steps", 0, words)?,
+            newest: None,
+        })
+    }
+
+    /// The word and the bit of a step.
+    fn place(step: u64) -> (usize, u64) {
+        let place = step % REMEMBERED;
+        ((place / 64) as usize, 1 << (place % 64))
+    }
+
+    fn put(&mut self, step: u64, missing: bool) {
+        let (word, bit) = Self::place(step);
+        match missing {
+            true => self.bits[word] |= bit,
+            false => self.bits[word] &= !bit,
+        }
+    }
+
+    /// Takes note of the newest step; those between it and the one before were skipped.
+    fn set(&mut self, step: u64, missing: bool) {
+        if let Some(newest) = self.newest {
+            let oldest = (newest + 1).max(step.saturating_sub(REMEMBERED));
+            (oldest..step).for_each(|skipped| self.put(skipped, true));
+        }
+        self.put(step, missing);
+        self.newest = Some(step);
+    }
+
+    fn contains(&self, step: u64) -> bool {
+        let (word, bit) = Self::place(step);
+        self.bits[word] & bit != 0
+    }
+
+    /// True for a step that is too old.
+    fn is_forgotten(&self, step: u64) -> bool {
+        (self.newest).is_some_and(|newest| step.saturating_add(REMEMBERED) <= newest)
+    }
+}
+
 /// Opens the trainer of a plan.
 ///
 /// # Errors
@@ -229,17 +313,8 @@ pub(crate) fn open_worker(
         batch: plan.learn.batch,
         ..TrainerConfig::default()
     };
-    Worker::open(model, config).map_err(|e| {
-        plan.refuse(
-            "learn",
-            "mode",
-            format_args!(
-                "{}; a model that learns is trained with --retain",
-                e.message()
-            ),
-        )
-        .of_kind(e.kind())
-    })
+    Worker::open(model, config)
+        .map_err(|e| plan.refuse("learn", "mode", e.message()).of_kind(e.kind()))
 }
 
 /// The thread that prepares and stores the models that the trainer accepts, until it is stopped.
@@ -290,6 +365,7 @@ fn tell(trainer: &Trainer, unstored: u64, shared: &OfferState) {
         dropped: state.dropped.total(),
         labelled_seconds: state.labelled_seconds,
         late_labels: state.lost_labels,
+        left_out: 0,
         accepted: state.accepted,
         refused: state.refused,
         rolled_back: state.rolled_back,
@@ -302,4 +378,28 @@ fn tell(trainer: &Trainer, unstored: u64, shared: &OfferState) {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_without_data_and_skipped_ones_are_missing_until_they_are_forgotten() -> Result<()> {
+        let mut missing = MissingSteps::new()?;
+        for (step, lacks) in [(10, false), (11, true), (15, false)] {
+            missing.set(step, lacks);
+        }
+        let of = |missing: &MissingSteps, steps: std::ops::Range<u64>| -> Vec<u64> {
+            steps.filter(|step| missing.contains(*step)).collect()
+        };
+        assert_eq!(of(&missing, 8..17), [11, 12, 13, 14]);
+        assert!(!missing.is_forgotten(0));
+        missing.set(15 + REMEMBERED, false);
+        assert!(missing.is_forgotten(15) && !missing.is_forgotten(16));
+        // All between were skipped.
+        let skipped: Vec<u64> = (16..15 + REMEMBERED).collect();
+        assert_eq!(of(&missing, 16..16 + REMEMBERED), skipped);
+        Ok(())
+    }
 }

@@ -22,7 +22,9 @@ mod notes;
 pub mod pipeline;
 pub mod plan;
 mod push;
+mod recalibrate;
 pub mod record;
+mod recorded;
 mod replay;
 mod resume;
 mod side;
@@ -31,6 +33,7 @@ mod source;
 mod swap;
 
 pub use betz_interop::rig::notes::NoteContent;
+pub use betz_train::unlike::Suggestion;
 
 pub use background::{BackgroundHealth, BackgroundSession, OnStep, Phase};
 pub use binner::{Binner, BinnerCounts, Content, Event, StepInput};
@@ -47,7 +50,9 @@ pub use notes::NoteCounts;
 pub use pipeline::{Pipeline, Step};
 pub use plan::Plan;
 pub use push::{PushRig, Pusher, Rows, push_source};
+pub use recalibrate::RecalibrateReport;
+pub use recorded::{DatasetFeed, DatasetRig};
 pub use replay::{Difference, Replay, ReplayReport};
 pub use simulated::{Pace, Part, SimulatedRig, Simulation, SimulationOptions};
-pub use source::open_rigs;
+pub use source::{open_rigs, step_rig};
 pub use swap::PreparedSwap;

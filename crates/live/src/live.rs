@@ -1,14 +1,15 @@
-//! A session at work: a thread per source that hears it, and the loop that decodes.
+//! A session at work: its sources, heard by a thread each or in the loop, and the loop that decodes.
 
 mod begin;
 mod output;
+mod recalibration;
 mod sources;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
-use betz_interop::bus::Sink;
+use betz_interop::bus::{Counts, Sink};
 use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Block, Rig, Samples, host_ns};
 use betz_runtime::model::Decoder;
@@ -21,7 +22,8 @@ use crate::health::SessionReport;
 use crate::learn::Learner;
 use crate::notes::{NoteCounts, Notes};
 use crate::pipeline::{Give, Pipeline, open_session};
-use crate::plan::Plan;
+use crate::plan::{Plan, Sends};
+use crate::recalibrate::Recalibrator;
 use crate::record::Recorder;
 use crate::source::open_rigs;
 use crate::swap::{PreparedSwap, Swaps};
@@ -64,6 +66,7 @@ pub struct Live {
     noise: Option<Vec<f32>>,
     swaps: Swaps,
     learner: Option<Learner>,
+    recalibrator: Option<Recalibrator>,
     sinks: Vec<Box<dyn Sink>>,
     /// The source whose clock makes the steps, and the others.
     first: LiveSource,
@@ -80,6 +83,10 @@ pub struct Live {
     swapped: u64,
     rolled_back: u64,
     stale_ns: i64,
+    /// True if outputs carry the source's own numbers and times.
+    echoes: bool,
+    /// The trainer's check for memory, if it is not the allocator's.
+    trainer_room: Option<fn(usize) -> bool>,
 }
 
 impl Live {
@@ -116,7 +123,7 @@ impl Live {
         }
         let Ends { sinks, notes } = Ends::open(&plan, &model)?;
         let mut sources = (rigs.into_iter().zip(&plan.source))
-            .map(|(rig, source)| LiveSource::start(rig, source.path.seconds()))
+            .map(|(rig, source)| LiveSource::start(rig, source))
             .collect::<Result<Vec<_>>>()?;
         let others = sources.split_off(1);
         let first = (sources.pop())
@@ -132,6 +139,7 @@ impl Live {
             noise: None,
             swaps: Swaps::default(),
             learner: None,
+            recalibrator: None,
             recorder: None,
             keep: None,
             resumed: 0,
@@ -139,6 +147,8 @@ impl Live {
                 .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?,
             swapped: 0,
             rolled_back: 0,
+            echoes: false,
+            trainer_room: None,
             plan,
             model,
             sinks,
@@ -160,6 +170,41 @@ impl Live {
         self.noise = Some(noise);
     }
 
+    /// Adds a sink to those of the plan.
+    pub fn add_sink(&mut self, sink: Box<dyn Sink>) {
+        self.sinks.push(sink);
+    }
+
+    /// Sends outputs with the source's own numbers and times of the steps, in place of the session's: of a source of whole steps
+    /// that is read in the loop (`inline`). Labels by step then have no numbers to refer to.
+    pub fn echo(&mut self) {
+        self.echoes = true;
+    }
+
+    /// Sets the function that the online trainer asks for memory before each trial and candidate, in place of the program's
+    /// allocator. Before [`Live::wait`] and [`Live::run`].
+    pub fn set_trainer_room(&mut self, has_room: fn(usize) -> bool) {
+        self.trainer_room = Some(has_room);
+    }
+
+    /// Makes the pipeline before the first block, for taps and pages that are there from the first step; false if the source
+    /// has to be heard first. A source of whole steps that is read in the loop (`inline`) need not, unless the session is kept.
+    ///
+    /// # Errors
+    /// As [`Live::wait`].
+    pub fn prepare(&mut self) -> Result<bool> {
+        let source = self.plan.source();
+        if self.pipeline.is_none()
+            && source.inline
+            && source.form() == Sends::Steps
+            && self.keep.is_none()
+        {
+            let signal = self.first.signal(&self.plan, 0)?;
+            self.begin(&Block::new(), signal, false)?;
+        }
+        Ok(self.pipeline.is_some())
+    }
+
     /// Waits until the first source has sent its first block, and makes the pipeline for it; false if `until` is over before.
     ///
     /// # Errors
@@ -177,7 +222,7 @@ impl Live {
                 if self.first.ear.is_over()? {
                     return Ok(false);
                 }
-                std::thread::park_timeout(LOOK);
+                self.first.ear.listen(LOOK);
                 continue;
             };
             let voltage = matches!(block.samples, Samples::Voltage(_));
@@ -224,6 +269,7 @@ impl Live {
                 }
             }
             self.follow_trainer()?;
+            self.follow_recalibration()?;
             self.write_checkpoint()?;
             made += self.steps() - before;
         }
@@ -316,7 +362,9 @@ impl Live {
         let mut out = Output {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
+            learner: self.learner.as_mut(),
             latency: &mut self.latency,
+            stamp: self.first.ear.stamp().filter(|_| self.echoes),
         };
         if let Some(recorder) = &mut out.recorder {
             recorder.block(0, block);
@@ -367,8 +415,14 @@ impl Live {
     /// `InvalidArgument` if there is no model to return to.
     pub fn roll_back(&mut self) -> Result<()> {
         let step = self.open_step();
+        let newest = self.swaps.newest();
         self.swaps
             .roll_back(decoding(&mut self.pipeline, "roll back")?)?;
+        if let Some(recalibrator) = &mut self.recalibrator
+            && recalibrator.running() == newest
+        {
+            recalibrator.note_rolled_back();
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.roll_back(step, host_ns());
         }
@@ -376,20 +430,25 @@ impl Live {
         Ok(())
     }
 
-    /// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`); false if there is none.
+    /// Gives the session the model that waits: the one that the online trainer proposes (`learn.mode = "propose"`), or the one
+    /// that the newest window without labels suggests (`recalibrate.mode = "suggest"`): recalibrated, or as it was trained if the
+    /// window speaks against the recalibration. False if there is none.
     ///
     /// # Errors
-    /// As [`Live::swap_prepared`].
+    /// As [`Live::swap_prepared`]; `InvalidArgument` for a recalibration while the session runs another model than the one that it
+    /// began with.
     pub fn accept(&mut self) -> Result<bool> {
-        match self.learner.as_mut().and_then(Learner::take_proposed) {
-            Some(swap) => self.swap_prepared(&swap).map(|()| true),
-            None => Ok(false),
+        if let Some(swap) = self.learner.as_mut().and_then(Learner::take_proposed) {
+            return self.swap_prepared(&swap).map(|()| true);
         }
+        self.accept_recalibration()
     }
 
-    /// The error that keeps the trainer's newest model from being stored; it is tried again every second.
+    /// The error that keeps the newest model of the trainer from being stored, which is tried again every second; or the one that kept
+    /// the newest recalibrated model from it.
     pub fn not_stored(&self) -> Option<Error> {
-        self.learner.as_ref().and_then(Learner::not_stored)
+        let of_trainer = self.learner.as_ref().and_then(Learner::not_stored);
+        of_trainer.or_else(|| self.recalibrator.as_ref()?.not_stored())
     }
 
     /// Lets the trainer know the steps that were made, and takes a model that it has made.
@@ -412,13 +471,14 @@ impl Live {
         let due = match open {
             Some((_, end)) => {
                 let arrival = self.first.clock.arrival(self.first.device_seconds(end));
-                ((arrival * 1e9) as i64).max(self.first.next_ns) + self.stale_ns
+                ((arrival * 1e9) as i64)
+                    .max(self.first.next_ns)
+                    .saturating_add(self.stale_ns)
             }
             None => i64::MAX,
         };
-        let wait = due.saturating_sub(host_ns());
-        if wait > 0 {
-            std::thread::park_timeout(LOOK.min(Duration::from_nanos(wait as u64)));
+        let wait = due.saturating_sub(host_ns()).max(0) as u64;
+        if self.first.ear.listen(LOOK.min(Duration::from_nanos(wait))) {
             return Ok(());
         }
         let Some(pipeline) = &mut self.pipeline else {
@@ -427,7 +487,9 @@ impl Live {
         let mut out = Output {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
+            learner: self.learner.as_mut(),
             latency: &mut self.latency,
+            stamp: None,
         };
         if let (Some(recorder), Some((step, _))) = (&mut out.recorder, open) {
             recorder.stale(step, host_ns());
@@ -487,6 +549,12 @@ impl Live {
         crossed
     }
 
+    /// Counts of all sinks.
+    pub fn sent(&self) -> Counts {
+        let counts = self.sinks.iter().map(|sink| sink.counts());
+        counts.fold(Counts::default(), Counts::plus)
+    }
+
     /// Counts and latencies so far.
     pub fn report(&self) -> SessionReport {
         let microseconds = |q: f64| match self.latency.is_empty() {
@@ -512,11 +580,12 @@ impl Live {
             },
             clock: self.clock(),
             learn: self.learner.as_ref().map(Learner::report),
+            recalibrate: self.recalibrator.as_ref().map(Recalibrator::report),
             swapped: self.swapped,
             rolled_back: self.rolled_back,
             resumed: self.resumed,
             recorder: self.recorder.as_ref().map(Recorder::counts),
-            unsent: self.sinks.iter().map(|s| s.counts().unsent).sum(),
+            unsent: self.sent().unsent,
             p50_us: microseconds(0.5),
             p99_us: microseconds(0.99),
             max_us: microseconds(1.0),

@@ -7,7 +7,7 @@ use betz_base::{Error, Result};
 use serde::Serialize;
 
 use crate::binner::BinnerCounts;
-use crate::pipeline::{Pipeline, Step};
+use crate::pipeline::{Give, Pipeline, Step};
 use crate::record::{Damage, Facts, Record, Recording};
 use crate::resume::Checkpoint;
 use crate::swap::Swaps;
@@ -24,7 +24,7 @@ pub struct Difference {
 }
 
 /// Result of a replay.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ReplayReport {
     /// Rows and steps.
     pub input: BinnerCounts,
@@ -96,15 +96,7 @@ impl Replay {
     /// The errors of the disk, of the pipeline and of `each`.
     pub fn run(mut self, each: &mut dyn FnMut(&Step<'_>) -> Result<()>) -> Result<ReplayReport> {
         let mut made: VecDeque<PendingStep> = VecDeque::new();
-        let mut replayed = ReplayReport {
-            input: BinnerCounts::default(),
-            compared: 0,
-            different: 0,
-            first: None,
-            not_compared: 0,
-            damage: Damage::default(),
-            seconds: 0.0,
-        };
+        let mut replayed = ReplayReport::default();
         while let Some(record) = self.recording.reader.next_record()? {
             let damage = self.recording.reader.damage();
             let mut give = |step: &Step<'_>| {
@@ -116,39 +108,6 @@ impl Replay {
                 each(step)
             };
             match record {
-                Record::Block(source, block) => {
-                    // The facts of a source may be missing, too.
-                    if self.pipeline.binner().has_source(source) {
-                        self.pipeline.take_from(source, &block, &mut give)?;
-                    }
-                }
-                Record::Configuration(source, json) => {
-                    let facts = Facts::from_json(&json)?;
-                    let (plan, signal) = (&self.recording.plan, facts.signal());
-                    (self.pipeline).add_source(plan, source, &signal, facts.voltage)?;
-                }
-                Record::Alignment(source, at) => {
-                    if self.pipeline.binner().has_source(source) {
-                        self.pipeline.align(source, &at, &mut give)?;
-                    }
-                }
-                Record::Stale(step) => {
-                    let open = self.pipeline.binner().open_step().map(|(number, _)| number);
-                    if open != Some(step) && damage.is_clean() {
-                        return Err(Error::recording(format!(
-                            "recording: expected a decision about the open step {open:?}, got one about step {step}"
-                        )));
-                    }
-                    self.pipeline.step_stale(&mut give)?;
-                }
-                Record::Swap { fingerprint, .. } => {
-                    self.swaps.swap_recorded(
-                        &mut self.pipeline,
-                        &self.recording.folder,
-                        fingerprint,
-                    )?;
-                }
-                Record::RollBack(_) => self.swaps.roll_back(&mut self.pipeline)?,
                 Record::Step {
                     number,
                     status,
@@ -167,21 +126,9 @@ impl Replay {
                 } => {
                     // The steps whose outputs were not yet written when the session was killed.
                     made.clear();
-                    let state = Checkpoint::from_bytes(&state)?;
-                    let Recording {
-                        plan,
-                        model,
-                        folder,
-                        facts,
-                        ..
-                    } = &self.recording;
-                    self.pipeline = Pipeline::resume(plan, model, folder, facts, &state)?;
-                    self.swaps = Swaps::default();
+                    self.resume(&state)?;
                 }
-                Record::Note { .. }
-                | Record::Checkpoint { .. }
-                | Record::Unrecorded(_)
-                | Record::End => {}
+                other => self.take(other, damage.is_clean(), &mut give)?,
             }
         }
         replayed.damage = self.recording.reader.damage();
@@ -193,6 +140,54 @@ impl Replay {
         let rows = (first.rows + first.lost) as f64;
         replayed.seconds = rows / self.recording.facts.rate;
         Ok(replayed)
+    }
+
+    /// Goes on from a checkpoint, as the session did.
+    fn resume(&mut self, state: &[u8]) -> Result<()> {
+        let state = Checkpoint::from_bytes(state)?;
+        let Recording {
+            plan,
+            model,
+            folder,
+            facts,
+            ..
+        } = &self.recording;
+        self.pipeline = Pipeline::resume(plan, model, folder, facts, &state)?;
+        self.swaps = Swaps::default();
+        Ok(())
+    }
+
+    /// Gives a block or a decision to the pipeline; `is_clean`: nothing of the recording was missing so far.
+    fn take(&mut self, record: Record, is_clean: bool, give: &mut Give<'_>) -> Result<()> {
+        match record {
+            // The facts of a source may be missing, too.
+            Record::Block(source, block) if self.pipeline.binner().has_source(source) => {
+                self.pipeline.take_from(source, &block, give)
+            }
+            Record::Configuration(source, json) => {
+                let facts = Facts::from_json(&json)?;
+                let (plan, signal) = (&self.recording.plan, facts.signal());
+                (self.pipeline).add_source(plan, source, &signal, facts.voltage)
+            }
+            Record::Alignment(source, at) if self.pipeline.binner().has_source(source) => {
+                self.pipeline.align(source, &at, give)
+            }
+            Record::Stale(step) => {
+                let open = self.pipeline.binner().open_step().map(|(number, _)| number);
+                if open != Some(step) && is_clean {
+                    return Err(Error::recording(format!(
+                        "recording: expected a decision about the open step {open:?}, got one about step {step}"
+                    )));
+                }
+                self.pipeline.step_stale(give)
+            }
+            Record::Swap { fingerprint, .. } => {
+                let folder = &self.recording.folder;
+                (self.swaps).swap_recorded(&mut self.pipeline, folder, fingerprint)
+            }
+            Record::RollBack(_) => self.swaps.roll_back(&mut self.pipeline),
+            _ => Ok(()),
+        }
     }
 }
 

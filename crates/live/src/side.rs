@@ -207,3 +207,61 @@ impl Part {
         self.steps.drop_before(number + 1);
     }
 }
+
+/// Facts of a step that the sources decide together.
+pub(crate) struct JointStep {
+    /// No source has data.
+    pub(crate) nothing: bool,
+    /// Some source has none.
+    pub(crate) lacks: bool,
+    /// Some source sends features, or counts.
+    pub(crate) features: bool,
+    pub(crate) counts: bool,
+    pub(crate) host_ns: i64,
+    pub(crate) dropped: bool,
+    /// Some source still measures its noise.
+    pub(crate) calibrates: bool,
+    /// Some source without data does not.
+    pub(crate) stale: bool,
+}
+
+impl JointStep {
+    /// Also counts the step as stale for each of `parts` that lacks it.
+    pub(crate) fn new(step: &OwnedStep, first: &Lane, parts: &mut [Part]) -> Self {
+        let mut facts = Self {
+            nothing: true,
+            lacks: false,
+            features: false,
+            counts: false,
+            host_ns: step.host_ns,
+            dropped: step.dropped,
+            calibrates: false,
+            stale: false,
+        };
+        facts.add(&step.content(), first.is_calibrating());
+        for part in parts {
+            let of = part.step(step.number);
+            facts.host_ns = facts.host_ns.max(of.map_or(0, |of| of.host_ns));
+            facts.dropped |= of.is_some_and(|of| of.dropped);
+            facts.features |= part.sends_features;
+            let content = of.map_or(Content::Nothing, OwnedStep::content);
+            let stale = facts.add(&content, part.is_calibrating());
+            part.stale += u64::from(stale);
+        }
+        // What stands in for a source without data are counts.
+        facts.counts |= facts.lacks;
+        facts
+    }
+
+    /// Adds a source's content; true if it lacks data though it does not measure its noise.
+    fn add(&mut self, content: &Content<'_>, calibrates: bool) -> bool {
+        let lacks = matches!(content, Content::Nothing);
+        self.nothing &= lacks;
+        self.lacks |= lacks;
+        self.features |= matches!(content, Content::Features(_));
+        self.counts |= matches!(content, Content::Counts(_));
+        self.calibrates |= calibrates;
+        self.stale |= lacks && !calibrates;
+        lacks && !calibrates
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use betz_base::{Error, Result};
 use betz_interop::bus::{Content, Frame, Reception, Source, Stream, open_source};
 use betz_interop::rig::{
-    Arrival, Block, Loss, Rig, RigCounts, RigOptions, Samples, Signal, host_ns,
+    Arrival, Block, Loss, Rig, RigCounts, RigOptions, RigSpike, Samples, Signal, Stamp, host_ns,
 };
 use betz_runtime::model::Decoder;
 
@@ -49,21 +49,26 @@ pub(crate) fn open_rig(plan: &Plan, model: &Decoder, source: usize) -> Result<Bo
         step_seconds: model.step_seconds(),
     };
     let source = open_source(&of.from, &stream).map_err(refuse)?;
-    Ok(Box::new(StepRig {
-        frame: Frame::new(channels),
+    Ok(step_rig(source, &stream))
+}
+
+/// A rig of the whole steps that `source` sends, for a plan whose source has `sends = "steps"`: a block per step.
+pub fn step_rig(source: Box<dyn Source>, stream: &Stream<'_>) -> Box<dyn Rig> {
+    Box::new(StepRig {
+        frame: Frame::new(stream.channels),
         source,
         signal: Signal {
-            channels,
-            rate: 1.0 / model.step_seconds(),
+            channels: stream.channels,
+            rate: 1.0 / stream.step_seconds,
             microvolts: None,
             clock_bits: 64,
         },
         epoch: 0,
         next: None,
-    }))
+    })
 }
 
-/// A bus whose frames are steps of the model: a row of features per step.
+/// A bus whose frames are steps of the model: a row of features, or the spikes of a step.
 struct StepRig {
     source: Box<dyn Source>,
     frame: Frame,
@@ -87,26 +92,9 @@ impl Rig for StepRig {
         if frame.restart {
             (self.epoch, self.next) = (self.epoch + 1, None);
         }
-        let mut row = match std::mem::replace(&mut block.samples, Samples::Features(Vec::new())) {
-            Samples::Features(row) => row,
-            Samples::Voltage(_) | Samples::Spikes(_) => Vec::new(),
-        };
-        row.clear();
-        row.resize(self.signal.channels, 0.0);
-        match frame.content {
-            Content::Counts => {
-                (row.iter_mut().zip(&frame.counts)).for_each(|(to, n)| *to = f32::from(*n))
-            }
-            Content::Features => row.clone_from(&frame.features),
-            Content::Spikes => {
-                for spike in &frame.spikes {
-                    if let Some(count) = row.get_mut(*spike as usize) {
-                        *count += 1.0;
-                    }
-                }
-            }
-        }
         let first = self.next.map_or(0, |next| next + frame.skipped);
+        let room = std::mem::replace(&mut block.samples, Samples::Features(Vec::new()));
+        let samples = samples(frame, first, room);
         self.next = Some(first + 1);
         *block = Block {
             epoch: self.epoch,
@@ -117,9 +105,16 @@ impl Rig for StepRig {
                 count: frame.skipped,
                 at_least: false,
             },
-            samples: Samples::Features(row),
+            samples,
         };
         Ok(Arrival::Block)
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        Some(Stamp {
+            sequence: self.frame.sequence,
+            sent: self.frame.sent,
+        })
     }
 
     fn counts(&self) -> RigCounts {
@@ -137,4 +132,32 @@ impl Rig for StepRig {
             reconnects: counts.reconnects,
         }
     }
+}
+
+/// The samples of step `tick`, in the room of those of an earlier one. Spikes stay a list, so that those of unknown channels
+/// are counted.
+fn samples(frame: &Frame, tick: u64, room: Samples) -> Samples {
+    if frame.content == Content::Spikes {
+        let mut spikes = match room {
+            Samples::Spikes(spikes) => spikes,
+            Samples::Voltage(_) | Samples::Features(_) => Vec::new(),
+        };
+        spikes.clear();
+        spikes.extend(frame.spikes.iter().map(|channel| RigSpike {
+            tick,
+            channel: *channel,
+            unit: 0,
+        }));
+        return Samples::Spikes(spikes);
+    }
+    let mut row = match room {
+        Samples::Features(row) => row,
+        Samples::Voltage(_) | Samples::Spikes(_) => Vec::new(),
+    };
+    row.clear();
+    match frame.content {
+        Content::Counts => row.extend(frame.counts.iter().map(|n| f32::from(*n))),
+        Content::Features | Content::Spikes => row.extend(&frame.features),
+    }
+    Samples::Features(row)
 }

@@ -1,6 +1,7 @@
 //! Alignment: converts a recording from its own clock to a model's clock.
 
 use super::align_report::AlignReport;
+use super::behavior::missing_ranges;
 use super::gaps::{Coverage, GapLimits, SampleClock, typical_interval};
 use super::step_clock::StepClock;
 use super::{Dataset, Recording, Segment, SpikeForm, Spikes};
@@ -45,8 +46,8 @@ impl Recording {
     ///   dropped.
     /// - Segments are clipped to the time span of the behaviour: steps that end before its first or after its last
     ///   sample are in no segment. A gap longer than [`max_gap_seconds`](AlignOptions::max_gap_seconds) splits its
-    ///   segment. The report counts what was left out. Outside segments, [`Dataset::behavior`] holds the nearest
-    ///   sample.
+    ///   segment; a shorter one is interpolated. Samples with a NaN are missing, and so part of a gap. The report counts
+    ///   what was left out and interpolated. Outside segments, [`Dataset::behavior`] holds the nearest sample.
     ///
     /// Allocates the dataset: 12 bytes per spike and 4 per step and output.
     ///
@@ -73,7 +74,7 @@ impl Recording {
             return Err(Error::new(
                 ErrorKind::InsufficientData,
                 format!(
-                    "no segment holds a whole step of {} s with behaviour: {}, {} without behaviour, {} in gaps longer than allowed (max-gap)",
+                    "expected a segment with a whole step of {} s and behaviour, got {} without: {} without behaviour, {} in gaps longer than allowed (max-gap)",
                     number(options.step_seconds),
                     count(self.segments.len() as u128, "segment"),
                     count(report.steps_without_behavior as u128, "step"),
@@ -87,14 +88,22 @@ impl Recording {
         Ok((dataset, report))
     }
 
-    /// Median interval between samples of behaviour in seconds; `None` without sample times.
+    /// Median interval between samples of behaviour in seconds, missing ones included; `None` without sample times.
     pub fn behavior_interval(&self) -> Option<f64> {
         typical_interval(self.behavior.as_ref()?.times.as_ref()?)
     }
 
+    /// The same, or a tick if there is one sample per tick.
+    fn sample_interval(&self) -> Option<f64> {
+        match self.behavior.as_ref()?.times {
+            Some(_) => self.behavior_interval(),
+            None => Some(self.tick_seconds),
+        }
+    }
+
     /// Limits of gaps between behaviour samples.
     fn gap_limits(&self, max_gap_seconds: Option<f64>) -> GapLimits {
-        GapLimits::new(self.behavior_interval(), max_gap_seconds)
+        GapLimits::new(self.sample_interval(), max_gap_seconds)
     }
 
     /// Bytes that `steps` steps of this recording's behaviour and its spikes take on a clock.
@@ -125,7 +134,9 @@ impl Recording {
         let here = clock.segments_within(&self.segments, &part.steps);
         let (behavior, segments) = match &self.behavior {
             Some(b) => {
-                let times = SampleClock::new(b.times.as_deref(), b.samples(), part.first_sample);
+                let missing = missing_ranges(&b.values, b.outputs.len());
+                let times = b.times.as_deref();
+                let times = SampleClock::new(times, b.samples(), part.first_sample, missing);
                 let coverage = Coverage::new(&times, clock, &part.steps, limits);
                 let kept = here.flat_map(|s| coverage.clip(s, &mut report)).collect();
                 (times.interpolate(b, clock, &part.steps), kept)

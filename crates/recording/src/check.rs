@@ -1,7 +1,10 @@
 //! The invariants of a [`Recording`], checked in one place.
 
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::ops::Range;
 
+use super::behavior::{AT_ONCE, OutputInfo, missing_ranges};
 use super::{Behavior, Dataset, DatasetView, Recording, Spikes, SpikesView, check_segments};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::text::count;
@@ -212,16 +215,9 @@ impl Behavior {
             "array `behavior_names`",
             self.outputs.iter().map(|o| &o.name),
         )?;
-        if let Some(i) = self.values.iter().position(|v| !v.is_finite()) {
-            return Err(Error::recording(format!(
-                "array `behavior`: [{}, {}] (`{}`) = {}: expected a finite value; leave out samples that are missing, and give the times of the others as `behavior_times`",
-                i / outputs,
-                i % outputs,
-                self.outputs[i % outputs].name,
-                self.values[i]
-            ))
-            .with_position(i));
-        }
+        check_values(&self.values, &self.outputs, 0)?;
+        let missing = missing_ranges(&self.values, outputs);
+        check_some_value(&missing, self.samples())?;
         match &self.times {
             None if self.samples() as i64 != ticks => Err(Error::recording(format!(
                 "array `behavior`: expected {ticks} samples, one per bin (there is no `behavior_times`), got {}",
@@ -230,6 +226,37 @@ impl Behavior {
             None => Ok(()),
             Some(times) => check_times(times, self.samples()),
         }
+    }
+}
+
+/// Refuses infinite values of behaviour, (samples, outputs) row-major; `first` is the number of the first sample.
+pub(crate) fn check_values(values: &[f32], outputs: &[OutputInfo], first: usize) -> Result<()> {
+    let any_infinite = |block: &[f32]| block.iter().fold(false, |any, v| any | v.is_infinite());
+    let Some(block) = values.chunks(AT_ONCE).position(any_infinite) else {
+        return Ok(());
+    };
+    let within = values[block * AT_ONCE..]
+        .iter()
+        .position(|v| v.is_infinite());
+    let i = block * AT_ONCE + within.unwrap_or(0);
+    let (row, column) = (first + i / outputs.len(), i % outputs.len());
+    Err(Error::recording(format!(
+        "array `behavior`: [{row}, {column}] (`{}`) = {}: expected a finite value, or NaN where a sample is missing",
+        outputs[column].name, values[i]
+    ))
+    .with_position(first * outputs.len() + i))
+}
+
+/// Refuses behaviour whose samples are all in the ranges `missing`.
+pub(crate) fn check_some_value<T>(missing: &[Range<T>], samples: T) -> Result<()>
+where
+    T: Copy + Default + PartialEq + Display,
+{
+    match missing {
+        [all] if all.start == T::default() && all.end == samples => Err(Error::recording(format!(
+            "array `behavior`: expected a sample without NaN, got NaN in each of {samples}; leave out outputs that are never known"
+        ))),
+        _ => Ok(()),
     }
 }
 

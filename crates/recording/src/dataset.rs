@@ -112,7 +112,7 @@ impl Dataset {
         Error::new(
             ErrorKind::InsufficientData,
             format!(
-                "no step of any segment lies from {from_seconds} s to {} of a recording of {} s",
+                "expected a step of a segment from {from_seconds} s to {}, got none in a recording of {} s",
                 if until_seconds.is_finite() {
                     format!("{until_seconds} s")
                 } else {

@@ -64,6 +64,8 @@ pub(crate) struct SampleClock<'a> {
     times: Option<&'a [f64]>,
     samples: usize,
     first_sample: usize,
+    /// Samples without a value, as ascending ranges that do not touch.
+    missing: Vec<Range<usize>>,
 }
 
 /// Position of a step's end among the samples.
@@ -72,17 +74,28 @@ enum Position {
     Outside(usize),
     /// The step ends at this sample.
     At(usize),
-    /// The step ends between this sample and the one before it.
-    Before(usize),
+    /// The step ends between two samples; `weight` is that of the second.
+    Between {
+        before: usize,
+        after: usize,
+        weight: f64,
+    },
 }
 
 impl<'a> SampleClock<'a> {
-    /// Creates a clock for `samples` samples that start at the recording's sample `first_sample`.
-    pub(crate) fn new(times: Option<&'a [f64]>, samples: usize, first_sample: usize) -> Self {
+    /// Creates a clock for `samples` samples that start at the recording's sample `first_sample`. `missing` are those
+    /// without a value, as ascending ranges that do not touch.
+    pub(crate) fn new(
+        times: Option<&'a [f64]>,
+        samples: usize,
+        first_sample: usize,
+        missing: Vec<Range<usize>>,
+    ) -> Self {
         Self {
             times,
             samples,
             first_sample,
+            missing,
         }
     }
 
@@ -93,27 +106,71 @@ impl<'a> SampleClock<'a> {
         }
     }
 
+    /// Seconds between two samples.
+    fn gap(&self, clock: &StepClock, before: usize, after: usize) -> f64 {
+        match self.times {
+            Some(times) => times[after] - times[before],
+            None => (after - before) as f64 * clock.tick_seconds,
+        }
+    }
+
+    /// The range of missing samples that contains `sample`.
+    fn missing_around(&self, sample: usize) -> Option<&Range<usize>> {
+        let at = self.missing.partition_point(|range| range.end <= sample);
+        self.missing.get(at).filter(|range| range.start <= sample)
+    }
+
+    /// The first sample from `sample` on that has a value; the number of samples if there is none.
+    fn with_value_from(&self, sample: usize) -> usize {
+        self.missing_around(sample)
+            .map_or(sample, |range| range.end)
+    }
+
     /// Position of the end of each of `steps`.
     fn positions(&self, clock: &StepClock, steps: &Range<i64>) -> impl Iterator<Item = Position> {
-        // Index of the first sample after the step's end.
-        let mut after = 0;
+        // Samples with values around the step's end: the last at or before it, the first after it.
+        let (mut before, mut after) = (None, self.with_value_from(0));
         steps.clone().map(move |step| {
             if let (None, Some(n)) = (self.times, clock.whole) {
                 // One sample per tick: the sample of the step's last tick belongs to the step's end.
-                return Position::At(((step + 1) * n) as usize - 1 - self.first_sample);
+                return self.position_at(((step + 1) * n) as usize - 1 - self.first_sample);
             }
             let end = clock.end_seconds(step);
             while after < self.samples && self.time_of(clock, after) <= end {
-                after += 1;
+                before = Some(after);
+                after = self.with_value_from(after + 1);
             }
-            if after > 0 && self.time_of(clock, after - 1) == end {
-                Position::At(after - 1)
-            } else if after > 0 && after < self.samples {
-                Position::Before(after)
-            } else {
-                Position::Outside(after.saturating_sub(1))
+            match before {
+                Some(before) if self.time_of(clock, before) == end => Position::At(before),
+                Some(before) if after < self.samples => {
+                    let [t0, t1] = [before, after].map(|i| self.time_of(clock, i));
+                    Position::Between {
+                        before,
+                        after,
+                        weight: (end - t0) / (t1 - t0),
+                    }
+                }
+                Some(last) => Position::Outside(last),
+                None => Position::Outside(after.min(self.samples.saturating_sub(1))),
             }
         })
+    }
+
+    /// Position of a step that ends at `sample`, which may be missing.
+    fn position_at(&self, sample: usize) -> Position {
+        let Some(missing) = self.missing_around(sample) else {
+            return Position::At(sample);
+        };
+        let after = missing.end;
+        match missing.start.checked_sub(1) {
+            Some(before) if after < self.samples => Position::Between {
+                before,
+                after,
+                weight: (sample - before) as f64 / (after - before) as f64,
+            },
+            Some(last) => Position::Outside(last),
+            None => Position::Outside(after.min(self.samples - 1)),
+        }
     }
 
     /// Behaviour at the end of each of `steps`, row-major; outside the samples, that of the nearest sample.
@@ -126,16 +183,18 @@ impl<'a> SampleClock<'a> {
         let outputs = behavior.outputs.len();
         let row = |i: usize| &behavior.values[i * outputs..(i + 1) * outputs];
         let mut values = Vec::with_capacity((steps.end - steps.start).max(0) as usize * outputs);
-        for (step, position) in steps.clone().zip(self.positions(clock, steps)) {
+        for position in self.positions(clock, steps) {
             match position {
                 Position::At(i) | Position::Outside(i) => values.extend_from_slice(row(i)),
-                Position::Before(after) => {
-                    let [t0, t1] = [after - 1, after].map(|i| self.time_of(clock, i));
-                    let weight = (clock.end_seconds(step) - t0) / (t1 - t0);
+                Position::Between {
+                    before,
+                    after,
+                    weight,
+                } => {
                     let between = |(&a, &b): (&f32, &f32)| {
                         (f64::from(a) + weight * (f64::from(b) - f64::from(a))) as f32
                     };
-                    values.extend(row(after - 1).iter().zip(row(after)).map(between));
+                    values.extend(row(before).iter().zip(row(after)).map(between));
                 }
             }
         }
@@ -176,10 +235,10 @@ impl Coverage {
             }
             coverage.covered.start = coverage.covered.start.min(step);
             coverage.covered.stop = step + 1;
-            let Position::Before(after) = position else {
+            let Position::Between { before, after, .. } = position else {
                 continue;
             };
-            let gap = samples.time_of(clock, after) - samples.time_of(clock, after - 1);
+            let gap = samples.gap(clock, before, after);
             if gap > limits.longest {
                 push(&mut coverage.gaps, step);
             } else if gap > limits.missing {

@@ -42,7 +42,7 @@
 //! | `tick_seconds` | f64 | length of one tick |
 //! | `duration_ticks` | i64 | optional, spike times only: length of the recording |
 //! | `channel_names` | str, (channels,) | optional, unique; absent: `ch0`, `ch1` … |
-//! | `behavior` | f32, (samples, outputs) | behaviour to decode, finite; optional |
+//! | `behavior` | f32, (samples, outputs) | behaviour to decode; a sample with a NaN is missing; optional |
 //! | `behavior_times` | f64, (samples,) s, ascending | may be irregular; absent: one sample per bin or tick |
 //! | `behavior_names`, `behavior_units` | str, (outputs,) | optional; absent: `output0` …, no unit |
 //! | `segments` | i64, (n, 2), half-open, in bins or ticks | optional; absent: one segment over everything |

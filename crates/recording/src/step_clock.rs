@@ -72,7 +72,7 @@ impl StepClock {
         let steps = usize::try_from(steps).unwrap_or(usize::MAX);
         if steps.saturating_mul(outputs.max(1)) > MAX_VALUES {
             return Err(Error::argument(format!(
-                "a step of {} s gives {steps} steps of {outputs} outputs, more than {MAX_VALUES} values: choose a longer step",
+                "expected at most {MAX_VALUES} values of behaviour, got {steps} steps of {} s with {outputs} outputs: choose a longer step",
                 number(self.step_seconds)
             )));
         }

@@ -90,7 +90,7 @@ pub fn import(
             .push(empty_group(range.clone(), options.dims)?);
     }
     // The front end counts from the first row that is used.
-    let until = learn::until(&rows, &sorter);
+    let until = learn::until(&rows, &sorter.settings);
     let length = (until - rows.start) as i64;
     let (known, rare) = within(units, rows.start as i64, length)?;
     let best = best_channels(voltage, &rows, &sorter, &known, progress)?;
@@ -192,7 +192,7 @@ fn for_each_spike(
     let mut next = 0;
     for_each_block(
         voltage,
-        rows.start..learn::until(rows, sorter),
+        rows.start..learn::until(rows, &sorter.settings),
         &mut |block| {
             progress::check(progress, "importing units")?;
             for row in block.chunks_exact(sorter.layout.row_channels) {
@@ -299,7 +299,7 @@ fn agreement(
     let mut found: Vec<(i64, u32)> = Vec::new();
     for_each_block(
         voltage,
-        rows.start..learn::until(rows, sorter),
+        rows.start..learn::until(rows, &sorter.settings),
         &mut |block| {
             progress::check(progress, "importing units")?;
             sorting.push(block, &mut |spike| {

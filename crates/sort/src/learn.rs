@@ -3,7 +3,7 @@
 use betz_base::{Progress, Result, memory, progress};
 
 use crate::front::{FrontEnd, MAD};
-use crate::settings::{Span, Window};
+use crate::settings::{Settings, Span, Window};
 use crate::sorter::Sorter;
 use crate::sorting::Sorting;
 use crate::template::{RANK, Template};
@@ -109,7 +109,7 @@ pub(crate) fn from_voltage(
     spikes.sort_unstable();
     let mut next = 0;
     let mut front = FrontEnd::new(&sorter.settings, &sorter.layout)?;
-    let until = until(rows, sorter);
+    let until = until(rows, &sorter.settings);
     for_each_block(voltage, rows.start..until, &mut |block| {
         for row in block.chunks_exact(sorter.layout.row_channels) {
             front.step_unseen(row);
@@ -171,7 +171,7 @@ pub(crate) fn refine(
     let mut sizes = vec![Vec::new(); units];
     let mut fired = vec![Vec::new(); units];
     let mut sorting = Sorting::open(sorter)?;
-    let until = until(rows, sorter);
+    let until = until(rows, &sorter.settings);
     let mut at = 0_u64;
     for_each_block(voltage, rows.start..until, &mut |block| {
         progress::check(progress, "taking spikes away")?;
@@ -251,9 +251,9 @@ fn describe(sorter: &mut Sorter) {
     }
 }
 
-pub(crate) fn until(rows: &std::ops::Range<u64>, sorter: &Sorter) -> u64 {
+pub(crate) fn until(rows: &std::ops::Range<u64>, settings: &Settings) -> u64 {
     rows.end
-        .min(rows.start + (SECONDS * sorter.settings.rate_hz) as u64)
+        .min(rows.start + (SECONDS * settings.rate_hz) as u64)
 }
 
 /// Units that are none: with fewer than `spikes`, whose template's largest sample is not its minimum, or whose template another,

@@ -216,7 +216,11 @@ fn open_ephys(path: &Path) -> Result<RawInfo> {
 /// cannot be told apart, [`ErrorKind::Io`].
 pub fn read_probe(path: &Path, channels: usize) -> Result<Vec<Option<[f32; 2]>>> {
     let bad = |what: String| Error::recording(format!("{}: {what}", path.display()));
-    let json: Value = serde_json::from_str(&text(path)?).map_err(|e| bad(e.to_string()))?;
+    let json: Value = serde_json::from_str(&text(path)?).map_err(|e| {
+        bad(format!(
+            "expected a probe as probeinterface writes it, in JSON, got: {e}"
+        ))
+    })?;
     let probes = json["probes"]
         .as_array()
         .filter(|p| !p.is_empty())

@@ -10,7 +10,7 @@ use crate::settings::{Reference, Settings, Window};
 use crate::voltage::{Voltage, for_each_block};
 
 /// Seconds that noise is measured over.
-const NOISE_SECONDS: f64 = 10.0;
+pub(crate) const NOISE_SECONDS: f64 = 10.0;
 /// Samples of a channel that its noise is found from.
 const NOISE_SAMPLES: usize = 20_000;
 /// Spikes that waveforms are found from.

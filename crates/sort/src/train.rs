@@ -18,7 +18,7 @@ use crate::learn;
 use crate::map::{BatchOptions, Grid, Lattice, Map, Samples};
 use crate::settings::{Reference, Settings, Window};
 use crate::sorter::{Group, Sorter, UNLABELLED, Unit, inputs};
-use crate::survey::{bad_channels, focused_noise, noise, regression, waves};
+use crate::survey::{NOISE_SECONDS, bad_channels, focused_noise, noise, regression, waves};
 use crate::template::Template;
 use crate::voltage::Voltage;
 
@@ -83,7 +83,7 @@ pub struct Trained {
     pub quantisation_error: Vec<f64>,
 }
 
-/// Shares of the time that the phases of training take, as measured on 32 channels with 39 units: what is measured before
+/// Time that the phases of training take per second of voltage, as measured on 32 channels: what is measured before
 /// anything is found, finding spikes in each round, maps, templates, and taking spikes away.
 const SETUP: u64 = 4;
 const COLLECT: [u64; ROUNDS] = [1, 18];
@@ -114,10 +114,9 @@ pub fn train(
 ) -> Result<Trained> {
     let settings = &options.settings;
     let rows = check_options(voltage, options)?;
-    let each = MAPS + TEMPLATES + REFINED as u64 * REFINE;
-    let all = SETUP + COLLECT.iter().sum::<u64>() + ROUNDS as u64 * each;
-    let mut phases = Phases::new(progress, "training", all);
-    phases.next(SETUP).update("setting up", 0, 1);
+    let shares = TimeShares::new(&rows, settings);
+    let mut phases = Phases::new(progress, "training", shares.all());
+    phases.next(shares.setup).update("setting up", 0, 1);
     let bad = bad_channels(voltage, &rows, settings)?;
     let (layout, grouped) = lay_out(voltage, &rows, options, &bad)?;
     let (silent, clipped) = bad;
@@ -144,7 +143,10 @@ pub fn train(
     };
     // First what stands out, then what lies under its spikes as well.
     for this in 1..=ROUNDS {
-        let found_and_mapped = [phases.next(COLLECT[this - 1]), phases.next(MAPS)];
+        let found_and_mapped = [
+            phases.next(shares.collect[this - 1]),
+            phases.next(shares.maps),
+        ];
         let fired = round(
             voltage,
             &rows,
@@ -154,11 +156,11 @@ pub fn train(
             found_and_mapped,
         )?;
         let sorter = &mut trained.sorter;
-        phases.skip(TEMPLATES);
+        phases.skip(shares.templates);
         learn::from_voltage(voltage, &rows, sorter, &fired)?;
         drop_false_units(sorter, options, None, false);
         for time in 1..=REFINED {
-            let phase = phases.next(REFINE);
+            let phase = phases.next(shares.refine);
             let found = learn::refine(voltage, &rows, sorter, &phase)?;
             let last = (this, time) == (ROUNDS, REFINED);
             drop_false_units(sorter, options, Some(&found), last);
@@ -167,6 +169,37 @@ pub fn train(
     trained.sorter.set_forget_seconds(options.forget_seconds)?;
     trained.sorter.check()?;
     Ok(trained)
+}
+
+/// Shares of the time of training. What is set up takes the first seconds of the voltage, templates take the first minutes,
+/// and spikes are found in all of it.
+struct TimeShares {
+    setup: u64,
+    collect: [u64; ROUNDS],
+    maps: u64,
+    templates: u64,
+    refine: u64,
+}
+
+impl TimeShares {
+    fn new(rows: &Range<u64>, settings: &Settings) -> Self {
+        let all = rows.end - rows.start;
+        let learned = learn::until(rows, settings) - rows.start;
+        let surveyed = all.min((NOISE_SECONDS * settings.rate_hz) as u64);
+        // Rows of voltage, none of which takes no time.
+        Self {
+            setup: SETUP * surveyed,
+            collect: COLLECT.map(|each| each * all),
+            maps: MAPS * all,
+            templates: TEMPLATES * learned,
+            refine: REFINE * learned,
+        }
+    }
+
+    fn all(&self) -> u64 {
+        let each = self.maps + self.templates + REFINED as u64 * self.refine;
+        self.setup + self.collect.iter().sum::<u64>() + ROUNDS as u64 * each
+    }
 }
 
 /// Refuses options that make no sense for `voltage`; the rows that are used.
@@ -584,5 +617,27 @@ fn number(sorter: &mut Sorter) {
     sorter.units = order.iter().map(|u| sorter.units[*u].clone()).collect();
     for (id, unit) in sorter.units.iter_mut().enumerate() {
         unit.id = id as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_follow_the_rows_that_each_phase_reads() {
+        let settings = Settings::new(1000.0, 0.2);
+        let shares = |seconds: u64| TimeShares::new(&(50..50 + seconds * 1000), &settings);
+        let [minute, hour] = [60, 3600].map(shares);
+        assert_eq!(hour.setup, minute.setup);
+        assert_eq!(hour.collect.map(|share| share / 60), minute.collect);
+        // Templates are made of two minutes.
+        assert_eq!(hour.refine, 2 * minute.refine);
+        let phases = [
+            minute.setup,
+            minute.collect.iter().sum(),
+            2 * (minute.maps + minute.templates + 2 * minute.refine),
+        ];
+        assert_eq!(minute.all(), phases.iter().sum::<u64>());
     }
 }

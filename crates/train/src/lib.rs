@@ -68,7 +68,7 @@ pub use calibrate::{Timing, calibrate};
 pub use choice::{Alternative, Choice, alternatives, choose, crossover};
 pub use classes::{
     ClassOptions, ClassReport, ClassScores, EventScores, GateReport, LabelSource, class_events,
-    evaluate_classes,
+    class_probabilities, evaluate_classes,
 };
 pub use device::{Trained, train_on};
 pub use fit::train;

@@ -78,8 +78,8 @@ static uint16_t *counts_of_labels(float *labels) {
     return counts;
 }
 
-static void classes_are_trained_on_a_column_of_labels(void) {
-    betz_train_config config = configuration("classes");
+static void classes_are_trained_on_a_column_of_labels(const char *decoder) {
+    betz_train_config config = configuration(decoder);
     static float labels[STEPS];
     uint16_t *counts = counts_of_labels(labels);
     betz_model *model = NULL;
@@ -128,9 +128,9 @@ static void classes_are_trained_on_a_column_of_labels(void) {
 }
 
 static void unknown_kinds_are_refused(void) {
-    const char *const wrong[] = {"", "Linear", "lift,", "classes,lift", "cubic"};
+    const char *const wrong[] = {"", "Linear", "lift,", "classes,lift", "lda,lift", "cubic"};
     betz_model *model = NULL;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         CHECK_STATUS(BETZ_ERROR_INVALID_ARGUMENT, train(wrong[i], &model));
     }
     betz_train_config config = configuration("linear");
@@ -191,7 +191,8 @@ static void features_of_any_sign_are_trained_on(void) {
 int main(void) {
     a_linear_model_tells_its_kind();
     kinds_are_trained_by_name();
-    classes_are_trained_on_a_column_of_labels();
+    classes_are_trained_on_a_column_of_labels("classes");
+    classes_are_trained_on_a_column_of_labels("lda");
     unknown_kinds_are_refused();
     features_of_any_sign_are_trained_on();
     puts("kinds: ok");

@@ -18,6 +18,8 @@ export interface ModelCard {
   filters: { tau_seconds: number; order: number }[]; delay_steps: number; memory_steps: number; ridge: number | null;
   trained: { betz_version: string; steps: number; segments: number; spikes: number; folds: number; solver: string };
   scores: { name: string; unit: string; r2: number | null; rmse: number | null }[]; weight_share: number[]; classes: { names: string[]; confusion: number[][] | null };
+  /** Class whose probability p gates the outputs by closed + slope·p; null without a gate. */
+  gate: { class: number; closed: number; slope: number; outputs: string[] } | null;
 }
 export interface ServerState {
   version: string; mode: "live" | "file"; sources: string[]; epoch: string; ended: boolean; control: boolean; running: string; swap: string;
@@ -33,6 +35,8 @@ export interface ServerState {
   /** State that the session's program reports; null until it does. */
   status: SessionStatus | null;
   models: { models: ModelCard[]; running: string; state: string; ticks_left: number; ticks: number } | null;
+  /** True if pages may accept the model that waits, and go back: the session's program carries it out. */
+  decides: boolean;
 }
 
 /** Overview of a recording. */
@@ -258,6 +262,9 @@ async function eventsSoFar(s: Store): Promise<void> {
   } catch { /* As above. */ }
 }
 
+/** Shape of a store for the session or the recording. */
+const shapeOf = ({ source, model }: ServerState) => ({ channels: source.channels, outputs: source.outputs.length, stepSeconds: source.step_seconds, gate: model?.gate ? model.classes.names.length + 1 : 0 });
+
 function take(frame: Frame, lost: boolean): void {
   const state = server.value;
   if (frame.kind === Kind.Event) {
@@ -271,10 +278,9 @@ function take(frame: Frame, lost: boolean): void {
   if (frame.kind !== Kind.Step || !state) return;
   let s = store.value;
   if (!s) {
-    const { channels, outputs, step_seconds } = state.source;
-    s = store.value = new Store({ channels, outputs: outputs.length, stepSeconds: step_seconds, keepSeconds: KEEP_SECONDS }, 0);
+    s = store.value = new Store({ ...shapeOf(state), keepSeconds: KEEP_SECONDS }, 0);
     s.add(frame, false);
-    if (s.first > 0) void fill(s, { from: Math.max(0, s.first - Math.ceil(KEEP_SECONDS / step_seconds)), to: s.first });
+    if (s.first > 0) void fill(s, { from: Math.max(0, s.first - Math.ceil(KEEP_SECONDS / s.shape.stepSeconds)), to: s.first });
     void eventsSoFar(s);
     void missesSoFar(s).catch(() => undefined);
   } else s.add(frame, lost);
@@ -286,10 +292,10 @@ function take(frame: Frame, lost: boolean): void {
 async function past(): Promise<void> {
   const state = server.value;
   if (!state?.ended || !state.history || store.value) return;
-  const { channels, outputs, step_seconds } = state.source, [from, to] = state.history;
+  const [from, to] = state.history;
   const answer = await fetch(`api/spikes?from=${from}&to=${to}`);
   if (!answer.ok || store.value) return;
-  const s = new Store({ channels, outputs: outputs.length, stepSeconds: step_seconds, keepSeconds: KEEP_SECONDS }, 0);
+  const s = new Store({ ...shapeOf(state), keepSeconds: KEEP_SECONDS }, 0);
   for (const frame of parseAll(await answer.arrayBuffer())) s.add(frame, false);
   store.value = s;
   void eventsSoFar(s);
@@ -364,7 +370,7 @@ async function load(): Promise<void> {
   if (loaded?.cell === plan.cell && loaded.channels === channels && clip(begin) >= loaded.from && clip(end) <= loaded.to) return;
   loading = true;
   try {
-    const { from, to, cell } = plan, shape = { channels: source.channels, outputs: source.outputs.length, stepSeconds: step, ...(outline.tick_seconds !== null && { tickSeconds: outline.tick_seconds }) };
+    const { from, to, cell } = plan, shape = { ...shapeOf(server.value!), ...(outline.tick_seconds !== null && { tickSeconds: outline.tick_seconds }) };
     const answer = await fetch(cell > 0 ? `api/overview?source=${which}&from=${from}&to=${to}&cell=${cell}&first=${first}&last=${last}&rows=${Math.min(last - first, MOST_ROWS)}` : `api/spikes?source=${which}&from=${from}&to=${to}`);
     if (!answer.ok) throw new Error(await answer.text());
     const frames = parseAll(await answer.arrayBuffer());

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { statusFacts, type SessionStatus } from "../src/link/status.ts";
 
 const source = { name: "array", lost: 0, at_least: false, bound_us: 380.4, silent_ms: 3 };
-const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, notes: null, sources: [source], ...more });
+const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, unlike_training: null, recalibration: null, notes: null, sources: [source], ...more });
 const brief = (s: SessionStatus) => statusFacts(s).map(([name, value, kind]) => `${name}: ${value}${kind && ` (${kind})`}`);
 
 test("a session that neither records nor learns says so, with its source's clock", () => {
@@ -18,6 +18,17 @@ test("missing frames, an ended trainer and models that were not stored are told 
   assert.equal(brief(status({ learning: { ...learning, dead: true } }))[1], "adaptation: ended (bad)");
   assert.equal(brief(status({ learning: { ...learning, unstored: 2 } }))[1], "adaptation: 2 models not stored (warn)");
   assert.equal(brief(status({ learning: { ...learning, proposed: true } }))[1], "adaptation: a model waits (warn)");
+});
+
+test("a recalibration says what waits and what decodes", () => {
+  const recalibration = { windows: 3, suggested: false, applied: false, roll_back: false, dead: false };
+  const brief3 = (more: object): string => brief(status({ recalibration: { ...recalibration, ...more } }))[2]!;
+  assert.equal(brief3({}), "recalibration: 3 windows");
+  assert.equal(brief3({ suggested: true }), "recalibration: a model waits (warn)");
+  assert.equal(brief3({ applied: true }), "recalibration: recalibrated (warn)");
+  assert.equal(brief3({ applied: true, suggested: true, roll_back: true }), "recalibration: speaks against the model (warn)");
+  assert.equal(brief3({ dead: true }), "recalibration: ended (bad)");
+  assert.match(statusFacts(status({ recalibration }))[2]![3], /0.250 nats/);
 });
 
 test("labels are counted, and refused ones raise a warning", () => {

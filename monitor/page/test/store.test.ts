@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Store, lowerBound, percentile } from "../src/link/store.ts";
+import { More } from "../src/link/frame.ts";
+import { gateWords } from "../src/link/gate.ts";
 import { reduce } from "../src/draw/reduce.ts";
 import { frame, random } from "./make.ts";
 
@@ -149,4 +151,19 @@ test("a target is in force until the next, and a trial that is told is one line"
   assert.deepEqual([5, 10, 39, 40, 59, 60, 99].map(t => s.targetAt(t)), [null, [1], [1], [2], [2], null, null]);
   for (const tick of [50, 20, 50]) s.happened({ type: "trial", tick });
   assert.deepEqual(s.trials, [20, 50]);
+});
+
+test("the values of a gate stay with their steps, and are told in words", () => {
+  const gate = (factor: (i: number) => number, ticks: number) => ({ more: new Map([[More.Gate as number, new Uint32Array(Float32Array.from({ length: 3 * ticks }, (_, i) => i % 3 === 2 ? factor(i / 3 | 0) : (i % 3 === 1 ? 0.75 : 0.25)).buffer)]]) });
+  const s = new Store({ channels: 8, outputs: 1, gate: 3, stepSeconds: 0.001, keepSeconds: 60 }, 0);
+  s.add(frame(0, 0, 10, [], gate(i => i / 10, 10)), false);
+  s.add(frame(2, 20, 10, [], gate(() => NaN, 10)), true);
+  s.add(frame(3, 30, 10), false);
+  s.fill([frame(1, 10, 10, [], gate(i => 1 + i / 10, 10))], 10, 20);
+  assert.deepEqual([...s.gate.subarray(3 * 15, 3 * 16)], [0.25, 0.75, 1.5]);
+  const words = (end: number): string => gateWords(s, end, "move", ["vx", "vy"]);
+  assert.equal(words(16), "gate by p(move): vx, vy × 1.50");
+  assert.equal(words(25), "gate stands open, channels are gone: vx, vy × 1");
+  assert.equal(words(40), "no gate in this step");
+  assert.equal(words(0), "no gate in this step");
 });

@@ -68,6 +68,7 @@ pub(crate) fn lately(source: &Source, frames: &[Bytes], labels: &[Label]) -> Res
             behavior: all.truths,
         },
         estimates: all.estimates,
+        probabilities: Vec::new(),
         // The truth in frames is already late by the model's delay.
         delay_steps: 0,
         times: None,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::feed::Taken;
 use crate::frame::Counters;
+use crate::gate::Gate;
 use crate::hub::{FrameBuilder, Shape};
 use crate::source::Source;
 
@@ -26,6 +27,9 @@ pub struct DecodedRecording {
     pub dataset: Dataset,
     /// Estimates, row-major (steps, outputs); NaN for steps without one. Empty if nothing was decoded.
     pub estimates: Vec<f32>,
+    /// Probabilities of the classes of a gated model, row-major (steps, classes); NaN for steps without them. Empty for a
+    /// model without a gate.
+    pub probabilities: Vec<f32>,
     /// Steps by which an estimate lags the movement it describes; the page shows the truth this much later.
     pub delay_steps: i64,
     /// Spike times in the recording's own resolution; `None` for binned counts.
@@ -96,6 +100,14 @@ impl DecodedRecording {
                 self.source.name,
                 self.estimates.len(),
                 self.dataset.behavior.len()
+            )));
+        }
+        let classes = self.source.gate().map_or(0, Gate::classes);
+        let shares = self.probabilities.len();
+        if shares != 0 && shares != steps.saturating_mul(classes) {
+            return Err(Error::mismatch(format!(
+                "{}: expected {steps} steps of {classes} classes, got {shares} probabilities",
+                self.source.name
             )));
         }
         if self.dataset.channels() != self.source.channel_names.len() {
@@ -169,6 +181,7 @@ impl DecodedRecording {
             }
             step.estimates =
                 (self.estimate(tick)).map_or_else(|| vec![f32::NAN; width], <[f32]>::to_vec);
+            self.gate_values(tick, &mut step.gate);
             let truth = self.truth(tick);
             gathering.push(&step, truth.unwrap_or(&[]));
             if (tick + 1 - from) % a_frame == 0 {
@@ -191,6 +204,23 @@ impl DecodedRecording {
         let width = self.source.outputs.len();
         let at = usize::try_from(step).ok()?.checked_mul(width)?;
         of.get(at..at.checked_add(width)?).filter(|_| width > 0)
+    }
+
+    /// Replaces `to` by the values of the gate at a step; none without probabilities.
+    fn gate_values(&self, step: i64, to: &mut Vec<f32>) {
+        to.clear();
+        let Some(gate) = self
+            .source
+            .gate()
+            .filter(|_| !self.probabilities.is_empty())
+        else {
+            return;
+        };
+        to.resize(gate.width(), f32::NAN);
+        let mut rows = self.probabilities.chunks_exact(gate.classes());
+        if let Some(row) = usize::try_from(step).ok().and_then(|step| rows.nth(step)) {
+            gate.fill(row.iter().map(|p| f64::from(*p)), false, to);
+        }
     }
 
     /// Estimates of a step; `None` if nothing was decoded.
@@ -267,6 +297,7 @@ mod tests {
                 behavior: (0..250).map(|t| t as f32).collect(),
             },
             estimates: (0..250).map(|t| t as f32 + 0.5).collect(),
+            probabilities: Vec::new(),
             delay_steps: 2,
             times: None,
             left_out: Vec::new(),

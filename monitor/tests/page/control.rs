@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::common::{KNOWN, ask, bytes, decoder, get, start, until};
 use betz_monitor::frame::{Frame, Section};
-use betz_monitor::{Control, Monitor, Options, Simulation};
+use betz_monitor::{Control, Decision, Monitor, Options, Simulation};
 use proptest::collection::{hash_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -358,4 +358,31 @@ fn what_a_mask_would_cost_is_told_before_it_is_set() {
         assert_eq!(out[0], *before);
     }
     assert!(!get(&monitor, "/api/events", KNOWN).contains("mask"));
+}
+
+/// A program that carries out swaps itself hears what pages decide.
+#[test]
+fn decisions_go_to_the_program_that_takes_them() {
+    let options = |control| Options {
+        control,
+        ..Options::default()
+    };
+    let (read_only, _session) = start(options(false));
+    let heard = read_only.decisions().unwrap();
+    assert!(post(&read_only, "accept", "{}").starts_with("HTTP/1.1 403"));
+    assert!(heard.try_recv().is_err());
+
+    let (monitor, _session) = start(options(true));
+    assert!(post(&monitor, "accept", "{}").starts_with("HTTP/1.1 403"));
+    let heard = monitor.decisions().unwrap();
+    assert!(monitor.decisions().is_err());
+    let state: Value = serde_json::from_slice(&bytes(&monitor, "/api/state").unwrap()).unwrap();
+    assert_eq!(state["decides"], true);
+    assert!(post(&monitor, "accept", "{}").starts_with("HTTP/1.1 202"));
+    assert!(post(&monitor, "roll-back", "{}").starts_with("HTTP/1.1 202"));
+    assert!(post(&monitor, "mask", "{}").starts_with("HTTP/1.1 403"));
+    let all: Vec<Decision> = heard.try_iter().collect();
+    assert_eq!(all, [Decision::Accept, Decision::RollBack]);
+    drop(heard);
+    assert!(post(&monitor, "accept", "{}").starts_with("HTTP/1.1 409"));
 }

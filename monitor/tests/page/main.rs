@@ -5,6 +5,7 @@
 mod common;
 mod control;
 mod embedded;
+mod gate;
 mod limits;
 mod looking;
 mod parts;

@@ -85,6 +85,7 @@ fn open() -> (Recording, Monitor, Vec<Segment>) {
             model: None,
         },
         estimates: (0..steps).map(estimate).collect(),
+        probabilities: Vec::new(),
         delay_steps: DELAY,
         times,
         left_out: vec![Segment {

@@ -26,7 +26,7 @@ pub(crate) struct Adapt {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Model file, trained with --retain: linear, lift or experts
+    /// Model file: linear, lift or experts trained with --retain, or recurrent
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Recording with behaviour (.npz, .nwb); the model learns from each trial after decoding it

@@ -21,7 +21,7 @@ use crate::bank::{self, FilterShape};
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind as FileKind};
-use crate::replay::{Feed, replay};
+use crate::replay::replay;
 use crate::report::{self, Bar};
 use args::Compare;
 use progress::Share;
@@ -285,11 +285,7 @@ fn step_us(model: &Decoder, dataset: &Dataset) -> Result<f64> {
         last.stop = last.stop.min(last.start + TIMED_STEPS as i64);
     }
     let mut session = Session::open(model, SessionConfig::default())?;
-    let feed = Feed {
-        counts: false,
-        speed: None,
-    };
-    replay(&mut session, &some, &feed, &())?;
+    replay(&mut session, &some, &())?;
     Ok(session.stats().latency.p50_us)
 }
 

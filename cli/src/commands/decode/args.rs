@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::common_args::{Common, Part};
+use crate::parse::positive_seconds;
 
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  betz decode reach.betz tuesday.npz --out decoded.csv\n  betz decode reach.betz session.nwb --out decoded.nwb"
+    after_help = "Examples:\n  betz decode reach.betz tuesday.npz --out decoded.csv\n  betz decode reach.betz session.nwb --out decoded.nwb\n  betz decode gru.betz tuesday.npz --every 10ms --out decoded.csv"
 )]
 pub(crate) struct Decode {
     #[command(flatten)]
@@ -27,4 +28,8 @@ pub(crate) struct Decode {
     /// outputs)
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
+    /// Decode at every tick of so many seconds, a whole part of the model's step such as 0.01 of 0.1, each from the
+    /// spikes of the last step's length, by as many sessions as the step has ticks [default: the model's step]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) every: Option<f64>,
 }

@@ -31,9 +31,17 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
     let with_behavior = recording.behavior.is_some().then(|| recording.clone());
     // Every step is decoded, also without behaviour.
     recording.behavior = None;
-    let steps = data::steps_of(&recording, model.step_seconds());
-    let decoded = decoded::whole(&device, &model, recording, &args.part)
-        .map_err(|e| e.at(args.recording.display()))?;
+    let phases = (args.every).map_or(Ok(1), |every| decoded::phases(&model, every))?;
+    let tick = model.step_seconds() / phases as f64;
+    let steps = data::steps_of(&recording, tick);
+    let decoded = match args.every {
+        None => decoded::whole(&device, &model, recording, &args.part),
+        Some(_) => {
+            let device = device::cpu_for("a session", &args.common.device)?;
+            decoded::at_ticks(&model, recording, &args.part, (phases, device))
+        }
+    }
+    .map_err(|e| e.at(args.recording.display()))?;
     let rates = Rates::of(&model, &decoded.dataset);
     if let Some(rates) = &rates {
         rates.warn();
@@ -47,7 +55,15 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
     };
     outputs.write(&model, &decoded.dataset, &decoded.estimates)?;
     let scored = with_behavior
-        .map(|recording| scores(args, &device, &model, recording, &decoded.estimates))
+        .map(|recording| {
+            scores(
+                (args, phases),
+                &device,
+                &model,
+                recording,
+                &decoded.estimates,
+            )
+        })
         .transpose()?
         .flatten();
     let steps_in_segments = decoded.dataset.steps_in_segments();
@@ -65,16 +81,18 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
     report::tell(&report, args.common.json)
 }
 
-/// Scores of the steps with behaviour; `None`, with the reason on standard error, if the behaviour is not the model's.
+/// Scores of the steps with behaviour, or of the ticks if a step has several; `None`, with the reason on standard error, if
+/// the behaviour is not the model's.
 fn scores(
-    args: &Decode,
+    (args, phases): (&Decode, usize),
     device: &Device,
     model: &Decoder,
     recording: Recording,
     estimates: &[f32],
 ) -> Result<Option<BehaviorScores>> {
     let at = |e: Error| e.at(args.recording.display());
-    let dataset = data::aligned(recording, model.step_seconds(), &args.part)
+    let tick = model.step_seconds() / phases as f64;
+    let dataset = data::aligned(recording, tick, &args.part)
         .and_then(|(dataset, _)| dataset.with_outputs(model.outputs()));
     let dataset = match dataset {
         Ok(dataset) => dataset,
@@ -84,8 +102,8 @@ fn scores(
         }
         Err(e) => return Err(at(e)),
     };
-    let scores =
-        score_estimates_on(device, &dataset, estimates, model.delay_steps()).map_err(at)?;
+    let delay = model.delay_steps().saturating_mul(phases as i64);
+    let scores = score_estimates_on(device, &dataset, estimates, delay).map_err(at)?;
     Ok(Some(BehaviorScores {
         outputs: scores.outputs,
         steps: dataset.steps_in_segments(),

@@ -27,7 +27,7 @@ use serde::Serialize;
 use self::picture::Movement;
 use crate::device;
 use crate::files::{Files, Kind};
-use crate::replay::{Feed, LatencyUs, replay};
+use crate::replay::{LatencyUs, replay};
 use crate::report::{self, Bar, Outcome, Table};
 
 #[derive(Args)]
@@ -177,11 +177,7 @@ fn decode(
     })?;
     let dataset = test.align(step)?;
     let mut session = Session::open(&model, SessionConfig::default())?;
-    let feed = Feed {
-        counts: false,
-        speed: None,
-    };
-    let (decoded, stream_seconds) = timed(|| replay(&mut session, &dataset, &feed, bar))?;
+    let (decoded, stream_seconds) = timed(|| replay(&mut session, &dataset, bar))?;
     let outputs = score_estimates(&dataset, &decoded, model.delay_steps())?.outputs;
     let stats: Stats = session.stats();
     let outcome = DecoderOutcome {

@@ -1,5 +1,7 @@
 //! `betz monitor --demo`: a simulated population and its decoder, with a network, a map and episodes of its training.
 
+use std::sync::Arc;
+
 use betz::Result;
 use betz::device::Device;
 use betz::episode::{Interval, Pattern};
@@ -66,7 +68,7 @@ pub(super) fn work(bar: &Bar) -> Result<Work> {
     Ok(Work {
         name: "a simulated population".into(),
         model,
-        dataset,
+        dataset: Arc::new(dataset),
         electrode_um: made.test.electrode_um,
         contents,
         patterns: Some(("pairs of neighbours".into(), patterns()?)),

@@ -5,27 +5,29 @@ mod demo;
 mod simulated;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use betz::episode::online::{MinerConfig, open};
 use betz::episode::{Alphabet, Clock, Pattern, read_table};
 use betz::model::Decoder;
-use betz::recording::Dataset;
-use betz::stream::{Session, SessionConfig};
+use betz::recording::{Dataset, Segment};
 use betz::{Error, ErrorKind, Progress, Result};
+use betz_live::{DatasetFeed, DatasetRig, Live, Until};
 use betz_monitor::{Contents, Control, Monitor, Source, Truth};
 
 use crate::data;
 use crate::device;
-use crate::page::{LOOK, announce, options, rest};
+use crate::page::{LOOK, announce, options};
 use crate::report::{self, Bar, UntilInterrupted};
+use crate::session;
 use args::Monitor as Arguments;
 
 /// The session to run.
 struct Work {
     name: String,
     model: Decoder,
-    dataset: Dataset,
+    dataset: Arc<Dataset>,
     electrode_um: Option<Vec<[f32; 2]>>,
     /// Networks and maps beside the session.
     contents: Contents,
@@ -60,11 +62,15 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
         .map(|path| Ok((name_of(path), Decoder::load(path)?)))
         .collect::<Result<_>>()?;
 
-    let config = SessionConfig {
-        deadline: Some(deadline),
-        ..SessionConfig::default()
+    let feed = DatasetFeed {
+        rows: false,
+        speed: Some(args.speed),
+        repeats: args.repeat || args.demo,
     };
-    let mut session = Session::open(&work.model, config)?;
+    let rig = Box::new(DatasetRig::new(Arc::clone(&work.dataset), feed));
+    let mut live = session::open(&work.name, &work.model, Some(deadline), rig)?;
+    work.model = live.model().clone();
+    let session = session::of(&mut live)?;
     let mut source = Source::of(&work.name, &work.model);
     source.deadline = Some(deadline);
     source.speed = args.speed;
@@ -92,8 +98,7 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     let truth = (!work.dataset.outputs.is_empty())
         .then(|| monitor.truth())
         .flatten();
-    let repeat = args.repeat || args.demo;
-    play(session, &work, args.speed, repeat, truth)?;
+    play(live, &work, truth)?;
     if !UntilInterrupted.cancelled() {
         eprintln!("the recording has ended; the page stays until Ctrl-C");
     }
@@ -130,73 +135,43 @@ fn from_files(args: &Arguments, model: &Path, recording: &Path) -> Result<Work> 
     Ok(Work {
         name: format!("{} on {}", name_of(model), name_of(recording)),
         model: decoder,
-        dataset,
+        dataset: Arc::new(dataset),
         electrode_um,
         contents: Contents::default(),
         patterns: None,
     })
 }
 
-/// Steps through the recording as fast as the clock on the wall times `speed`, until its end or Ctrl-C.
-fn play(
-    mut session: Session,
-    work: &Work,
-    speed: f64,
-    repeat: bool,
-    mut truth: Option<Truth>,
-) -> Result<()> {
+/// Runs the session over the recording, until its end or Ctrl-C.
+fn play(mut live: Live, work: &Work, mut truth: Option<Truth>) -> Result<()> {
     let dataset = &work.dataset;
-    let width = session.outputs();
-    let mut out = betz::memory::filled("the outputs", 0.0f32, width)?;
+    let width = dataset.outputs.len();
     let unknown = vec![f32::NAN; width];
-    // Counts, weighted counts and signals go in as a row; single spikes as a list.
-    let weighted = !dataset.spikes.weights.is_empty();
-    let mut values = betz::memory::filled(
-        "a tick",
-        0.0f32,
-        if weighted { session.channels() } else { 0 },
-    )?;
     let delay = work.model.delay_steps();
-    let started = Instant::now();
-    let mut done = 0u64;
-    loop {
-        for segment in &dataset.segments {
-            session.reset();
-            let mut next = dataset.spikes.range(segment.start, segment.stop).start;
-            for step in segment.start..segment.stop {
-                let ticks = &dataset.spikes.ticks[next..];
-                let now = next..next + ticks.iter().take_while(|&&t| t == step).count();
-                next = now.end;
-                if let Some(truth) = &mut truth {
-                    // The truth that the output at this step estimates.
-                    let meant = step.saturating_sub(delay);
-                    let inside = (segment.start..segment.stop).contains(&meant);
-                    let row = meant.max(0) as usize * width;
-                    let row = dataset.behavior.get(row..row + width).filter(|_| inside);
-                    truth.step(row.unwrap_or(&unknown));
-                }
-                let spikes = &dataset.spikes.channels[now.clone()];
-                if weighted {
-                    for i in now {
-                        values[dataset.spikes.channels[i] as usize] += dataset.spikes.weights[i];
-                    }
-                    session.step_values(&values, &mut out)?;
-                    spikes.iter().for_each(|&c| values[c as usize] = 0.0);
-                } else {
-                    session.step_spikes(spikes, &mut out)?;
-                }
-                done += 1;
-                let due = Duration::try_from_secs_f64(done as f64 * dataset.step_seconds / speed);
-                let wait = due
-                    .unwrap_or(Duration::MAX)
-                    .saturating_sub(started.elapsed());
-                if !rest(wait) {
-                    return Ok(());
-                }
-            }
+    let of_segment = |segment: &Segment| {
+        let segment = *segment;
+        (segment.start..segment.stop).map(move |step| (segment, step))
+    };
+    let mut upcoming = dataset.segments.iter().flat_map(of_segment).cycle();
+    // The truth that the output at the next step estimates: the page looks for it when it hears the step.
+    let mut tell = move || {
+        if let (Some(truth), Some((segment, step))) = (&mut truth, upcoming.next()) {
+            let meant = step.saturating_sub(delay);
+            let inside = (segment.start..segment.stop).contains(&meant);
+            let row = meant.max(0) as usize * width;
+            let row = dataset.behavior.get(row..row + width).filter(|_| inside);
+            truth.step(row.unwrap_or(&unknown));
         }
-        if !repeat {
-            return Ok(());
-        }
-    }
+    };
+    // The first segment begins a trial, as the others do.
+    session::of(&mut live)?.reset();
+    tell();
+    let until = Until {
+        steps: None,
+        stop: &|| UntilInterrupted.cancelled(),
+    };
+    live.run(&until, &mut |_| {
+        tell();
+        Ok(())
+    })
 }

@@ -319,6 +319,7 @@ impl Work<'_> {
             input: Input::Spikes(&self.shown),
             estimates: &self.estimates,
             beside: &[],
+            classes: &[],
             status: StepStatus::OK,
             previous_latency_ns: self.step_ns,
             swap: SwapState::Idle,

@@ -31,6 +31,9 @@ pub(crate) struct Run {
     /// Seconds after which the session ends [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
+    /// End with exit code 1 if the source has sent nothing after this time [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with_all = ["check", "replay"])]
+    pub(crate) require: Option<f64>,
     /// Change a key of the plan, such as voltage.threshold=-4; repeat for several
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -43,6 +46,9 @@ pub(crate) struct Run {
     pub(crate) kept: Option<f64>,
     #[command(flatten)]
     pub(crate) page: SessionPage,
+    /// Let the page accept the model that the trainer proposes or a window suggests, and return to the one before
+    #[arg(long, requires = "shown", help_heading = "The page")]
+    pub(crate) control: bool,
     /// Print one JSON object at the end instead of lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -55,6 +61,7 @@ impl Run {
     /// `InvalidArgument` for a token that is none.
     pub(crate) fn page_options(&self) -> Result<Page> {
         let mut page = self.page.options();
+        page.control = self.control;
         if let Some(kept) = KeptPage::of_environment()? {
             page.port = kept.port;
             page.token = Some(kept.token);

@@ -3,23 +3,27 @@
 pub(crate) mod args;
 mod keep;
 mod print;
+mod recalibration;
 mod replay;
 mod shown;
 mod simulated;
 mod status;
 
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use betz::{Error, Progress, Result};
 use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check, check_all, open_rigs};
 
 use betz_live::plan::{LearnMode, Span};
-use betz_monitor::{Monitor, Source};
+use betz_monitor::{Decision, Monitor, Source};
+use serde_json::json;
 
 use crate::browser::Door;
 use crate::report::{self, UntilInterrupted};
 use args::Run;
 use print::{RunReport, Status};
+use recalibration::RecalibrationNews;
 use simulated::SimulatedSession;
 
 /// Time between two lines of status.
@@ -130,12 +134,20 @@ fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {
         steps: None,
         stop: &|| UntilInterrupted.cancelled() || started.elapsed() >= most,
     };
+    if let Some(seconds) = args.require {
+        let heard = Until {
+            stop: &|| (until.stop)() || started.elapsed().as_secs_f64() >= seconds,
+            ..until
+        };
+        if !live.wait(&heard)? && !(until.stop)() {
+            return RunReport::new(&live, &status, started.elapsed()).check_source(live.plan());
+        }
+    }
     let page = match args.page.shown && live.wait(&until)? {
         true => Some(open_page(args, &mut live, &mut status)?),
         false => None,
     };
-    let monitor = page.as_ref().map(|(monitor, _)| monitor);
-    let decoded = decode(args, &mut live, &mut status, &until, started, monitor);
+    let decoded = decode(args, &mut live, &mut status, &until, started, page.as_ref());
     // The report of a session that decoded is told however it ended.
     let recorded = decoded.and_then(|()| live.stop().map(drop));
     let told = RunReport::new(&live, &status, started.elapsed());
@@ -159,9 +171,10 @@ fn decode(
     status: &mut Status,
     until: &Until<'_>,
     started: Instant,
-    page: Option<&Monitor>,
+    page: Option<&LivePage>,
 ) -> Result<()> {
     let mut next = Instant::now() + EVERY;
+    let mut recalibration = RecalibrationNews::default();
     loop {
         let look = match page {
             Some(_) => next.min(Instant::now() + LOOK),
@@ -188,7 +201,8 @@ fn decode(
             live.trial(Trial::End);
         }
         if let (Some(page), Some(newest)) = (page, status.newest_step()) {
-            shown::show(live, page, newest, status.has_truth())?;
+            shown::show(live, &page.monitor, newest, status.has_truth())?;
+            page.decide(live);
         }
         if (until.stop)() || Instant::now() < look {
             return Ok(());
@@ -197,17 +211,48 @@ fn decode(
             continue;
         }
         next += EVERY;
+        let news = recalibration.take(live);
         if let Some(page) = page {
-            page.status(&status::of(live));
+            page.monitor.status(&status::of(live));
+            for text in &news {
+                page.monitor.event("control", json!({"what": text}));
+            }
         }
         if !args.json {
+            news.iter().for_each(|text| eprintln!("{text}"));
             eprintln!("{}", status.line(&live.report(), started.elapsed()));
         }
     }
 }
 
-/// Serves the page. The page ends with what is returned.
-fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monitor, Option<Door>)> {
+/// The page of a session. It ends with this.
+struct LivePage {
+    monitor: Monitor,
+    decisions: Receiver<Decision>,
+    _door: Option<Door>,
+}
+
+impl LivePage {
+    /// Carries out what pages have decided since the last call, and tells them how that went.
+    fn decide(&self, live: &mut Live) {
+        for decision in self.decisions.try_iter() {
+            let (what, done) = match decision {
+                Decision::Accept => ("accept", live.accept()),
+                Decision::RollBack => ("roll back", live.roll_back().map(|()| true)),
+            };
+            let text = match done {
+                Ok(true) => "done".to_owned(),
+                Ok(false) => "expected a model that waits, got none".to_owned(),
+                Err(error) => error.message().to_owned(),
+            };
+            let event = json!({"what": what, "text": text});
+            self.monitor.event("control", event);
+        }
+    }
+}
+
+/// Serves the page.
+fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<LivePage> {
     let mut source = Source::of(&live.plan().session.name, live.model());
     source.deadline = live.plan().outputs.deadline.map(Span::duration);
     let pipeline = live.pipeline_mut().ok_or_else(|| {
@@ -216,8 +261,13 @@ fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<(Monito
     let (monitor, door) = args
         .page_options()?
         .open(source, pipeline.session_mut(), args.json)?;
+    let decisions = monitor.decisions()?;
     status.show_truth(monitor.truth());
     // From now on, notes are collected.
     live.take_notes_to_show();
-    Ok((monitor, door))
+    Ok(LivePage {
+        monitor,
+        decisions,
+        _door: door,
+    })
 }

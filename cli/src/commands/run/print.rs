@@ -7,6 +7,7 @@ use betz::{Error, ErrorKind, Result};
 use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SourceHealth, Step};
 use serde::Serialize;
 
+use super::recalibration;
 use crate::report::{self, Outcome};
 
 /// True outputs of a step, by the device time of its end; `None` where there are none.
@@ -165,6 +166,9 @@ impl Status {
         if unrecorded > 0 {
             line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
         }
+        if now.learn.is_some_and(|l| l.dead) {
+            line += "  THE TRAINER HAS ENDED";
+        }
         let unstored = now.learn.map_or(0, |l| l.unstored);
         if unstored > 0 {
             line += &format!("  NOT STORED: {}", report::count(unstored, "model"));
@@ -199,7 +203,7 @@ pub(super) struct RunReport {
     /// R² of each output against the truth of a simulated rig.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     r2: Vec<f64>,
-    /// Error that keeps the newest model of the trainer from being stored.
+    /// Error that keeps the newest model of the trainer, or of the recalibration, from being stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_stored: Option<String>,
     /// True if the plan has an address for labels.
@@ -321,8 +325,11 @@ impl Outcome for RunReport {
         if let Some(learn) = &f.learn {
             report::line(&trainer_line(learn, f.swapped))?;
         }
+        if let Some(report) = &f.recalibrate {
+            report::line(&recalibration::line(report))?;
+        }
         if let Some(why) = &self.not_stored {
-            report::line(&format!("the trainer's newest model was not stored: {why}"))?;
+            report::line(&format!("the newest model was not stored: {why}"))?;
         }
         if !self.r2.is_empty() {
             let r2: Vec<String> = self.r2.iter().map(|r| format!("{r:.3}")).collect();
@@ -376,7 +383,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
     };
     let [now, best] = learn.scores;
     format!(
-        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late; {} not stored{dead}",
+        "trainer: {}, {} dropped; {} accepted, {} refused, {} taken back (R² {now:.3}, candidate {best:.3}); {}; {} too late, {} of steps without all data; {} not stored{dead}",
         report::count(learn.trials, "trial"),
         learn.dropped,
         report::count(learn.accepted, "model"),
@@ -384,6 +391,7 @@ fn trainer_line(learn: &LearnReport, swapped: u64) -> String {
         learn.rolled_back,
         report::count(swapped, "swap"),
         report::count(learn.late_labels, "label"),
+        learn.left_out,
         report::count(learn.unstored, "model"),
     )
 }
@@ -397,6 +405,28 @@ impl Outcome for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trainer_that_has_ended_is_told_every_second_and_at_the_end() {
+        let mut now = SessionReport::default();
+        now.input.steps = 5;
+        let mut learn = LearnReport {
+            left_out: 7,
+            ..LearnReport::default()
+        };
+        let line = |learn: LearnReport| {
+            let now = SessionReport {
+                learn: Some(learn),
+                ..now
+            };
+            Status::new(&[]).line(&now, Duration::from_secs(1))
+        };
+        assert!(!line(learn).contains("TRAINER"));
+        assert!(trainer_line(&learn, 0).contains("0 labels too late, 7 of steps without all data"));
+        learn.dead = true;
+        assert!(line(learn).ends_with("  THE TRAINER HAS ENDED"));
+        assert!(trainer_line(&learn, 0).ends_with("ITS THREAD HAS ENDED"));
+    }
 
     #[test]
     fn a_session_that_begins_in_another_folder_than_it_said_says_so_once() {

@@ -7,7 +7,7 @@ use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::train::{Search, TrainOptions, train_validated};
 use betz::{Error, Result};
-use betz_live::plan::LearnMode;
+use betz_live::plan::{LearnMode, RecalibrateMode};
 use betz_live::{FrontEnd, Pace, Part, Plan, Simulation, SimulationOptions, bin};
 
 use crate::report::Bar;
@@ -15,7 +15,7 @@ use crate::report::Bar;
 /// Length of a step in seconds.
 const STEP_SECONDS: f64 = 0.02;
 
-/// Most bytes of the sums that a model keeps for the online trainer.
+/// Most bytes of the sums that a model keeps for the online trainer, or for recalibration.
 const RETAIN: usize = 64 << 20;
 
 /// The plan of a simulated session, before `--set`.
@@ -78,8 +78,10 @@ pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<Simulat
         },
     ])?;
     let data = recording.align(STEP_SECONDS)?;
+    let keeps_sums =
+        plan.learn.mode != LearnMode::Off || plan.recalibrate.mode != RecalibrateMode::Off;
     let options = TrainOptions {
-        retain: (plan.learn.mode != LearnMode::Off).then_some(RETAIN),
+        retain: keeps_sums.then_some(RETAIN),
         ..TrainOptions::new(bank)
     };
     let model = train_validated(&data, &options, &Search::ridge(), &Bar::new())

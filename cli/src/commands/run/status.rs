@@ -1,7 +1,9 @@
 //! State of a session for the page's status band.
 
 use betz_live::{Live, SessionReport, SourceHealth};
-use betz_monitor::{LearningStatus, NoteStatus, RecordingStatus, SessionStatus, SourceStatus};
+use betz_monitor::{
+    LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus, SessionStatus, SourceStatus,
+};
 
 /// Returns the state of the session.
 pub(super) fn of(live: &Live) -> SessionStatus {
@@ -10,6 +12,8 @@ pub(super) fn of(live: &Live) -> SessionStatus {
     SessionStatus {
         recording: recording(folder, &now),
         learning: learning(&now),
+        unlike_training: unlike_training(&now),
+        recalibration: recalibration(&now),
         notes: (live.plan().labels.is_some()).then(|| notes(&now)),
         sources: live.sources().iter().map(source).collect(),
     }
@@ -33,6 +37,22 @@ fn learning(now: &SessionReport) -> Option<LearningStatus> {
         unstored: l.unstored,
         proposed: l.proposed,
         dead: l.dead,
+    })
+}
+
+/// `None` before the first window is full.
+fn unlike_training(now: &SessionReport) -> Option<f64> {
+    let nats = now.recalibrate?.unlike_training;
+    (nats != 0.0).then_some(nats)
+}
+
+fn recalibration(now: &SessionReport) -> Option<RecalibrationStatus> {
+    now.recalibrate.map(|r| RecalibrationStatus {
+        windows: r.windows,
+        suggested: r.suggested,
+        applied: r.applied,
+        roll_back: r.roll_back,
+        dead: r.dead,
     })
 }
 
@@ -65,10 +85,18 @@ mod tests {
         let mut now = SessionReport::default();
         assert_eq!(recording(None, &now), None);
         assert_eq!(learning(&now), None);
+        assert_eq!(recalibration(&now), None);
+        now.recalibrate.insert(Default::default()).suggested = true;
+        assert!(recalibration(&now).unwrap().suggested);
+        assert_eq!(unlike_training(&now), None);
+        now.recalibrate.insert(Default::default()).unlike_training = 0.25;
+        assert_eq!(unlike_training(&now), Some(0.25));
         let counts = now.recorder.insert(Default::default());
         (counts.written, counts.unrecorded) = (12, 3);
         let told = recording(Some("a".into()), &now).unwrap();
         assert_eq!((told.bytes, told.unrecorded), (12, 3));
+        now.learn.insert(Default::default()).dead = true;
+        assert!(learning(&now).is_some_and(|l| l.dead));
         now.notes.labels = 7;
         (now.notes.odd_labels, now.notes.malformed) = (1, 2);
         assert_eq!((notes(&now).labels, notes(&now).refused), (7, 3));

@@ -377,7 +377,8 @@ impl World {
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::io("reading", path, &e))?;
-    serde_json::from_str(&text).map_err(|e| Error::argument(format!("{}: {e}", path.display())))
+    serde_json::from_str(&text)
+        .map_err(|e| Error::argument(format!("{}: expected JSON, got: {e}", path.display())))
 }
 
 /// Sessions of each decoder, one after another.

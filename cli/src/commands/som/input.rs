@@ -77,9 +77,12 @@ fn png(path: &Path) -> Result<Data> {
             format!("expected at most {MOST_PIXELS} pixels, got {pixels}"),
         ));
     }
-    let size = reader
-        .output_buffer_size()
-        .ok_or_else(|| bad(path, "a picture larger than any memory"))?;
+    let size = reader.output_buffer_size().ok_or_else(|| {
+        bad(
+            path,
+            "expected a picture that memory can hold, got a larger one",
+        )
+    })?;
     memory::plan("the picture", size as u128 + 12 * u128::from(pixels))?;
     let mut bytes = memory::filled("the picture", 0_u8, size)?;
     let frame = reader.next_frame(&mut bytes).map_err(|e| bad(path, e))?;

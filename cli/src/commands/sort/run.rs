@@ -38,6 +38,24 @@ struct SortReport {
     moved: Vec<UnitMoved>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
+}
+
+/// Units that have less than this part of the spikes that they had in training are hardly in the file.
+const FEW: f64 = 0.1;
+
+/// Spikes that units must have had in so much time of training before their lack says anything.
+const ENOUGH: f64 = 50.0;
+
+/// What is wrong if units that had `rate_hz` spikes per second in training have only `spikes` in `seconds`.
+fn few_spikes(spikes: usize, rate_hz: f64, seconds: f64) -> Option<String> {
+    let expected = rate_hz * seconds;
+    (expected >= ENOUGH && (spikes as f64) < FEW * expected).then(|| {
+        format!(
+            "expected about {expected:.0} spikes of units by their rates in training, got {spikes}: check that the file has the channels of training, in their order (--channels, --gain)"
+        )
+    })
 }
 
 #[derive(Serialize)]
@@ -129,6 +147,9 @@ pub(super) fn run(args: &SortRun) -> Result<()> {
         weights: out.weights,
     };
     recording.write_npz(&args.out)?;
+    if let Some(warning) = &ran.warning {
+        report::note(&format!("warning: {warning}"));
+    }
     report::tell(&ran, args.common.json)
 }
 
@@ -213,6 +234,8 @@ fn sort_units(
     let mut sorting = Sorting::open(sorter)?;
     sorted(blocks, &mut sorting, out)?;
     ran.unlabelled = sorting.unlabelled();
+    let rate_hz: f64 = units.iter().map(|unit| unit.rate_hz).sum();
+    ran.warning = few_spikes(out.ticks.len(), rate_hz, ran.recorded_seconds);
     ran.count_blanked(sorting.blanked());
     ran.moved = (sorting.moves().filter(|m| m.reported))
         .map(|m: Moved| UnitMoved {

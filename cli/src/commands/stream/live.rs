@@ -1,13 +1,15 @@
 //! `betz stream MODEL --in URI --out URI`: a session between a source and a sink of the field.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use betz::model::Decoder;
-use betz::stream::{Session, SessionConfig};
+use betz::stream::Stats;
 use betz::{Error, Progress, Result};
-use betz_interop::bus::{Counts, PumpReport, Sink, Stream, Until, open_sink, open_source, pump};
-use betz_monitor::Source;
+use betz_interop::bus::{Counts, Frame, Reception, Source, Stream, open_sink, open_source};
+use betz_live::{SessionReport, Until, step_rig};
 use serde::Serialize;
 
 use super::args::Stream as Arguments;
@@ -15,13 +17,11 @@ use crate::commands::monitor::name_of;
 use crate::device;
 use crate::replay::{LatencyUs, deadline};
 use crate::report::{self, Outcome, UntilInterrupted};
+use crate::session;
 use crate::unlike::{LiveComparison, UnlikeTraining};
 
-/// Time between checks for Ctrl-C while no input arrives.
-const PATIENCE: Duration = Duration::from_millis(100);
-
 #[derive(Serialize)]
-struct Live {
+struct Streamed {
     steps: u64,
     skipped: u64,
     restarts: u64,
@@ -43,16 +43,21 @@ struct Through {
     max: f64,
 }
 
-/// Where outputs go that nobody asked for.
-struct Nowhere;
+/// A source whose counts are read while the session has it.
+struct CountedSource {
+    source: Box<dyn Source>,
+    counts: Arc<Mutex<Counts>>,
+}
 
-impl Sink for Nowhere {
-    fn give(&mut self, _: &betz_interop::bus::Estimate<'_>) -> Result<()> {
-        Ok(())
+impl Source for CountedSource {
+    fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
+        let taken = self.source.take(frame, patience);
+        *(self.counts.lock()).unwrap_or_else(PoisonError::into_inner) = self.source.counts();
+        taken
     }
 
     fn counts(&self) -> Counts {
-        Counts::default()
+        self.source.counts()
     }
 }
 
@@ -76,73 +81,80 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
         outputs: &outputs,
         step_seconds: model.step_seconds(),
     };
-    let config = SessionConfig {
-        deadline,
-        ..SessionConfig::default()
+    let heard = Arc::new(Mutex::new(Counts::default()));
+    let counted = CountedSource {
+        source: open_source(source, &stream)?,
+        counts: Arc::clone(&heard),
     };
-    let mut session = Session::open(&model, config)?;
+    let name = name_of(&args.model);
+    let rig = step_rig(Box::new(counted), &stream);
+    let mut live = session::open(&name, &model, deadline, rig)?;
+    live.echo();
+    if let Some(address) = &args.sink()? {
+        live.add_sink(open_sink(address, &stream)?);
+    }
     let unlike = (args.unlike)
-        .map(|seconds| LiveComparison::start(&model, &mut session, seconds))
+        .map(|seconds| LiveComparison::start(&model, session::of(&mut live)?, seconds))
         .transpose()?;
-    let mut source = open_source(source, &stream)?;
-    let mut sink = match &args.sink()? {
-        Some(address) => open_sink(address, &stream)?,
-        None => Box::new(Nowhere),
-    };
     let _page = match args.page.shown {
         true => {
-            let mut source = Source::of(&name_of(&args.model), &model);
+            let mut source = betz_monitor::Source::of(&name, live.model());
             source.deadline = deadline;
-            Some(
-                args.page
-                    .options()
-                    .open(source, &mut session, args.common.json)?,
-            )
+            let page = args.page.options();
+            Some(page.open(source, session::of(&mut live)?, args.common.json)?)
         }
         false => None,
     };
     report::stop_on_interrupt();
     eprintln!("listening; Ctrl-C ends");
+    let newest = Cell::new(Instant::now());
     let until = Until {
         steps: args.steps,
-        silence,
-        patience: PATIENCE,
-        stop: &|| UntilInterrupted.cancelled(),
-    };
-    let pumped = pump(&mut session, source.as_mut(), sink.as_mut(), &until)?;
-    drop(source);
-    let unlike = unlike.map(LiveComparison::finish).transpose()?;
-    tell(args, &session, &pumped, unlike)
-}
-
-fn tell(
-    args: &Arguments,
-    session: &Session,
-    pumped: &PumpReport,
-    unlike_training: Option<UnlikeTraining>,
-) -> Result<()> {
-    let stats = session.stats();
-    let named = |counts: &Counts| counts.named().filter(|(_, n)| *n > 0).collect();
-    let live = Live {
-        steps: pumped.steps,
-        skipped: pumped.skipped,
-        restarts: pumped.restarts,
-        through_us: Through {
-            p50: pumped.p50_us,
-            p99: pumped.p99_us,
-            max: pumped.max_us,
+        stop: &|| {
+            UntilInterrupted.cancelled()
+                || silence.is_some_and(|most| newest.get().elapsed() >= most)
         },
-        latency_us: LatencyUs::of(&stats),
-        spikes: stats.spikes,
-        unknown_channel_spikes: stats.unknown_channel_spikes,
-        unlike_training,
-        source: named(&pumped.source),
-        sink: named(&pumped.sink),
     };
-    report::tell(&live, args.common.json)
+    live.run(&until, &mut |_| {
+        newest.set(Instant::now());
+        Ok(())
+    })?;
+    let unlike = unlike.map(LiveComparison::finish).transpose()?;
+    let stats = session::of(&mut live)?.stats();
+    let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
+    let streamed = Streamed::new(&live.report(), &stats, unlike, [&heard, &live.sent()]);
+    report::tell(&streamed, args.common.json)
 }
 
-impl Outcome for Live {
+impl Streamed {
+    /// The report of a session, with the counts of its source and its sink.
+    fn new(
+        of: &SessionReport,
+        stats: &Stats,
+        unlike_training: Option<UnlikeTraining>,
+        [source, sink]: [&Counts; 2],
+    ) -> Self {
+        let named = |counts: &Counts| counts.named().filter(|(_, n)| *n > 0).collect();
+        Self {
+            steps: of.input.steps,
+            skipped: of.input.skipped,
+            restarts: of.input.restarts,
+            through_us: Through {
+                p50: of.p50_us,
+                p99: of.p99_us,
+                max: of.max_us,
+            },
+            latency_us: LatencyUs::of(stats),
+            spikes: stats.spikes,
+            unknown_channel_spikes: stats.unknown_channel_spikes,
+            unlike_training,
+            source: named(source),
+            sink: named(sink),
+        }
+    }
+}
+
+impl Outcome for Streamed {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}, {} skipped, {}",

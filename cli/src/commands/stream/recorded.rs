@@ -2,24 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use betz::input_form;
 use betz::model::Decoder;
 use betz::recording::Dataset;
-use betz::stream::{ChannelRules, Session, SessionConfig, StepStatus};
+use betz::stream::{ChannelRules, StepStatus};
 use betz::train::score::score_estimates;
-use betz::{Error, Result};
+use betz::{Error, Progress, Result};
+use betz_live::{DatasetFeed, DatasetRig, Until};
 use serde::Serialize;
 
 use super::args::Stream;
+use crate::commands::monitor::name_of;
 use crate::data;
 use crate::decoded::{self, Outputs};
 use crate::device;
 use crate::files::Files;
 use crate::rates::Rates;
-use crate::replay::{Feed, LatencyUs, deadline, replay_each};
+use crate::replay::{LatencyUs, deadline};
 use crate::report::{self, Bar, Outcome, Scores};
+use crate::session;
 use crate::unlike::{SteppedComparison, UnlikeTraining};
 
 #[derive(Serialize)]
@@ -73,31 +77,40 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         rates.warn();
     }
     check_speed(args.speed, &dataset)?;
-    let config = SessionConfig {
-        deadline,
-        ..SessionConfig::default()
+    let feed = DatasetFeed {
+        rows: args.counts,
+        speed: args.speed,
+        repeats: false,
     };
-    let mut session = Session::open(&model, config)?;
-    let (counts, speed) = (args.counts, args.speed);
-    let feed = Feed { counts, speed };
+    let dataset = Arc::new(dataset);
+    let rig = Box::new(DatasetRig::new(Arc::clone(&dataset), feed));
+    let mut live = session::open(&name_of(&args.model), &model, deadline, rig)?;
+    let session = session::of(&mut live)?;
     let can_watch = !args.no_watch && model.limits().blanking.is_some();
     let mut watch = (args.watch || can_watch)
         .then(|| session.watch_channels(&model, ChannelRules::default()))
         .transpose()?;
     let mut unlike = (args.unlike)
-        .map(|seconds| SteppedComparison::open(&model, &mut session, seconds))
+        .map(|seconds| SteppedComparison::open(&model, session, seconds))
         .transpose()?;
     let mut flags = FlagCounts::default();
-    let mut each = |status: StepStatus| {
+    let mut decoded = Rows::new(&dataset, session.outputs())?;
+    let whole = Until {
+        steps: None,
+        stop: &|| false,
+    };
+    live.run(&whole, &mut |step| {
         if let Some(watch) = &mut watch {
             watch.look();
         }
         if let Some(unlike) = &mut unlike {
-            unlike.step(status);
+            unlike.step();
         }
-        flags.add(status);
-    };
-    let decoded = replay_each(&mut session, &dataset, &feed, &Bar::new(), &mut each)?;
+        flags.add(step.status);
+        decoded.add(step.end, step.values);
+        Ok(())
+    })?;
+    let decoded = decoded.finish();
     if let Some(path) = &args.out {
         let outputs = Outputs {
             out: path,
@@ -108,13 +121,13 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         };
         outputs.write(&model, &dataset, &decoded)?;
     }
-    let stats = session.stats();
+    let stats = session::of(&mut live)?.stats();
     let scores = Scores {
         median_error: None,
         outputs: if dataset.outputs.is_empty() {
             Vec::new()
         } else {
-            score_estimates(&dataset, &decoded, model.delay_steps())?.outputs
+            score_estimates(&*dataset, &decoded, model.delay_steps())?.outputs
         },
         steps: dataset.steps_in_segments(),
         segments: dataset.segments.len(),
@@ -131,6 +144,46 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         spikes: stats.spikes,
     };
     report::tell(&streamed, args.common.json)
+}
+
+/// Outputs of a recording's steps, row by row; NaN outside segments.
+struct Rows {
+    values: Vec<f32>,
+    width: usize,
+    done: u64,
+    total: u64,
+    bar: Bar,
+}
+
+impl Rows {
+    fn new(dataset: &Dataset, width: usize) -> Result<Self> {
+        let length = dataset.steps.saturating_mul(width);
+        betz::memory::plan("the decoded outputs", length as u128 * 4)?;
+        Ok(Self {
+            values: betz::memory::filled("the decoded outputs", f32::NAN, length)?,
+            width,
+            done: 0,
+            total: dataset.steps_in_segments() as u64,
+            bar: Bar::new(),
+        })
+    }
+
+    /// Takes the outputs of the step that ends with `end`.
+    fn add(&mut self, end: u64, values: &[f32]) {
+        let row = end.saturating_sub(1) as usize * self.width;
+        if let Some(place) = self.values.get_mut(row..row + self.width) {
+            place.copy_from_slice(values);
+        }
+        self.done += 1;
+        if self.done.is_multiple_of(4096) {
+            self.bar.update("streaming", self.done, self.total);
+        }
+    }
+
+    /// The rows, without the bar.
+    fn finish(self) -> Vec<f32> {
+        self.values
+    }
 }
 
 /// Refuses a multiple of life's speed that is none, or that never comes to the end of `dataset`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use betz::train::Kind;
 use clap::{Args, ValueEnum};
 
-use crate::common_args::{Common, Part, chunk_memory, memory_size};
+use crate::common_args::{Common, Part, Weights, chunk_memory, memory_size};
 use crate::parse::positive_seconds;
 
 /// Arguments of `betz train`.
@@ -129,6 +129,10 @@ pub struct Train {
     /// over continuous recordings]
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<usize>,
+    /// Numbers that the matrices of a recurrent decoder are rounded to, before it is scored: of bf16 a step of a large
+    /// network reads half the memory, of int8 a quarter [default: bf16 in layers of 128 units or more, f32 in others]
+    #[arg(long, value_enum)]
+    pub(crate) weights: Option<Weights>,
     /// Number of random units to combine into each multi-unit channel
     #[arg(long, value_name = "K", conflicts_with = "groups")]
     pub(crate) units: Option<usize>,

@@ -19,7 +19,8 @@ const LONGEST_DELAY_SECONDS: f64 = 0.5;
 fn kinds(args: &Train) -> Result<KindOptions> {
     use DecoderKind::{Auto, Best, Classes, Experts, Lift, Linear, Place, Recurrent};
     let layers = args.layers.as_ref().map(Vec::len);
-    let sizes: [(&str, Option<usize>, &[DecoderKind]); 8] = [
+    let weights = args.weights.map(|_| 1);
+    let sizes: [(&str, Option<usize>, &[DecoderKind]); 9] = [
         (
             "--latents",
             args.latents,
@@ -36,6 +37,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         ("--members", args.members, &[Recurrent, Best]),
         ("--mixed", args.mixed, &[Recurrent, Best]),
         ("--epochs", args.epochs, &[Recurrent, Best]),
+        ("--weights", weights, &[Recurrent, Best]),
     ];
     let name = |kind: DecoderKind| {
         kind.to_possible_value()
@@ -75,6 +77,7 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         members: args.members,
         mixed: args.mixed,
         epochs: args.epochs,
+        weights: args.weights.map(Into::into),
         seed: args.seed,
         ..kinds
     })

@@ -65,6 +65,9 @@ struct KindRow {
     /// In R² on the linear decoder, and its standard error over folds.
     gain: f64,
     gain_error: f64,
+    /// Mean over outputs on regions that were left out; absent where none were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen: Option<f64>,
     /// Distance that half of the estimated places are closer than; absent where outputs are no coordinates.
     #[serde(skip_serializing_if = "Option::is_none")]
     median_error: Option<f64>,
@@ -87,6 +90,7 @@ fn row(score: train::KindScore) -> KindRow {
         r2: score.r2,
         gain: score.gain,
         gain_error: score.gain_error,
+        unseen: score.unseen,
         median_error: score.median_error,
         multiply_adds: score.multiply_adds,
         outputs: score.scores,
@@ -102,6 +106,7 @@ fn kind_table(trained: &TrainingReport) -> Result<()> {
         "decoder",
         "R²",
         "gain",
+        "regions left out",
         "median distance",
         "multiply-adds per step",
         "configuration",
@@ -116,6 +121,7 @@ fn kind_table(trained: &TrainingReport) -> Result<()> {
             kind.decoder.to_owned(),
             format!("{:.4}", kind.r2),
             gain,
+            (kind.unseen).map_or_else(String::new, |r2| format!("{r2:.4}")),
             (kind.median_error).map_or_else(String::new, |d| format!("{d:.4}")),
             format!("{:.0}", kind.multiply_adds),
             kind.configuration.clone(),

@@ -161,12 +161,12 @@ impl FilePlan {
         }
         if old.permissions().readonly() {
             return Err(Error::argument(
-                "the file that is there is read-only; --force replaces it",
+                "expected that the file that is there may be written, got a read-only one; --force replaces it",
             ));
         }
         if old.len() > 0 && !earlier(path) {
             return Err(Error::argument(
-                "the file that is there holds something else than an earlier result of this kind; --force replaces it",
+                "expected an earlier result of this kind in the file that is there, got something else; --force replaces it",
             ));
         }
         Ok(())

@@ -49,7 +49,10 @@ impl Library {
             None => Ok(()),
             Some(reason) => Err(Error::new(
                 ErrorKind::DeviceUnavailable,
-                format!("{} cannot be loaded: {reason}", self.name()),
+                format!(
+                    "expected a {} that can be loaded, got: {reason}",
+                    self.name()
+                ),
             )),
         }
     }

@@ -4,11 +4,11 @@ use betz_base::Result;
 use betz_recording::Dataset;
 use betz_runtime::model::{
     Activation, Cell, Decoder, Head, Layer as Step, Layers, MAX_LAYER_UNITS, MAX_LAYERS,
-    RecurrentLayer,
+    RecurrentLayer, WeightPrecision,
 };
 use betz_runtime::stream::{Session, SessionConfig};
 
-use super::{FORGOTTEN, Layer, MOST_MEMORY, Network, Precision};
+use super::{FORGOTTEN, Layer, MOST_MEMORY, Network};
 
 /// Steps of other counts that go before, when it is measured how long states remember.
 const BEFORE: usize = 100;
@@ -104,7 +104,7 @@ impl Stage {
     }
 
     /// The runtime's layer, its matrices rounded.
-    fn layer(&self, precision: Precision) -> Step {
+    fn layer(&self, precision: WeightPrecision) -> Step {
         match self {
             Self::Linear { weights, bias } => Step::Linear {
                 weights: rounded(weights, bias.len(), precision),
@@ -145,7 +145,7 @@ fn list(values: &[f64]) -> Vec<f32> {
 }
 
 /// The runtime's layer, its matrices rounded.
-pub(super) fn recurrent_layer(layer: &Layer, precision: Precision) -> RecurrentLayer {
+pub(super) fn recurrent_layer(layer: &Layer, precision: WeightPrecision) -> RecurrentLayer {
     let matrix = |values: &[f64], bias: &[f64]| rounded(values, bias.len(), precision);
     RecurrentLayer {
         input_weights: matrix(&layer.input_weights, &layer.input_bias),
@@ -156,37 +156,10 @@ pub(super) fn recurrent_layer(layer: &Layer, precision: Precision) -> RecurrentL
 }
 
 /// `matrix`, of rows of so many columns, in numbers of `precision`.
-pub(super) fn rounded(matrix: &[f64], columns: usize, precision: Precision) -> Vec<f32> {
-    let single = matrix.iter().map(|&v| v as f32);
-    match precision {
-        Precision::F32 => single.collect(),
-        Precision::Bf16 => single.map(short).collect(),
-        Precision::Int8 => {
-            let mut scales = vec![0.0f64; columns];
-            for row in matrix.chunks_exact(columns.max(1)) {
-                let pairs = scales.iter_mut().zip(row);
-                pairs.for_each(|(most, value)| *most = most.max(value.abs()));
-            }
-            // Of 16 bits, rounded up: products with whole numbers up to 127 are exact.
-            let scale = |most: f64| {
-                let bits = ((most / 127.0) as f32).to_bits();
-                f32::from_bits(bits.saturating_add(0xFF) & !0xFF)
-            };
-            let scales: Vec<f32> = scales.into_iter().map(scale).collect();
-            let product = |(value, &scale): (f32, &f32)| match scale > 0.0 {
-                true => (value / scale).round().clamp(-127.0, 127.0) * scale,
-                false => 0.0,
-            };
-            single.zip(scales.iter().cycle()).map(product).collect()
-        }
-    }
-}
-
-/// `value`, rounded to the nearest bfloat16, ties to even.
-fn short(value: f32) -> f32 {
-    let bits = value.to_bits();
-    let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1));
-    f32::from_bits(rounded & 0xFFFF_0000)
+fn rounded(matrix: &[f64], columns: usize, precision: WeightPrecision) -> Vec<f32> {
+    let mut rounded = list(matrix);
+    precision.round(&mut rounded, columns);
+    rounded
 }
 
 /// Weights, intercept and head of a chain. The first linear stage is the engine's; before others, the engine hands on counts.

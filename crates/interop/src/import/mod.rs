@@ -20,6 +20,7 @@ use betz_base::{Error, ErrorKind, Result};
 use betz_recording::{Dataset, OutputInfo};
 use betz_runtime::model::{
     Cell, Decoder, DecoderParts, Head, Limits, Recurrent, RecurrentLayer, RecurrentMember,
+    WeightPrecision,
 };
 use betz_runtime::psc::{Filter, FilterBank};
 
@@ -60,20 +61,7 @@ pub struct Network {
     caps: Vec<f32>,
     /// The stages of a network that is no stack of layers with a readout.
     chain: Vec<chain::Stage>,
-    precision: Precision,
-}
-
-/// Numbers that matrices are rounded to. What a step reads then is less; its arithmetic stays f32.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Precision {
-    /// float32
-    #[default]
-    F32,
-    /// bfloat16: half the memory, if a matrix has a multiple of 32 columns.
-    Bf16,
-    /// Whole numbers of −127 to 127 times a scale per column: a quarter of the memory, if it has a multiple of 64 columns.
-    Int8,
+    precision: WeightPrecision,
 }
 
 /// Properties of a network that a safetensors file does not hold.
@@ -84,7 +72,7 @@ pub struct Options {
     /// Steps between two patches of a network whose input is several steps side by side.
     pub stride: Option<usize>,
     /// Numbers that matrices are rounded to.
-    pub precision: Precision,
+    pub precision: WeightPrecision,
 }
 
 fn refuse<T>(message: String) -> Result<T> {

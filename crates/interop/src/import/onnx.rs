@@ -180,58 +180,14 @@ impl Chain {
         let layout = match operator {
             "GRU" | "LSTM" => self.recurrent(node, data)?,
             "Conv" => self.convolution(node, data)?,
-            "Gemm" | "MatMul" => {
-                self.check_newest(node, data)?;
-                let (weights, bias) = operators::linear(node, &self.constants)?;
-                let layout = data.layout.with_last_feature(node)?;
-                let inputs = weights.len() / bias.len().max(1);
-                self.push(node, inputs, Stage::Linear { weights, bias })?;
-                layout
-            }
-            "Add" => {
-                self.check_newest(node, data)?;
-                let layout = data.layout.with_last_feature(node)?;
-                let Some(Stage::Linear { bias: sums, .. }) = self.stages.last_mut() else {
-                    return refuse(format!(
-                        "{node}: expected a linear layer before it, to which it adds a constant"
-                    ));
-                };
-                let bias = operators::added(node, &self.constants, sums.len())?;
-                let pairs = sums.iter_mut().zip(&bias);
-                pairs.for_each(|(sum, b)| *sum += b);
-                self.mark += 1;
-                layout
-            }
-            "LayerNormalization" => {
-                self.check_newest(node, data)?;
-                let layout = data.layout.with_last_feature(node)?;
-                let rank = data.layout.axes.as_ref().map(Vec::len);
-                let (scale, shift, epsilon) =
-                    operators::normalization(node, &self.constants, rank)?;
-                let inputs = scale.len();
-                let norm = Stage::Norm {
-                    scale,
-                    shift,
-                    epsilon,
-                };
-                self.push(node, inputs, norm)?;
-                layout
-            }
+            "Gemm" | "MatMul" => self.linear(node, data)?,
+            "Add" => self.add_bias(node, data)?,
+            "LayerNormalization" => self.normalize(node, data)?,
             "Pad" => {
                 self.check_newest(node, data)?;
-                let Some(axes) = data.layout.axes.as_deref().filter(|axes| axes.len() == 3) else {
-                    return refuse(format!("{node}: expected a value of three axes"));
-                };
-                // A Pad is taken before a Conv alone, which tells the axes.
-                let told = convolved(&data.layout, node)?;
-                let padding = operators::padding(node, &self.constants, &told)?;
                 return Ok(Data {
                     after: data.after,
-                    layout: Layout {
-                        axes: Some(axes.to_vec()),
-                        behind: data.layout.behind,
-                        padding,
-                    },
+                    layout: self.padded(node, data)?,
                 });
             }
             _ => match operators::activation(node) {
@@ -252,6 +208,61 @@ impl Chain {
         Ok(Data {
             after: self.mark,
             layout,
+        })
+    }
+
+    /// Adds a linear layer; the layout of its output.
+    fn linear(&mut self, node: &Node, data: &Data) -> Result<Layout> {
+        self.check_newest(node, data)?;
+        let (weights, bias) = operators::linear(node, &self.constants)?;
+        let layout = data.layout.with_last_feature(node)?;
+        let inputs = weights.len() / bias.len().max(1);
+        self.push(node, inputs, Stage::Linear { weights, bias })?;
+        Ok(layout)
+    }
+
+    /// Adds a constant to the bias of the linear layer before it; the layout of the sum.
+    fn add_bias(&mut self, node: &Node, data: &Data) -> Result<Layout> {
+        self.check_newest(node, data)?;
+        let layout = data.layout.with_last_feature(node)?;
+        let Some(Stage::Linear { bias: sums, .. }) = self.stages.last_mut() else {
+            return refuse(format!(
+                "{node}: expected a linear layer before it, to which it adds a constant"
+            ));
+        };
+        let bias = operators::added(node, &self.constants, sums.len())?;
+        let pairs = sums.iter_mut().zip(&bias);
+        pairs.for_each(|(sum, b)| *sum += b);
+        self.mark += 1;
+        Ok(layout)
+    }
+
+    /// Adds a normalization over features; the layout of its output.
+    fn normalize(&mut self, node: &Node, data: &Data) -> Result<Layout> {
+        self.check_newest(node, data)?;
+        let layout = data.layout.with_last_feature(node)?;
+        let rank = data.layout.axes.as_ref().map(Vec::len);
+        let (scale, shift, epsilon) = operators::normalization(node, &self.constants, rank)?;
+        let inputs = scale.len();
+        let norm = Stage::Norm {
+            scale,
+            shift,
+            epsilon,
+        };
+        self.push(node, inputs, norm)?;
+        Ok(layout)
+    }
+
+    /// The layout behind a Pad, which is taken before a Conv alone: that tells the axes.
+    fn padded(&self, node: &Node, data: &Data) -> Result<Layout> {
+        let Some(axes) = data.layout.axes.as_deref().filter(|axes| axes.len() == 3) else {
+            return refuse(format!("{node}: expected a value of three axes"));
+        };
+        let told = convolved(&data.layout, node)?;
+        Ok(Layout {
+            axes: Some(axes.to_vec()),
+            behind: data.layout.behind,
+            padding: operators::padding(node, &self.constants, &told)?,
         })
     }
 

@@ -17,7 +17,7 @@ pub(super) fn guarded<T>(
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(in_words(what, &error)),
         Err(_) => Err(Error::recording(format!(
-            "{what}: damaged: it could not be read"
+            "{what}: damaged: expected data that can be read, got others"
         ))),
     }
 }
@@ -34,8 +34,10 @@ fn in_words(what: &str, error: &Hdf5Error) -> Error {
     };
     if text.contains(PAST_END) {
         return Error::recording(format!(
-            "{what}: damaged: the file ends before these data do"
+            "{what}: damaged: expected a file that holds all of these data, got one that ends before"
         ));
     }
-    Error::recording(format!("{what}: damaged, or not supported: {text}"))
+    Error::recording(format!(
+        "{what}: damaged, or not supported: expected HDF5 that can be read, got: {text}"
+    ))
 }

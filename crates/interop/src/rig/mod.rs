@@ -96,7 +96,8 @@ pub struct Block {
     pub epoch: u32,
     /// Device time of the first row: its number, or a tick.
     pub first: u64,
-    /// Rows of voltage or features; 0 for spikes.
+    /// Rows of voltage or features. Of spikes: the ticks that the block covers whole, or 0 if only the times of its spikes
+    /// are known.
     pub rows: usize,
     /// Arrival in nanoseconds of the host's `CLOCK_MONOTONIC_RAW`.
     pub host_ns: i64,
@@ -182,6 +183,15 @@ pub struct Signal {
     pub clock_bits: u32,
 }
 
+/// Number and time that the sender of a block has given to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// The sender's number of the step.
+    pub sequence: u64,
+    /// Time in nanoseconds of the sender's own clock.
+    pub sent: i64,
+}
+
 /// An answer to a question for the device's time: it was asked and answered between two times of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
@@ -242,6 +252,11 @@ pub trait Rig: Send {
 
     /// The newest answer about the device's time since the last call, where the rig can be asked.
     fn probe(&mut self) -> Option<Probe> {
+        None
+    }
+
+    /// The sender's number and time of the newest block, where blocks are steps that have some.
+    fn stamp(&self) -> Option<Stamp> {
         None
     }
 

@@ -499,9 +499,9 @@ BETZ_API BETZ_CHECKED betz_status betz_live_swap(struct betz_live *live, const b
 BETZ_API BETZ_CHECKED betz_status betz_live_roll_back(struct betz_live *live);
 
 /**
- * Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), as
- * `betz_live_swap` does. Writes 1 to `*accepted`, or 0 if no model is proposed. Waits for the loop,
- * no longer than a block takes.
+ * Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), or that a
+ * window without labels suggests (`recalibrate.mode = "suggest"`), as `betz_live_swap` does. Writes 1
+ * to `*accepted`, or 0 if no model waits. Waits for the loop, no longer than a block takes.
  *
  * Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
  *

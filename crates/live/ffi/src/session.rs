@@ -282,9 +282,9 @@ pub unsafe extern "C" fn betz_live_roll_back(live: *mut betz_live) -> betz_statu
     })
 }
 
-/// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), as
-/// `betz_live_swap` does. Writes 1 to `*accepted`, or 0 if no model is proposed. Waits for the loop,
-/// no longer than a block takes.
+/// Gives the session the model that the online trainer proposes (`learn.mode = "propose"`), or that a
+/// window without labels suggests (`recalibrate.mode = "suggest"`), as `betz_live_swap` does. Writes 1
+/// to `*accepted`, or 0 if no model waits. Waits for the loop, no longer than a block takes.
 ///
 /// Thread-safe: yes, but not from `on_step`. Realtime-safe: no. Allocates: yes.
 ///

@@ -12,6 +12,7 @@ use betz_train::retained::StoredStatistics;
 use super::Live;
 use crate::learn::Learner;
 use crate::pipeline::Pipeline;
+use crate::recalibrate::Recalibrator;
 use crate::record::{self, Facts, Recorder, VERSIONS, unix_seconds};
 use crate::resume::{Checkpoint, OpenRecording, Search};
 
@@ -104,7 +105,17 @@ impl Live {
             (keep.bytes).reserve(Checkpoint::most_bytes(channels, session));
             pipeline.checkpoint(self.resumed, None, &mut keep.state)?;
         }
-        self.learner = Learner::start(&self.plan, model, pipeline.session_mut(), folder)?;
+        let session = pipeline.session_mut();
+        let learner = Learner::start(
+            &self.plan,
+            model,
+            session,
+            folder.clone(),
+            self.trainer_room,
+        )?;
+        self.learner = learner;
+        let session = pipeline.session_mut();
+        self.recalibrator = Recalibrator::start(&self.plan, &self.model, session, folder)?;
         self.pipeline = Some(pipeline);
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use betz_base::Result;
 use betz_interop::bus::Sink;
-use betz_interop::rig::host_ns;
+use betz_interop::rig::{Stamp, host_ns};
 use hdrhistogram::Histogram;
 
 use crate::ends::send;
+use crate::learn::Learner;
 use crate::pipeline::{Give, Step};
 use crate::record::Recorder;
 
@@ -13,7 +14,10 @@ use crate::record::Recorder;
 pub(super) struct Output<'o> {
     pub(super) sinks: &'o mut [Box<dyn Sink>],
     pub(super) recorder: Option<&'o mut Recorder>,
+    pub(super) learner: Option<&'o mut Learner>,
     pub(super) latency: &'o mut Histogram<u64>,
+    /// The source's own number and time of the step, if the outputs carry them.
+    pub(super) stamp: Option<Stamp>,
 }
 
 impl Output<'_> {
@@ -22,9 +26,12 @@ impl Output<'_> {
     /// # Errors
     /// The errors of the sinks and of `each`.
     pub(super) fn give(&mut self, step: &Step<'_>, each: &mut Give<'_>) -> Result<()> {
-        send(self.sinks, step)?;
+        send(self.sinks, step, self.stamp)?;
         if let Some(recorder) = &mut self.recorder {
             recorder.step(step);
+        }
+        if let Some(learner) = &mut self.learner {
+            learner.made(step);
         }
         // A step without data has no arrival.
         if step.host_ns != 0 {

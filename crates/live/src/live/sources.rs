@@ -13,7 +13,7 @@ use crate::grid::Alignment;
 use crate::health::SourceHealth;
 use crate::lane::Lane;
 use crate::pipeline::{Give, Pipeline};
-use crate::plan::{Gives, Plan};
+use crate::plan::{Gives, Plan, SourcePlan};
 use crate::record::{Facts, VERSIONS, unix_seconds};
 
 /// Largest change of a step's begin in the device time of a source that is left as it is, in seconds.
@@ -42,14 +42,17 @@ pub(super) struct LiveSource {
 }
 
 impl LiveSource {
-    /// Starts the thread of a source with a path of at most `path` seconds.
+    /// Starts a source of a plan: its thread, unless it is read in the loop.
     ///
     /// # Errors
-    /// `Io` if the system cannot start it.
-    pub(super) fn start(rig: Box<dyn Rig>, path: f64) -> Result<Self> {
+    /// `Io` if the system cannot start the thread.
+    pub(super) fn start(rig: Box<dyn Rig>, source: &SourcePlan) -> Result<Self> {
         Ok(Self {
-            ear: Ear::start(rig)?,
-            clock: Clock::new(path),
+            ear: match source.inline {
+                true => Ear::inline(rig),
+                false => Ear::start(rig)?,
+            },
+            clock: Clock::new(source.path.seconds()),
             origin: None,
             heard_ns: None,
             next_ns: 0,
@@ -173,6 +176,8 @@ impl Live {
             sinks: &mut self.sinks,
             recorder: self.recorder.as_mut(),
             latency: &mut self.latency,
+            learner: self.learner.as_mut(),
+            stamp: None,
         };
         if let Some(place) = &place {
             if let Some(recorder) = &mut out.recorder {

@@ -16,12 +16,14 @@ use betz_interop::rig::Signal;
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Clamp, Hold, SessionConfig};
 use betz_sort::{BlockOptions, CrossingRule, Reference, Settings, Sorter};
+use betz_train::unlike::LEAST_SECONDS;
 use serde::{Deserialize, Serialize};
 
 use place::Lines;
 pub use sections::{
     At, Feature, Gives, HoldPlan, LabelsPlan, LearnMode, LearnPlan, LimitsPlan, MissingPlan,
-    NoisePlan, OutputsPlan, RecordPlan, ReferencePlan, Sends, SessionPlan, SourcePlan, VoltagePlan,
+    NoisePlan, OutputsPlan, RecalibrateMode, RecalibratePlan, RecordPlan, ReferencePlan, Sends,
+    SessionPlan, SourcePlan, VoltagePlan,
 };
 pub use units::Span;
 
@@ -48,6 +50,9 @@ pub struct Plan {
     /// Online trainer; none unless it says so.
     #[serde(default)]
     pub learn: LearnPlan,
+    /// Recalibration without labels; none unless it says so.
+    #[serde(default)]
+    pub recalibrate: RecalibratePlan,
     /// Recording; nothing is recorded if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordPlan>,
@@ -230,6 +235,7 @@ impl Plan {
     fn check(&self) -> Result<()> {
         self.check_sources()?;
         self.check_model()?;
+        self.check_recalibration()?;
         let VoltagePlan {
             band: [low, high],
             threshold,
@@ -285,6 +291,26 @@ impl Plan {
                 "at",
                 "settled crossings keep the noise that they are given: expected noise = { calibrate = \"0s\" } beside it, or at = \"once\"",
             ));
+        }
+        Ok(())
+    }
+
+    fn check_recalibration(&self) -> Result<()> {
+        let RecalibratePlan { mode, window } = &self.recalibrate;
+        if *mode == RecalibrateMode::Off {
+            return Ok(());
+        }
+        if matches!(self.learn.mode, LearnMode::Propose | LearnMode::Apply) {
+            let message =
+                "expected \"off\" beside learn.mode = \"propose\" or \"apply\": labels say more";
+            return Err(self.refuse("recalibrate", "mode", message));
+        }
+        if window.seconds() < LEAST_SECONDS {
+            let message = format_args!(
+                "expected at least {LEAST_SECONDS}s, because a shorter window suggests nothing, got {}s",
+                window.seconds()
+            );
+            return Err(self.refuse("recalibrate", "window", message));
         }
         Ok(())
     }

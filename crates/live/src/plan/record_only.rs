@@ -5,7 +5,7 @@ use betz_recording::OutputInfo;
 use betz_runtime::model::{Decoder, DecoderParts};
 use betz_runtime::psc::{Filter, FilterBank};
 
-use super::{Feature, LearnMode, Plan};
+use super::{Feature, LearnMode, Plan, RecalibrateMode};
 
 /// Length of a step in seconds.
 const STEP_SECONDS: f64 = 0.02;
@@ -42,6 +42,10 @@ impl Plan {
         }
         if self.learn.mode != LearnMode::Off {
             return Err(self.refuse("learn", "mode", format!("expected \"off\" {wants}")));
+        }
+        if self.recalibrate.mode != RecalibrateMode::Off {
+            let message = format!("expected \"off\" {wants}");
+            return Err(self.refuse("recalibrate", "mode", message));
         }
         if session.step.is_some_and(|step| step.seconds() <= 0.0) {
             return Err(self.refuse("session", "step", "expected a time above 0, got 0s"));

@@ -78,6 +78,9 @@ pub struct SourcePlan {
     /// Bound of the least one-way delay from the device to this machine.
     #[serde(default = "path")]
     pub path: Span,
+    /// True if the session's loop reads the source itself, without a thread and a hand-over: the only source.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inline: bool,
 }
 
 impl SourcePlan {
@@ -240,6 +243,29 @@ pub struct LearnPlan {
     pub batch: usize,
 }
 
+/// Use of recalibration without labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecalibrateMode {
+    /// Windows are not looked at.
+    #[default]
+    Off,
+    /// The model that a window suggests waits for [`Live::accept`](crate::Live::accept).
+    Suggest,
+    /// The model that a window suggests takes over, and goes again if a later window speaks against it.
+    Apply,
+}
+
+/// Section `[recalibrate]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecalibratePlan {
+    /// Use of the windows.
+    pub mode: RecalibrateMode,
+    /// Length of a window that is looked at.
+    pub window: Span,
+}
+
 /// Section `[record]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -322,6 +348,15 @@ impl Default for LearnPlan {
             mode: LearnMode::Off,
             half_life: Span::from_seconds(120.0),
             batch: 5,
+        }
+    }
+}
+
+impl Default for RecalibratePlan {
+    fn default() -> Self {
+        Self {
+            mode: RecalibrateMode::Off,
+            window: Span::from_seconds(100.0),
         }
     }
 }

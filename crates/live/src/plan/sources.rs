@@ -52,6 +52,10 @@ impl Plan {
                     format_args!("expected a name of its own, got {:?} again", source.name);
                 return Err(self.refuse_source(number, "name", message));
             }
+            if source.inline && self.source.len() > 1 {
+                let message = "expected false with several sources, because the loop would wait for one of them; got true";
+                return Err(self.refuse_source(number, "inline", message));
+            }
             if number > 0 {
                 self.check_other(number)?;
             }

@@ -321,15 +321,7 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
     let samples = match head.kind {
         Kind::Voltage => Samples::Voltage(words(body, i16::from_le_bytes)),
         Kind::Features => Samples::Features(words(body, f32::from_le_bytes)),
-        Kind::Spikes => Samples::Spikes(
-            (body.chunks_exact(16))
-                .map(|s| RigSpike {
-                    tick: words(&s[..8], u64::from_le_bytes)[0],
-                    channel: words(&s[8..12], u32::from_le_bytes)[0],
-                    unit: s[12],
-                })
-                .collect(),
-        ),
+        Kind::Spikes => Samples::Spikes(body.chunks_exact(16).map(spike).collect()),
         Kind::Epoch => {
             *epoch = head.first as u32;
             return Contents::Noted;
@@ -341,75 +333,7 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
             };
             return Contents::Noted;
         }
-        Kind::Decision if body == [1] => return Contents::Record(Record::Stale(head.first)),
-        Kind::Decision if body == [3] => {
-            return Contents::Record(Record::RollBack(head.first));
-        }
-        Kind::Decision => {
-            return match body.split_first() {
-                Some((4, [begins @ (0 | 1), rest @ ..])) if rest.len() == 16 => {
-                    let at = Alignment {
-                        step: head.first,
-                        row: words(&rest[..8], u64::from_le_bytes)[0],
-                        rows_per_step: words(&rest[8..], f64::from_le_bytes)[0],
-                        begins: *begins == 1,
-                    };
-                    match at.is_sane() {
-                        true => Contents::Record(Record::Alignment(head.source.into(), at)),
-                        false => Contents::Odd,
-                    }
-                }
-                Some((2, rest)) if rest.len() == 8 => Contents::Record(Record::Swap {
-                    step: head.first,
-                    fingerprint: words(rest, u64::from_le_bytes)[0],
-                }),
-                _ => Contents::Odd,
-            };
-        }
-        Kind::Step => {
-            let Some((status, values)) = body.split_first_chunk::<4>() else {
-                return Contents::Odd;
-            };
-            return Contents::Record(Record::Step {
-                number: head.first,
-                status: u32::from_le_bytes(*status),
-                values: words(values.get(8..).unwrap_or(&[]), f32::from_le_bytes),
-            });
-        }
-        Kind::Label | Kind::Mark | Kind::Trial => {
-            let content = match (head.kind, body) {
-                (Kind::Label, body) => Some(NoteContent::Label(words(body, f32::from_le_bytes))),
-                (Kind::Mark, body) => String::from_utf8(body.to_vec()).ok().map(NoteContent::Mark),
-                (_, [1]) => Some(NoteContent::TrialBegin),
-                (_, [2]) => Some(NoteContent::TrialEnd),
-                (_, [3]) => Some(NoteContent::TrialReject),
-                _ => None,
-            };
-            return match content {
-                None => Contents::Odd,
-                Some(content) => Contents::Record(Record::Note {
-                    step: head.first,
-                    content,
-                }),
-            };
-        }
-        Kind::Checkpoint => {
-            return match body.split_first() {
-                Some((code @ (1 | 2), state)) => Contents::Record(Record::Checkpoint {
-                    resumed: *code == 2,
-                    state: state.to_vec(),
-                }),
-                _ => Contents::Odd,
-            };
-        }
-        Kind::Configuration => {
-            return match String::from_utf8(body.to_vec()) {
-                Ok(json) => Contents::Record(Record::Configuration(head.source.into(), json)),
-                Err(_) => Contents::Odd,
-            };
-        }
-        Kind::End => return Contents::Record(Record::End),
-        Kind::Unrecorded => return Contents::Record(Record::Unrecorded(head.first)),
+        _ => return plain_record(head, body).map_or(Contents::Odd, Contents::Record),
     };
     let block = Block {
         epoch: *epoch,
@@ -420,6 +344,83 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
         samples,
     };
     Contents::Record(Record::Block(head.source.into(), block))
+}
+
+/// The spike in 16 bytes.
+fn spike(bytes: &[u8]) -> RigSpike {
+    RigSpike {
+        tick: words(&bytes[..8], u64::from_le_bytes)[0],
+        channel: words(&bytes[8..12], u32::from_le_bytes)[0],
+        unit: bytes[12],
+    }
+}
+
+/// The record of a frame that says all by itself; `None` if it does not make sense, or does not say all.
+fn plain_record(head: &Head, body: &[u8]) -> Option<Record> {
+    match head.kind {
+        Kind::Decision => decision(head, body),
+        Kind::Step => {
+            let (status, values) = body.split_first_chunk::<4>()?;
+            Some(Record::Step {
+                number: head.first,
+                status: u32::from_le_bytes(*status),
+                values: words(values.get(8..).unwrap_or(&[]), f32::from_le_bytes),
+            })
+        }
+        Kind::Label | Kind::Mark | Kind::Trial => Some(Record::Note {
+            step: head.first,
+            content: note(head.kind, body)?,
+        }),
+        Kind::Checkpoint => match body.split_first() {
+            Some((code @ (1 | 2), state)) => Some(Record::Checkpoint {
+                resumed: *code == 2,
+                state: state.to_vec(),
+            }),
+            _ => None,
+        },
+        Kind::Configuration => {
+            let json = String::from_utf8(body.to_vec()).ok()?;
+            Some(Record::Configuration(head.source.into(), json))
+        }
+        Kind::End => Some(Record::End),
+        Kind::Unrecorded => Some(Record::Unrecorded(head.first)),
+        Kind::Voltage | Kind::Features | Kind::Spikes | Kind::Epoch | Kind::Loss => None,
+    }
+}
+
+/// A decision about the open step: no data, a place in device time, another model, or the model before.
+fn decision(head: &Head, body: &[u8]) -> Option<Record> {
+    match body.split_first()? {
+        (1, []) => Some(Record::Stale(head.first)),
+        (2, rest) if rest.len() == 8 => Some(Record::Swap {
+            step: head.first,
+            fingerprint: words(rest, u64::from_le_bytes)[0],
+        }),
+        (3, []) => Some(Record::RollBack(head.first)),
+        (4, [begins @ (0 | 1), rest @ ..]) if rest.len() == 16 => {
+            let at = Alignment {
+                step: head.first,
+                row: words(&rest[..8], u64::from_le_bytes)[0],
+                rows_per_step: words(&rest[8..], f64::from_le_bytes)[0],
+                begins: *begins == 1,
+            };
+            at.is_sane()
+                .then_some(Record::Alignment(head.source.into(), at))
+        }
+        _ => None,
+    }
+}
+
+/// A label, a mark, or a bound of a trial.
+fn note(kind: Kind, body: &[u8]) -> Option<NoteContent> {
+    match (kind, body) {
+        (Kind::Label, body) => Some(NoteContent::Label(words(body, f32::from_le_bytes))),
+        (Kind::Mark, body) => String::from_utf8(body.to_vec()).ok().map(NoteContent::Mark),
+        (_, [1]) => Some(NoteContent::TrialBegin),
+        (_, [2]) => Some(NoteContent::TrialEnd),
+        (_, [3]) => Some(NoteContent::TrialReject),
+        _ => None,
+    }
 }
 
 fn words<T, const N: usize>(bytes: &[u8], word: impl Fn([u8; N]) -> T) -> Vec<T> {

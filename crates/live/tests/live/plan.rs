@@ -125,6 +125,16 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "1 to 1048576",
         ),
         (
+            "[recalibrate]\nmode = \"suggest\"\nwindow = \"60s\"",
+            "line 12, recalibrate.window",
+            "expected at least 100s, because a shorter window suggests nothing, got 60s",
+        ),
+        (
+            "[learn]\nmode = \"apply\"\n[recalibrate]\nmode = \"apply\"",
+            "line 13, recalibrate.mode",
+            "expected \"off\" beside learn.mode",
+        ),
+        (
             "[voltage]\nat = \"settled\"",
             "line 11, voltage.at",
             "calibrate = \"0s\"",

@@ -82,10 +82,11 @@ impl Archive {
             return Ok(None);
         }
         let inner = || {
-            let mut member = self
-                .zip
-                .by_name(&format!("{array}.npy"))
-                .map_err(|e| Error::recording(format!("damaged archive: {e}")))?;
+            let mut member = self.zip.by_name(&format!("{array}.npy")).map_err(|e| {
+                Error::recording(format!(
+                    "damaged archive: expected arrays that can be read, got: {e}"
+                ))
+            })?;
             // Neither size can be trusted. Together with the largest ratio of deflate, they limit the memory to reserve
             // before the data arrive.
             let likely = member

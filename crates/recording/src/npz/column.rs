@@ -37,7 +37,11 @@ impl Column {
         let io = |e: io::Error| Error::io("reading", path, &e);
         let file = betz_base::file::open_file(path)?;
         let source = BufReader::with_capacity(1 << 18, file.try_clone().map_err(io)?);
-        let damaged = |e| Error::recording(format!("damaged archive: {e}"));
+        let damaged = |e| {
+            Error::recording(format!(
+                "damaged archive: expected arrays that can be read, got: {e}"
+            ))
+        };
         let mut zip = ZipArchive::new(source).map_err(damaged)?;
         let name = format!("{array}.npy");
         if zip.index_for_name(&name).is_none() {
@@ -60,7 +64,11 @@ impl Column {
             ))));
         };
         let expected = (header.elements().map_err(at)? as u64).checked_mul(stored.size as u64);
-        let damaged = |e| at(Error::recording(format!("damaged: {e}")));
+        let damaged = |e| {
+            at(Error::recording(format!(
+                "damaged: expected data that can be read, got: {e}"
+            )))
+        };
         let (file, start, came) = match begins {
             Some(begins) if plain => {
                 let came = io::copy(&mut member, &mut io::sink()).map_err(damaged)?;
@@ -145,7 +153,9 @@ impl Column {
         let place = SeekFrom::Start(self.start + from * size);
         let sought = self.file.seek(place);
         let read = sought
-            .map_err(|e| Error::recording(format!("damaged: {e}")))
+            .map_err(|e| {
+                Error::recording(format!("damaged: expected data that can be read, got: {e}"))
+            })
             .and_then(|_| {
                 let mut reader = (&mut self.file).take(count * size);
                 npy::for_each_number(&header, &mut reader, count as usize, take)
@@ -171,7 +181,11 @@ impl Column {
             .file
             .seek(SeekFrom::Start(self.start + range.start * size)))
         .and_then(|_| self.file.read_exact(&mut bytes))
-        .map_err(|e| at(Error::recording(format!("damaged or truncated: {e}"))))?;
+        .map_err(|e| {
+            at(Error::recording(format!(
+                "damaged or truncated: expected data that can be read, got: {e}"
+            )))
+        })?;
         Ok(bytes)
     }
 

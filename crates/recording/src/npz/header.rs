@@ -27,7 +27,7 @@ impl Header {
             .try_fold(1_usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?))
             .ok_or_else(|| {
                 Error::recording(format!(
-                    "shape {} is larger than any memory",
+                    "expected a shape that memory can hold, got {}",
                     self.shape_text()
                 ))
             })
@@ -116,7 +116,11 @@ pub(super) fn fill(reader: &mut dyn Read, out: &mut [u8], what: &str) -> Result<
             }
             Ok(n) => have += n,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::recording(format!("damaged or truncated: {e}"))),
+            Err(e) => {
+                return Err(Error::recording(format!(
+                    "damaged or truncated: expected {what} that can be read, got: {e}"
+                )));
+            }
         }
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(super) fn for_each_number<T: Number>(
     };
     let bytes = elements.checked_mul(stored.size).ok_or_else(|| {
         Error::recording(format!(
-            "shape {} is larger than any memory",
+            "expected a shape that memory can hold, got {}",
             header.shape_text()
         ))
     })?;
@@ -148,9 +148,9 @@ pub(super) fn read_strings(
     elements: usize,
     width: usize,
 ) -> Result<Vec<String>> {
-    let units = elements
-        .checked_mul(width)
-        .ok_or_else(|| Error::recording("strings larger than any memory"))?;
+    let units = elements.checked_mul(width).ok_or_else(|| {
+        Error::recording("expected strings that memory can hold, got larger ones")
+    })?;
     if width == 0 && elements > MOST_EMPTY {
         return Err(Error::recording(format!(
             "{elements} strings of no characters"
@@ -206,8 +206,12 @@ fn expect_end(reader: &mut dyn Read) -> Result<()> {
     let mut one = [0_u8];
     match reader.read(&mut one) {
         Ok(0) => Ok(()),
-        Ok(_) => Err(Error::recording("holds more data than its shape says")),
-        Err(e) => Err(Error::recording(format!("damaged or truncated: {e}"))),
+        Ok(_) => Err(Error::recording(
+            "expected as much data as its shape says, got more data",
+        )),
+        Err(e) => Err(Error::recording(format!(
+            "damaged or truncated: expected data that can be read, got: {e}"
+        ))),
     }
 }
 

@@ -81,8 +81,8 @@ impl Stretches {
     /// Opens the recording at `path`. Reads its large arrays once, to verify their checksums.
     ///
     /// # Errors
-    /// The errors of [`Recording::read_npz`] that concern names, clock, shapes and segments. The data of a chunk are
-    /// checked when it is read.
+    /// The errors of [`Recording::read_npz`] that concern names, clock, shapes and segments. The other data of a
+    /// chunk are checked when it is read.
     pub fn open(path: &Path) -> Result<Self> {
         Self::opened(path).map_err(|e| e.at(path.display()))
     }
@@ -149,10 +149,14 @@ impl Stretches {
             }),
             ..outline
         };
-        let interval = behavior.as_mut().map(Samples::interval).transpose()?;
+        let interval = match &mut behavior {
+            Some(samples) if samples.times.is_none() => Some(tick_seconds),
+            Some(samples) => samples.interval()?,
+            None => None,
+        };
         Ok(Self {
             path: path.to_owned(),
-            interval: interval.flatten(),
+            interval,
             names: outline.channel_names.clone(),
             outline,
             spikes,
@@ -483,8 +487,9 @@ impl Stretches {
             let rows = (samples.around(&clock, self.outline.tick_seconds, &steps))
                 .map_err(|e| e.at(self.path.display()))?;
             let (first, count) = (rows.start as usize, (rows.end - rows.start) as usize);
+            let missing = samples.missing_in(&rows);
             let times = (samples.times(rows)).map_err(|e| e.at(self.path.display()))?;
-            let samples = SampleClock::new(times.as_deref(), count, first);
+            let samples = SampleClock::new(times.as_deref(), count, first, missing);
             let coverage = Coverage::new(&samples, &clock, &steps, limits);
             let parts = here.flat_map(|s| coverage.clip(s, &mut report));
             kept.extend(parts.map(|s| s.later(steps.start)));
@@ -500,14 +505,7 @@ fn open_behavior(path: &Path) -> Result<Option<Samples>> {
         return Ok(None);
     };
     let times = Column::open(path, "behavior_times", 1)?;
-    let count = values.shape()[0];
-    let samples = Samples {
-        times,
-        count,
-        values,
-    };
-    samples.check()?;
-    Ok(Some(samples))
+    Samples::new(values, times).map(Some)
 }
 
 /// Refuses samples without times that are not one per bin.

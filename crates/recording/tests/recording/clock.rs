@@ -230,3 +230,113 @@ fn select_keeps_clock_and_chosen_segments() {
     assert_eq!(d.select(&[1, 0]), d);
     assert!(d.select(&[]).segments.is_empty());
 }
+
+#[test]
+fn samples_with_a_nan_are_as_samples_that_are_left_out() {
+    // Behaviour of two outputs every 10 ms for 20 s; some samples lack one of them, or both.
+    let times: Vec<f64> = (0..=2_000).map(|i| f64::from(i) * 0.01).collect();
+    let is_missing = |i: usize| !(3..1_990).contains(&i) || (700..900).contains(&i) || i % 333 == 5;
+    let mut with_nan = ramp(times.clone());
+    with_nan.ticks = 20_000;
+    with_nan.segments = [(0, 9_500), (9_500, 20_000)]
+        .map(|(start, stop)| Segment { start, stop })
+        .to_vec();
+    let mut left_out = with_nan.clone();
+    let outputs = vec![OutputInfo::from("x"), OutputInfo::from("y")];
+    let row = |i: usize| [times[i] as f32, (times[i] * 3.0).sin() as f32];
+    let holed = |i: usize| match is_missing(i) {
+        true => [[f32::NAN, 1.0], [1.0, f32::NAN], [f32::NAN; 2]][i % 3],
+        false => row(i),
+    };
+    let kept: Vec<usize> = (0..times.len()).filter(|&i| !is_missing(i)).collect();
+    with_nan.behavior = Some(Behavior {
+        outputs: outputs.clone(),
+        values: (0..times.len()).flat_map(holed).collect(),
+        times: Some(times.clone()),
+    });
+    left_out.behavior = Some(Behavior {
+        outputs,
+        values: kept.iter().flat_map(|&i| row(i)).collect(),
+        times: Some(kept.iter().map(|&i| times[i]).collect()),
+    });
+    let missing = times.len() - kept.len();
+    assert_eq!(
+        with_nan.behavior.as_ref().unwrap().missing_samples(),
+        missing
+    );
+    for (step_seconds, max_gap_seconds) in [
+        (0.005, None),
+        (0.0125, Some(0.015)),
+        (0.02, Some(f64::INFINITY)),
+    ] {
+        let options = AlignOptions {
+            step_seconds,
+            max_gap_seconds,
+        };
+        let (found, report) = with_nan.align_with(&options).unwrap();
+        found.check().unwrap();
+        assert_eq!(
+            (found, report),
+            left_out.align_with(&options).unwrap(),
+            "{options:?}"
+        );
+        assert!(report.steps_without_behavior > 0);
+        assert_eq!(
+            report.steps_in_gaps > 0,
+            max_gap_seconds != Some(f64::INFINITY)
+        );
+        assert_eq!(
+            report.steps_interpolated > 0,
+            max_gap_seconds != Some(0.015)
+        );
+    }
+}
+
+#[test]
+fn bins_with_a_nan_are_missing_on_the_clock_of_the_bins() {
+    // One sample per bin of 20 ms. Missing: 10 bins at first, 3 later (0.08 s), then 101, and one at last.
+    let mut r = spikes_only(1_000, Spikes::new(vec![7], vec![0]), SpikeForm::Counts);
+    r.tick_seconds = 0.02;
+    let is_missing =
+        |i: usize| i < 10 || (100..103).contains(&i) || (500..601).contains(&i) || i == 999;
+    r.behavior = Some(Behavior {
+        outputs: vec![OutputInfo::from("x")],
+        values: (0..1_000)
+            .map(|i| match is_missing(i) {
+                true => f32::NAN,
+                false => i as f32,
+            })
+            .collect(),
+        times: None,
+    });
+    let (d, report) = r
+        .align_with(&AlignOptions {
+            step_seconds: 0.02,
+            max_gap_seconds: None,
+        })
+        .unwrap();
+    d.check().unwrap();
+    let segments = [(10, 500), (601, 999)].map(|(start, stop)| Segment { start, stop });
+    assert_eq!(d.segments, segments);
+    assert_eq!(report.steps_without_behavior, 11);
+    assert_eq!((report.steps_in_gaps, report.steps_interpolated), (101, 3));
+    assert_eq!(report.max_gap_seconds, Some(0.15));
+    let inside = segments
+        .iter()
+        .flat_map(|s| s.start as usize..s.stop as usize);
+    // The behaviour is a ramp, and so are its interpolated samples.
+    assert!(
+        inside
+            .clone()
+            .all(|i| (d.behavior[i] - i as f32).abs() < 1e-4)
+    );
+    // Steps of two bins: the sample of a step's last bin is its own.
+    let joined = r.align(0.04).unwrap();
+    joined.check().unwrap();
+    assert_eq!(
+        joined.segments,
+        [(5, 250), (300, 499)].map(|(start, stop)| Segment { start, stop })
+    );
+    assert!((joined.behavior[50] - 101.0).abs() < 1e-4);
+    assert_eq!(joined.behavior[300], 601.0);
+}

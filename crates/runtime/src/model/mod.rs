@@ -12,6 +12,7 @@ mod file;
 mod format;
 pub(crate) mod head;
 mod limits;
+mod precision;
 mod variance;
 
 pub use crate::psc::LowPass;
@@ -28,4 +29,5 @@ pub use head::{
     VelocityGate, sigmoid, tanh,
 };
 pub use limits::{Blanking, Limits, OutputRange};
+pub use precision::WeightPrecision;
 pub use variance::LogVariance;

@@ -7,6 +7,8 @@
 //!                                             checkpoint, restore
 //! ```
 //!
+//! A [`PhasedSession`] gives estimates at ticks finer than the model's step.
+//!
 //! A [`Tap`] is given every step: a miner, for instance. [`step_ring`] carries the steps to another thread.
 //!
 //! A [`Session`] works without the rest: give each tick's spikes to
@@ -32,6 +34,7 @@ mod health;
 mod hold;
 #[cfg(feature = "std")]
 mod ledger;
+mod phases;
 mod prepared;
 #[cfg(feature = "std")]
 mod queue;
@@ -82,6 +85,7 @@ pub use events::{ClassEvent, EVENT_ROOM, EventDetector};
 #[cfg(feature = "std")]
 pub use health::{Health, HealthReader};
 pub use hold::Hold;
+pub use phases::{MAX_PHASES, PhasedSession};
 pub use prepared::PreparedModel;
 #[cfg(feature = "std")]
 pub use queue::{

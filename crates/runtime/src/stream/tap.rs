@@ -43,6 +43,9 @@ pub struct Step<'a> {
     /// Estimates of the second model of a swap, one per output: the new one while it warms up, the one before while
     /// it stands by. Empty where one model runs.
     pub beside: &'a [f64],
+    /// Probabilities of the classes of the model that gives the estimates: those of its gate, or the estimates themselves of a
+    /// model of kind `classes`. Empty for a model without classes.
+    pub classes: &'a [f64],
     /// Flags of the estimates.
     pub status: StepStatus,
     /// Duration of the step *before* in nanoseconds (a step's own time is known only after its taps);

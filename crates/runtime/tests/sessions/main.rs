@@ -13,6 +13,7 @@ mod heads;
 #[cfg(feature = "layers")]
 mod layers;
 mod model_swap;
+mod phases;
 mod recurrent;
 mod samples;
 mod session;

@@ -130,7 +130,7 @@ impl Training {
         Ok((outcome.with_confusion(data, &report)?, report))
     }
 
-    fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
+    pub(crate) fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
         labels.check(options.least_labelled)?;
         options.check(labels)?;
         if self.folds < 2 {
@@ -392,6 +392,16 @@ pub fn evaluate_classes(decoder: &Decoder, data: &Dataset, labels: &Labels) -> R
         }
     }
     Ok(scores)
+}
+
+/// Probabilities of the classes of `decoder` at every step of `data`, (step, class) row-major; NaN outside segments. Filters
+/// start from rest at each segment.
+///
+/// # Errors
+/// [`ErrorKind::Mismatch`](betz_base::ErrorKind::Mismatch) if the decoder has no classes; the errors of decoding.
+pub fn class_probabilities(decoder: &Decoder, data: &Dataset) -> Result<Vec<f32>> {
+    expect_classes(decoder, "probabilities")?;
+    labels::probabilities(decoder, data)
 }
 
 /// Events of `decoder`'s classes on `data`, in the order of time; filters and events start from rest at each segment.

@@ -34,6 +34,7 @@ pub(super) fn score(
         scores,
         gain,
         gain_error,
+        unseen: None,
         median_error: median_error(data, options, found, estimates)?,
         multiply_adds,
     })

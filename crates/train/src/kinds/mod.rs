@@ -6,6 +6,7 @@
 
 pub(crate) mod family;
 mod gain;
+mod latent_kinds;
 mod lifts;
 mod model;
 pub(crate) mod nonlinear;
@@ -15,6 +16,7 @@ mod race;
 mod regions;
 pub(crate) mod split;
 mod teams;
+mod unseen;
 
 use super::blank::CleanData;
 use super::validate::{self, BankChoice};
@@ -31,11 +33,11 @@ use betz_gram::movement::outputs_with_velocities;
 use betz_gram::score::mean_r2;
 use betz_recording::DatasetView;
 use betz_runtime::model::OutputScore;
-use lifts::Lifts;
-use nonlinear::Nonlinear;
+use latent_kinds::LatentKinds;
 pub use options::{Kind, KindOptions};
 use others::{OtherKind, TrainedKind, kalman_score, place_score, recurrent_score};
-use teams::Teams;
+use race::UNSEEN;
+use unseen::UnseenRegions;
 
 /// A kind must gain at least this many standard errors over folds to be chosen.
 const ERRORS: f64 = 2.0;
@@ -55,6 +57,10 @@ pub struct KindScore {
     pub gain: f64,
     /// Standard error of the gain over folds.
     pub gain_error: f64,
+    /// Mean R² over the outputs on two regions where movements end, each decoded without having seen it: where a
+    /// recurrent decoder competes with others on trials that end in several regions; otherwise `None`. It counts 5 %
+    /// in the choice.
+    pub unseen: Option<f64>,
     /// Median distance from the true place, if the outputs are coordinates of a place
     /// ([`place_error`](betz_gram::score::place_error)); otherwise `None`.
     pub median_error: Option<f64>,
@@ -129,6 +135,7 @@ pub fn train_kinds_on<'d>(
 /// Shares of the time that latents of all folds take, and the chosen kind on the whole recording.
 const LATENTS: u64 = 17;
 const FINISH: u64 = 8;
+const REGIONS: u64 = 860;
 const RECURRENT_FINISH: u64 = 500;
 
 impl Kind {
@@ -149,6 +156,8 @@ impl Kind {
 /// Shares of a comparison's time.
 struct TimeShares {
     latents: u64,
+    /// Of regions that no kind has seen.
+    regions: u64,
     finish: u64,
     all: u64,
 }
@@ -165,11 +174,16 @@ impl TimeShares {
             true => RECURRENT_FINISH,
             false => FINISH,
         };
+        let regions = match asked(Kind::Recurrent) && kinds.kinds.len() > 1 {
+            true => REGIONS,
+            false => 0,
+        };
         let of_kinds: u64 = others.map(|kind| kind.time_share()).sum();
         Self {
             latents,
+            regions,
             finish,
-            all: Kind::Linear.time_share() + latents + of_kinds + finish,
+            all: Kind::Linear.time_share() + latents + of_kinds + regions + finish,
         }
     }
 }
@@ -227,58 +241,83 @@ fn compare(
         others.push((kind, other));
         scores.push(score);
     }
-    if shares.latents == 0 {
-        let last = &phases.next(shares.finish);
-        let mut comparison = Comparison::new(scores, kinds);
-        let trained = match taken_other(&others, (data, options, &found), &comparison, last)? {
-            Some(other) => trained_kind(&mut comparison, found, other),
-            None => validate::finish(data, options, found, last)?,
-        };
-        return Ok((trained, comparison));
+    let mut latents = match shares.latents {
+        0 => None,
+        share => {
+            let phase = &phases.next(share);
+            Some(LatentKinds::new(data, options, &found, kinds, phase)?)
+        }
+    };
+    if let Some(latents) = &mut latents {
+        for kind in [Kind::Lift, Kind::Experts]
+            .into_iter()
+            .filter(|kind| asked(*kind))
+        {
+            scores.push(latents.enter(kind, &phases.next(kind.time_share()))?);
+        }
     }
-    let behind = Nonlinear::new(*data, options, &found, &phases.next(LATENTS))?;
-    let lifts = Lifts::new(kinds.latents, kinds.units, kinds.seed);
-    let mut lift = None;
-    if asked(Kind::Lift) {
-        let phase = &phases.next(Kind::Lift.time_share());
-        let (config, score) = behind.enter(&lifts, None, phase)?;
-        lift = Some(config);
-        scores.push(score);
-    }
-    let teams = Teams::new(data, kinds.latents, kinds.experts, kinds.seed);
-    let mut team = None;
-    if asked(Kind::Experts) {
-        let phase = &phases.next(Kind::Experts.time_share());
-        let regions = behind.regions(kinds.seed, phase)?;
-        let (config, score) = behind.enter(&teams, regions.as_ref(), phase)?;
-        team = Some(config);
-        scores.push(score);
+    if shares.regions > 0 {
+        let phase = &phases.next(shares.regions);
+        let entered = (&others[..], latents.as_mut());
+        score_regions((data, options, &found), kinds, entered, &mut scores, phase)?;
     }
     let mut comparison = Comparison::new(scores, kinds);
-    let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
-    let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
     let last = &phases.next(shares.finish);
     if let Some(other) = taken_other(&others, (data, options, &found), &comparison, last)? {
         return Ok((trained_kind(&mut comparison, found, other), comparison));
     }
-    let seed = kinds.seed;
-    let decoder = match (comparison.taken, lift, team) {
-        (Kind::Lift, Some(config), _) => {
-            behind.fit(&lifts, &config, |fit| model::lift(fit, seed), scores, last)?
-        }
-        (Kind::Experts, _, Some(config)) => behind.fit(
-            &teams,
-            &config,
-            |fit| model::experts(fit, seed),
-            scores,
-            last,
-        )?,
-        _ => {
-            let trained = validate::finish(data, options, found, last)?;
-            return Ok((trained, comparison));
-        }
+    let of_taken = comparison.kinds.iter().find(|k| k.kind == comparison.taken);
+    let scores = of_taken.map_or_else(Vec::new, |k| k.scores.clone());
+    let decoder = match &latents {
+        Some(latents) => latents.decoder(comparison.taken, scores, last)?,
+        None => None,
     };
-    Ok((found.trained(decoder), comparison))
+    let trained = match decoder {
+        Some(decoder) => found.trained(decoder),
+        None => validate::finish(data, options, found, last)?,
+    };
+    Ok((trained, comparison))
+}
+
+/// Scores the requested kinds on regions that they never saw: a recurrent decoder, which competes with others here, is best
+/// on what it has seen.
+fn score_regions(
+    (data, options, found): (&DatasetView<'_>, &TrainOptions, &BankChoice),
+    kinds: &KindOptions,
+    (others, mut latents): (&[(Kind, OtherKind)], Option<&mut LatentKinds<'_>>),
+    scores: &mut [KindScore],
+    progress: &dyn Progress,
+) -> Result<()> {
+    // Training was asked to stop: nothing more is to be scored.
+    let is_stopped = |score: &KindScore| score.kind == Kind::Recurrent && score.scores.is_empty();
+    if scores.iter().any(is_stopped) {
+        return Ok(());
+    }
+    let Some(unseen) = UnseenRegions::find(*data, options, kinds.seed) else {
+        return Ok(());
+    };
+    for score in scores {
+        let kind = score.kind;
+        if !kinds.kinds.contains(&kind) {
+            continue;
+        }
+        let other = others.iter().find(|(other, _)| *other == kind);
+        let estimates = match (kind, other, &mut latents) {
+            (Kind::Linear, ..) => {
+                score.unseen = Some(unseen.linear_r2(found, progress)?);
+                continue;
+            }
+            (_, Some((_, OtherKind::Recurrent(entrant))), _) => {
+                Some(entrant.held_out(data, options, unseen.folds(), progress)?)
+            }
+            (_, None, Some(latents)) => latents.held_out_regions(kind, progress)?,
+            _ => None,
+        };
+        score.unseen = estimates
+            .map(|estimates| unseen.r2(&estimates))
+            .transpose()?;
+    }
+    Ok(())
 }
 
 /// The outcome of training `other`, behind the bank that was found.
@@ -305,12 +344,17 @@ fn plan_memory(data: &DatasetView<'_>, found: &BankChoice, kinds: &KindOptions) 
     )
 }
 
-/// Chooses a kind: the best of the requested ones, but the linear one unless the best gains more than two standard
+/// Chooses a kind: the best of the requested ones, regions that they never saw included if they were scored, but the linear one unless the best gains more than two standard
 /// errors on it.
 fn taken(scores: &[KindScore], kinds: &KindOptions) -> Kind {
     let asked = scores.iter().filter(|s| kinds.kinds.contains(&s.kind));
+    let all_unseen = asked.clone().all(|s| s.unseen.is_some());
+    let r2 = |score: &KindScore| match score.unseen {
+        Some(unseen) if all_unseen => (1.0 - UNSEEN) * score.r2 + UNSEEN * unseen,
+        _ => score.r2,
+    };
     // NaN (no output changes) never replaces the best so far.
-    let best = asked.reduce(|a, b| if b.r2 > a.r2 { b } else { a });
+    let best = asked.reduce(|a, b| if r2(b) > r2(a) { b } else { a });
     match best {
         Some(best) if best.kind != Kind::Linear && kinds.kinds.contains(&Kind::Linear) => {
             if best.gain > ERRORS * best.gain_error {
@@ -339,6 +383,7 @@ fn linear_score(
         scores,
         gain: 0.0,
         gain_error: 0.0,
+        unseen: None,
         median_error: gain::median_error(data, options, found, &found.estimates)?,
         multiply_adds: nonlinear::engine_cost(data, bank, outputs),
     })

@@ -2,7 +2,7 @@
 
 use crate::recurrent::product::COLUMNS as UNITS_MULTIPLE;
 use betz_base::error::{Error, Result};
-use betz_runtime::model::{MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS};
+use betz_runtime::model::{MAX_LAYER_UNITS, MAX_LAYERS, MAX_MEMBERS, WeightPrecision};
 
 /// Most latents that a decoder may have.
 pub(super) const MOST_LATENTS: usize = 64;
@@ -67,6 +67,9 @@ pub struct KindOptions {
     pub mixed: Option<usize>,
     /// Passes over the recording that train a network; `None`: 140 over trials, 150 over continuous recordings.
     pub epochs: Option<usize>,
+    /// Numbers that the matrices of a recurrent decoder's networks are rounded to, before they are scored; `None`: bfloat16
+    /// in layers of 128 units or more, float32 in others.
+    pub weights: Option<WeightPrecision>,
     /// Seed of random projections, clusters and networks.
     pub seed: u64,
 }
@@ -84,6 +87,7 @@ impl KindOptions {
             members: None,
             mixed: None,
             epochs: None,
+            weights: None,
             seed: 0,
         }
     }

@@ -90,6 +90,7 @@ pub(super) fn recurrent_score(
             r2: f64::NAN,
             gain: f64::NAN,
             gain_error: f64::NAN,
+            unseen: None,
             median_error: None,
             multiply_adds,
         };

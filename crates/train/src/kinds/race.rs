@@ -6,7 +6,7 @@ use betz_base::error::{Error, Result};
 use betz_base::progress::{Phases, Progress};
 
 /// Part of the score that regions are: one movement in twenty is expected to be unlike all that was trained on.
-const UNSEEN: f64 = 0.05;
+pub(super) const UNSEEN: f64 = 0.05;
 
 /// Folds, and regions, that all configurations go through. Those of the passes that are ahead go through the others.
 const FIRST_FOLDS: usize = 2;

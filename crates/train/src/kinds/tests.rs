@@ -1,3 +1,6 @@
+use super::lifts::Lifts;
+use super::nonlinear::Nonlinear;
+use super::teams::Teams;
 use super::*;
 use betz_base::ErrorKind;
 use betz_gram::cases::without_ranges;
@@ -232,6 +235,7 @@ fn the_linear_decoder_is_taken_where_nothing_is_gained() {
         r2,
         gain,
         gain_error,
+        unseen: None,
         median_error: None,
         multiply_adds: 0.0,
     };
@@ -317,4 +321,58 @@ fn options_out_of_range_and_data_without_movement_are_refused() {
         },
     );
     assert!(decoder.latents() <= 27);
+}
+
+#[test]
+fn regions_that_no_kind_has_seen_count_beside_networks() {
+    let sizes = KindOptions {
+        latents: Some(2),
+        units: Some(16),
+        experts: Some(2),
+        layers: Some(vec![16]),
+        mixed: Some(0),
+        epochs: Some(10),
+        ..KindOptions::best()
+    };
+    let data = reaches(80, 3);
+    let compared = trained(&data, &sizes).1;
+    assert_eq!(compared.kinds.len(), 4);
+    for score in &compared.kinds {
+        // Four places are seen by each fold, three by a region.
+        let unseen = score.unseen.unwrap();
+        assert!(unseen.is_finite() && unseen < score.r2, "{score:?}");
+    }
+    let without = KindOptions {
+        kinds: KindOptions::auto().kinds,
+        ..sizes
+    };
+    let compared = trained(&data, &without).1;
+    assert!(compared.kinds.iter().all(|score| score.unseen.is_none()));
+}
+
+#[test]
+fn a_kind_that_fails_on_regions_is_not_taken_for_a_little_more_elsewhere() {
+    let score = |kind, r2, unseen| KindScore {
+        kind,
+        configuration: String::new(),
+        scores: Vec::new(),
+        r2,
+        gain: 0.2,
+        gain_error: 0.01,
+        unseen,
+        median_error: None,
+        multiply_adds: 1.0,
+    };
+    let kinds = KindOptions::among(&[Kind::Lift, Kind::Recurrent]);
+    let chosen = |lift, recurrent| {
+        let scores = [
+            score(Kind::Lift, 0.96, lift),
+            score(Kind::Recurrent, 0.98, recurrent),
+        ];
+        taken(&scores, &kinds)
+    };
+    assert_eq!(chosen(Some(0.9), Some(0.4)), Kind::Lift);
+    assert_eq!(chosen(Some(0.9), Some(0.7)), Kind::Recurrent);
+    // Nothing counts where one was not scored.
+    assert_eq!(chosen(None, Some(0.1)), Kind::Recurrent);
 }

@@ -9,8 +9,8 @@ use betz_runtime::model::Decoder;
 /// Multiply-adds per second that one core is trusted with, half of what it makes in matrices of some size.
 const ONE_CORE: f64 = 2e9;
 
-/// A trial is taken to last at least so long, for what solving costs.
-const SHORT_TRIAL_SECONDS: f64 = 1.0;
+/// A trial is taken to last at least so long, for what candidates cost.
+pub(super) const SHORT_TRIAL_SECONDS: f64 = 1.0;
 
 /// Configuration of an online trainer.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,8 @@ pub struct TrainerConfig {
     /// After so many seconds *with labels*, what was learned counts half, in one of the memories that compete;
     /// another is three times as short, and one forgets nothing. Infinity: that one alone.
     pub half_life_seconds: f64,
-    /// Seconds of data that the sums of the first model count for, at most; `None`: all of them.
+    /// Seconds of data that the sums of the first model count for, at most; `None`: all of them. A recurrent decoder has no
+    /// sums: it begins with its weights.
     pub prior_seconds: Option<f64>,
     /// Trials from one candidate to the next: as many as it is scored on before it may take over.
     pub batch: usize,

@@ -8,17 +8,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::adaptation::{Adaptation, adaptation};
 use super::assemble::Trial;
-use super::config::{TrainerConfig, check_speed};
+use super::config::TrainerConfig;
 use super::paired::{Errors, is_better, is_positive};
-use super::sums::{FadingSums, TrialSource, of_trial};
 use super::trial::{Moments, blanked, pairs, without};
 use crate::limits::range;
-use crate::retained::{Refit, StoredStatistics};
 use crate::usual_counts::UsualCounts;
-use betz_base::error::{Error, Result};
+use betz_base::error::Result;
 use betz_gram::decode::decode;
-use betz_runtime::model::{Blanking, Decoder, Head};
+use betz_runtime::model::{Blanking, Decoder};
 
 /// A candidate must reach this part of the best score there was: what decodes nothing is not better than a
 /// decoder that is wrong, but a sign that the labels are.
@@ -31,10 +30,7 @@ const LEAST_GAIN: f64 = 0.02;
 const WATCH: usize = 10;
 const FEWEST: usize = 5;
 
-/// Sums of fewer steps are not solved.
-const FEWEST_STEPS: u64 = 100;
-
-/// Remaining share of the sums behind a model that was rolled back.
+/// Remaining share of what the memories behind a model that was rolled back know.
 const AFTER_ROLL_BACK: f64 = 0.25;
 
 /// Trials that say which steps are artefacts.
@@ -70,9 +66,8 @@ pub enum Verdict {
     },
 }
 
-/// Sums that forget at a pace of their own, and the models they make.
+/// A memory's pace, and the models that it makes. What it knows is in the learner's [`Adaptation`].
 struct Memory {
-    sums: FadingSums,
     /// Labelled seconds after which what was learned counts half; infinity: nothing is forgotten.
     half_life: f64,
     /// Solved before the trials of this batch.
@@ -83,9 +78,8 @@ struct Memory {
 
 impl Memory {
     /// One that forgets nothing.
-    fn new(sums: FadingSums) -> Self {
+    fn new() -> Self {
         Self {
-            sums,
             half_life: f64::INFINITY,
             candidate: None,
             errors: Errors::default(),
@@ -102,14 +96,10 @@ struct PreviousModel {
 
 /// The learning part of the worker: deterministic, on one thread.
 pub(super) struct Learner {
-    refit: Refit,
+    adaptation: Box<dyn Adaptation>,
     config: TrainerConfig,
-    over_targets: bool,
-    /// From the longest to the shortest.
+    /// From the longest to the shortest, as many as the adaptation has.
     memories: Vec<Memory>,
-    /// λ, that of training: what is known of the noise and of the weights does not depend on how much is
-    /// remembered.
-    ridge: f64,
     current: Decoder,
     /// Of the model in use, since it is.
     errors: Errors,
@@ -140,38 +130,15 @@ pub(super) struct Learner {
 
 impl Learner {
     /// # Errors
-    /// As [`StoredStatistics::of`] and [`Refit::new`]; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind) for a
-    /// kind that has nothing to adapt, and outputs whose speed depends on the recording.
+    /// As [`adaptation`].
     pub(super) fn new(decoder: &Decoder, config: &TrainerConfig) -> Result<Self> {
-        let retained = StoredStatistics::read(decoder)?;
-        let over_targets = match decoder.head() {
-            Head::Linear => false,
-            Head::Lift(_) | Head::Experts(_) => {
-                check_speed(decoder.outputs())?;
-                true
-            }
-            _ => {
-                return Err(Error::argument(format!(
-                    "trainer: expected a linear model, a lift or experts, got {}",
-                    decoder.kind()
-                )));
-            }
-        };
-        let refit = Refit::new(decoder, &retained)?;
-        let mut sums = FadingSums::new(retained.sums);
-        if let Some(seconds) = config.prior_seconds {
-            let there = sums.steps * decoder.step_seconds();
-            sums.forget((seconds / there.max(f64::MIN_POSITIVE)).min(1.0));
-        }
         let known: Vec<f64> = (decoder.training().scores.iter())
             .map(|s| s.r2)
             .filter(|r| r.is_finite())
             .collect();
         let mut learner = Self {
-            refit,
-            over_targets,
-            memories: vec![Memory::new(sums)],
-            ridge: retained.ridge,
+            adaptation: adaptation(decoder, config)?,
+            memories: vec![Memory::new()],
             current: decoder.clone(),
             errors: Errors::default(),
             previous: None,
@@ -203,17 +170,14 @@ impl Learner {
     }
 
     /// The memory of the half-life that was asked for.
-    fn asked_for(&self) -> &Memory {
-        let of_it = |m: &&Memory| m.half_life == self.config.half_life_seconds;
-        self.memories
-            .iter()
-            .find(of_it)
-            .unwrap_or(&self.memories[0])
+    fn asked_for(&self) -> usize {
+        let of_it = |m: &Memory| m.half_life == self.config.half_life_seconds;
+        self.memories.iter().position(of_it).unwrap_or(0)
     }
 
-    /// Steps that the sums of the half-life asked for count.
+    /// Steps that the memory of the half-life asked for counts.
     pub(super) fn effective_steps(&self) -> f64 {
-        self.asked_for().sums.steps
+        self.adaptation.steps(self.asked_for())
     }
 
     /// Scores the models on `trial`, which they have not seen, decides, then learns from it.
@@ -266,22 +230,21 @@ impl Learner {
     pub(super) fn set_half_life(&mut self, seconds: f64) {
         self.config.half_life_seconds = seconds;
         let half_lives: Vec<f64> = self.config.half_lives().collect();
-        self.memories.truncate(half_lives.len());
-        while self.memories.len() < half_lives.len() {
-            let sums = self.memories[0].sums.clone();
-            self.memories.push(Memory::new(sums));
-        }
+        self.adaptation.set_memories(half_lives.len());
+        self.memories.resize_with(half_lives.len(), Memory::new);
         for (memory, half_life) in self.memories.iter_mut().zip(half_lives) {
             memory.half_life = half_life;
         }
     }
 
-    /// True where there is memory to solve one more candidate: copies of the sums, its system, and the sums that
-    /// it retains.
+    /// True where there is memory to make one more candidate.
     pub(super) fn has_room(&self) -> bool {
-        let features = self.current.features();
-        let sums = 6_usize.saturating_mul(features).saturating_mul(features);
-        (self.has_room)(sums.saturating_mul(size_of::<f64>()))
+        (self.has_room)(self.adaptation.candidate_bytes())
+    }
+
+    /// Bytes that learning from one trial takes, besides the trial's own.
+    pub(super) fn learning_bytes(&self) -> usize {
+        self.adaptation.learning_bytes()
     }
 
     fn solve_candidates(&mut self) {
@@ -294,8 +257,7 @@ impl Learner {
                 self.unsolved += 1;
                 continue;
             }
-            let solved = self.solve(&self.memories[i].sums);
-            self.memories[i].candidate = match solved {
+            self.memories[i].candidate = match self.candidate(i) {
                 Ok(decoder) => decoder,
                 Err(error) => {
                     self.failure = Some(error.to_string());
@@ -305,17 +267,16 @@ impl Learner {
         }
     }
 
-    /// Leaves out the channels `ill` and takes all others back in: the model in use is solved anew from the
-    /// sums that it was made of, which takes no label. What was learned stays; what was compared does not.
+    /// Leaves out the channels `ill` and takes all others back in, which takes no label. What was learned stays; what was
+    /// compared does not.
     ///
     /// # Errors
-    /// As [`Refit::leave_out`] and [`Refit::solve`]; the model then stays.
+    /// As [`Adaptation::leave_out`]; the model then stays.
     pub(super) fn leave_out(&mut self, ill: &[usize]) -> Result<Verdict> {
-        let retained = StoredStatistics::read(&self.current)?;
-        self.refit.leave_out(ill)?;
+        let decoder = self.adaptation.leave_out(&self.current, ill)?;
         self.ill.fill(false);
         ill.iter().for_each(|&channel| self.ill[channel] = true);
-        self.current = self.finished(self.refit.solve(&retained.sums, retained.ridge)?)?;
+        self.current = self.finished(decoder)?;
         self.errors.clear();
         self.previous = None;
         self.memories.iter_mut().for_each(|m| m.errors.clear());
@@ -336,11 +297,11 @@ impl Learner {
         if watched.worse.len() >= FEWEST && is_positive(&watched.worse) {
             self.current = watched.decoder;
             self.errors.clear();
-            for memory in &mut self.memories {
+            for (i, memory) in self.memories.iter_mut().enumerate() {
                 memory.candidate = None;
                 memory.errors.clear();
                 if memory.half_life.is_finite() {
-                    memory.sums.forget(AFTER_ROLL_BACK);
+                    self.adaptation.forget(i, AFTER_ROLL_BACK);
                 }
             }
             self.rolled_back += 1;
@@ -394,8 +355,8 @@ impl Learner {
         }))
     }
 
-    /// A memory that decodes worse than a shorter one remembers what is no longer so: it goes on from the
-    /// shorter one's sums.
+    /// A memory that decodes worse than a shorter one remembers what is no longer so: it goes on from what the
+    /// shorter one knows.
     fn forget_what_changed(&mut self, batch: usize) {
         for long in 0..self.memories.len() {
             let better = (long + 1..self.memories.len()).rev().find(|&short| {
@@ -403,7 +364,7 @@ impl Learner {
                 is_better(&short.errors, &long.errors, batch, LEAST_GAIN)
             });
             if let Some(short) = better {
-                self.memories[long].sums = self.memories[short].sums.clone();
+                self.adaptation.copy_memory(short, long);
                 self.memories[long].errors.clear();
             }
         }
@@ -421,7 +382,7 @@ impl Learner {
 
     #[cfg(test)]
     pub(super) fn sums(&self) -> betz_gram::NormalEquations {
-        self.asked_for().sums.whole()
+        self.adaptation.sums(self.asked_for())
     }
 
     #[cfg(test)]
@@ -429,14 +390,10 @@ impl Learner {
         self.memories.iter().map(|m| m.half_life).collect()
     }
 
-    /// The model of `sums` as they are; `None` where there are too few steps.
-    fn solve(&self, sums: &FadingSums) -> Result<Option<Decoder>> {
-        let sums = sums.whole();
-        if sums.steps < FEWEST_STEPS {
-            return Ok(None);
-        }
-        let decoder = self.refit.solve(&sums, self.ridge)?;
-        self.finished(decoder).map(Some)
+    /// The model that a memory makes; `None` where it knows too few steps.
+    fn candidate(&mut self, memory: usize) -> Result<Option<Decoder>> {
+        let decoder = self.adaptation.solve(memory, &self.current)?;
+        decoder.map(|decoder| self.finished(decoder)).transpose()
     }
 
     /// `decoder` with the limits of what is usual of late, and of all labels.
@@ -457,7 +414,7 @@ impl Learner {
         Decoder::new(parts)
     }
 
-    /// Adds `trial` to the sums, artefacts in it as they are decoded.
+    /// Adds `trial` to the memories, artefacts in it as they are decoded.
     fn learn(&mut self, trial: &Trial) -> Result<()> {
         let well;
         let trial = if self.ill.contains(&true) {
@@ -480,22 +437,12 @@ impl Learner {
         let blanking = blanking.or_else(|| decoder.limits().blanking.clone());
         let blanked = blanking.and_then(|b| blanked(trial, &b, decoder.channel_mask()));
         let spikes = blanked.as_ref().unwrap_or(&trial.data.spikes);
-        let over = TrialSource {
-            bank: decoder.bank(),
-            low_pass: decoder.low_pass(),
-            delay_steps: decoder.delay_steps(),
-            targets: self.over_targets,
+        let share = |memory: &Memory| match memory.half_life.is_finite() {
+            true => (-trial.seconds() / memory.half_life).exp2(),
+            false => 1.0,
         };
-        let sums = of_trial(trial, spikes.view(), &over)?;
-        for memory in &mut self.memories {
-            if memory.half_life.is_finite() {
-                memory
-                    .sums
-                    .forget((-trial.seconds() / memory.half_life).exp2());
-            }
-            memory.sums.add(&sums)?;
-        }
-        Ok(())
+        let kept: Vec<f64> = self.memories.iter().map(share).collect();
+        (self.adaptation).learn(trial, spikes.view(), decoder, &kept)
     }
 
     /// Limits of what is usual in the trials of late; `None` where they do not tell.

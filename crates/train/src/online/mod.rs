@@ -3,7 +3,7 @@
 //! ```text
 //! loop thread                            worker's thread (or whoever calls Worker::work)
 //! Session ──TrainerTap──┐
-//!                       ├─rings─► whole trials ─► scores ─► Γ, Υ, forgetting ─► candidate ─► Swapper
+//!                       ├─rings─► whole trials ─► scores ─► memories ─► candidate ─► Swapper
 //! controller ──Labels───┘
 //! ```
 //!
@@ -18,6 +18,10 @@
 //! trials the model before is scored beside the new one, and comes back where that is worse by more than
 //! chance. Of a lift or of experts stage 1 alone adapts: latents keep their meaning, and what is behind them
 //! stays.
+//!
+//! The networks of a recurrent decoder are trained further by gradient descent (feature `tuning`): a memory then
+//! holds the newest 256 trials at most, whose weights fade, and a candidate is the model in use, trained further on
+//! trials that are drawn by their weights. Such a model need not retain sums.
 //!
 //! With a [`ChannelWatch`] ([`Worker::watch`]) dead or screaming channels are left out, without any label.
 //!
@@ -56,6 +60,7 @@
 //! # }
 //! ```
 
+mod adaptation;
 mod assemble;
 mod config;
 mod feed;
@@ -67,6 +72,8 @@ mod sums;
 mod tests;
 mod thread;
 mod trial;
+#[cfg(feature = "tuning")]
+mod tuning;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -147,12 +154,11 @@ impl Worker {
     ///
     /// # Errors
     /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) if the model does not store its
-    /// sums; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for numbers out of range,
+    /// sums and is not recurrent; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for numbers out of range,
     /// for a model that one core cannot process in time, or for a kind that cannot adapt; the errors of
     /// [`Refit::new`](crate::retained::Refit::new).
     pub fn open(decoder: &Decoder, config: TrainerConfig) -> Result<(TrainerTap, Labels, Self)> {
         config.check()?;
-        config.check_cost(decoder)?;
         let learner = Learner::new(decoder, &config)?;
         let ends = feed::ends(config.capacity, decoder.outputs().len())?;
         let memory = PreparedModel::new(decoder, None)?.memory_steps();
@@ -164,7 +170,7 @@ impl Worker {
             most: most.max(1),
             before: usize::try_from(memory).unwrap_or(most).min(most),
             memory,
-            learning_bytes: sums::bytes(decoder.features()),
+            learning_bytes: learner.learning_bytes(),
             has_room,
         };
         let worker = Self {
@@ -238,8 +244,8 @@ impl Worker {
     }
 
     /// State of the trainer as bytes: the first model, the model in use, the sums of all memories and the
-    /// counters. The list of compared trials is not included. Takes a little more than three times the size of
-    /// the statistics stored in the model.
+    /// counters. The list of compared trials is not included, nor the trials that a recurrent decoder is trained further
+    /// on. Takes a little more than three times the size of the statistics stored in the model.
     ///
     /// # Errors
     /// The same as for [`Decoder::to_bytes`].

@@ -1,4 +1,6 @@
 mod controls;
+#[cfg(feature = "tuning")]
+mod recurrent;
 mod shortage;
 
 use super::feed::ends;

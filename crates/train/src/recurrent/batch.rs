@@ -28,6 +28,8 @@ pub(super) struct Recipe {
     pub(super) thinning: f32,
     /// Half the sequences lose each channel with a probability up to this.
     pub(super) lost_channels: f32,
+    /// Learning rate of the first step.
+    pub(super) learning_rate: f64,
     /// Decoupled decay of weights (AdamW).
     pub(super) weight_decay: f64,
     /// Probability that a run is mixed with another.
@@ -75,6 +77,7 @@ impl Recipe {
         noise: 0.2,
         thinning: 0.3,
         lost_channels: 0.25,
+        learning_rate: 3e-3,
         weight_decay: 1e-2,
         mixing: 0.0,
         mean_decay: 0.998,
@@ -98,6 +101,7 @@ impl Recipe {
         noise: 0.2,
         thinning: 0.3,
         lost_channels: 0.0,
+        learning_rate: 3e-3,
         weight_decay: 3e-2,
         mixing: 0.0,
         mean_decay: 0.99,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::batch::Task;
 use super::batch::{Batch, Losses};
-use super::fit::{self, FIRST_DECAY, FitOutcome, SECOND_DECAY, StepFactors};
+use super::fit::{self, FIRST_DECAY, FitOutcome, OptimiserRates, SECOND_DECAY, StepFactors};
 use super::random::Random;
 use super::shape::{GATES, Layer, Shape};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -109,6 +109,7 @@ pub(super) fn fit(
     let recipe = task.recipe;
     let mut network = OnCuda::new(task, context, &fit::initial(task.shape, &mut random))?;
     let steps = recipe.sequences.batches(task.runs, recipe.epochs);
+    let rates = OptimiserRates::of(recipe);
     let mut step = 0;
     let mut epochs = 0;
     while epochs < recipe.epochs {
@@ -122,8 +123,7 @@ pub(super) fn fit(
         for plan in plans.iter().filter(|plan| plan.factor.is_finite()) {
             network.differentiate(plan, &numbers)?;
             step += 1;
-            let decays = (recipe.weight_decay, recipe.mean_decay);
-            network.update(&StepFactors::new(step, steps, decays))?;
+            network.update(&StepFactors::new(step, steps, rates))?;
         }
         // Also waits for the epoch: no more than one is ahead of the device.
         let overflows = context.download_range(&network.overflows, 1..2)?;

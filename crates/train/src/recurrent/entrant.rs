@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use super::batch::{Recipe, Sequence};
 use super::samples::{Samples, runs};
 use super::{Epochs, Sizes, Trained, has_trials, place, train};
-use crate::folds::Part;
+use crate::folds::{Folds, Part};
 use crate::kinds::options::KindOptions;
 use crate::options::TrainOptions;
 use crate::validate::BankChoice;
@@ -34,6 +34,63 @@ struct Fold {
     trained: Trained,
     training: Vec<Range<usize>>,
     rows: Vec<(usize, Vec<f32>)>,
+}
+
+/// Training of folds.
+struct FoldTrainer<'a> {
+    samples: &'a Samples<'a>,
+    sizes: &'a Sizes,
+    recipe: &'a Recipe,
+    placement: &'a Placement,
+}
+
+impl FoldTrainer<'_> {
+    /// Trains networks on all but each of the first `count` of `folds`, and estimates the fold.
+    fn folds(
+        &self,
+        (folds, count): (&[Vec<Part>], usize),
+        progress: &dyn Progress,
+    ) -> Vec<Result<Fold>> {
+        let epochs = Epochs {
+            progress,
+            done: AtomicU64::new(0),
+            total: (count * self.sizes.networks() * self.recipe.epochs) as u64,
+        };
+        let each = |k: usize| {
+            let others = folds.iter().enumerate().filter(|(other, _)| *other != k);
+            let training = runs(others.flat_map(|(_, parts)| parts).map(|part| part.segment));
+            let by = (self.sizes, self.recipe);
+            let trained = train(self.samples, &training, by, &epochs, self.placement)?;
+            let held: Vec<Sequence> = folds[k].iter().map(sequence).collect();
+            let mut rows = Vec::new();
+            if trained.epochs == self.recipe.epochs {
+                trained.estimate(self.samples, &held, |step, row| {
+                    rows.push((step, row.iter().map(|&v| v as f32).collect()));
+                });
+            }
+            let is_held = |step: usize| {
+                let within = |s: &Segment| (s.start..s.stop).contains(&(step as i64));
+                folds[k].iter().any(|part| within(&part.segment))
+            };
+            rows.retain(|(step, _)| is_held(*step));
+            Ok(Fold {
+                trained,
+                training,
+                rows,
+            })
+        };
+        (0..count).into_par_iter().map(each).collect()
+    }
+}
+
+/// The estimates of `folds`, (steps, outputs), NaN elsewhere.
+fn joined(data: &DatasetView<'_>, folds: impl IntoIterator<Item = Fold>) -> Vec<f32> {
+    let outputs = data.outputs.len();
+    let mut estimates = vec![f32::NAN; data.steps * outputs];
+    for (step, row) in folds.into_iter().flat_map(|fold| fold.rows) {
+        estimates[step * outputs..][..outputs].copy_from_slice(&row);
+    }
+    estimates
 }
 
 impl Entrant {
@@ -72,45 +129,18 @@ impl Entrant {
         let all = runs(data.segments.iter().copied());
         let networks = (folds.len() + 1) * sizes.networks();
         let placement = place(device, &samples, &all, (&sizes, &recipe), networks);
-        let epochs = Epochs {
-            progress,
-            done: AtomicU64::new(0),
-            total: (folds.len() * sizes.networks() * recipe.epochs) as u64,
+        let trainer = FoldTrainer {
+            samples: &samples,
+            sizes: &sizes,
+            recipe: &recipe,
+            placement: &placement,
         };
-        let made: Vec<Result<Fold>> = (0..folds.len())
-            .into_par_iter()
-            .map(|k| {
-                let others = folds.iter().enumerate().filter(|(other, _)| *other != k);
-                let training = runs(others.flat_map(|(_, parts)| parts).map(|part| part.segment));
-                let trained = train(&samples, &training, (&sizes, &recipe), &epochs, &placement)?;
-                let held: Vec<Sequence> = folds[k].iter().map(sequence).collect();
-                let mut rows = Vec::new();
-                if trained.epochs == recipe.epochs {
-                    trained.estimate(&samples, &held, |step, row| {
-                        rows.push((step, row.iter().map(|&v| v as f32).collect()));
-                    });
-                }
-                let is_held = |step: usize| {
-                    let within = |s: &Segment| (s.start..s.stop).contains(&(step as i64));
-                    folds[k].iter().any(|part| within(&part.segment))
-                };
-                rows.retain(|(step, _)| is_held(*step));
-                Ok(Fold {
-                    trained,
-                    training,
-                    rows,
-                })
-            })
-            .collect();
+        let made = trainer.folds((folds, folds.len()), progress);
         let complete = (made.iter().flatten()).all(|fold| fold.trained.epochs == recipe.epochs);
         if !complete || made.iter().any(Result::is_err) {
             return Self::stopped((sizes, recipe, placement), made);
         }
-        let outputs = data.outputs.len();
-        let mut estimates = vec![f32::NAN; data.steps * outputs];
-        for (step, row) in made.into_iter().flatten().flat_map(|fold| fold.rows) {
-            estimates[step * outputs..][..outputs].copy_from_slice(&row);
-        }
+        let estimates = joined(data, made.into_iter().flatten());
         Ok(Self {
             sizes,
             recipe,
@@ -118,6 +148,38 @@ impl Entrant {
             stopped: None,
             placement,
         })
+    }
+
+    /// Estimates of the first `count` of `folds`, each by networks that are trained on all others; NaN elsewhere.
+    ///
+    /// # Errors
+    /// The errors of training; [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+    pub(crate) fn held_out(
+        &self,
+        data: &DatasetView<'_>,
+        options: &TrainOptions,
+        (folds, count): (&Folds, usize),
+        progress: &dyn Progress,
+    ) -> Result<Vec<f32>> {
+        let samples = Samples::new(*data, options.delay_steps);
+        let trainer = FoldTrainer {
+            samples: &samples,
+            sizes: &self.sizes,
+            recipe: &self.recipe,
+            placement: &self.placement,
+        };
+        let made = trainer.folds((&folds.folds, count), progress);
+        let made: Vec<Fold> = made.into_iter().collect::<Result<_>>()?;
+        if made
+            .iter()
+            .any(|fold| fold.trained.epochs < self.recipe.epochs)
+        {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "recurrent decoder: stopped while regions were held out",
+            ));
+        }
+        Ok(joined(data, made))
     }
 
     /// Keeps the networks that had come furthest when the folds were asked to stop.

@@ -8,7 +8,6 @@ use super::shape::Shape;
 use betz_base::error::{Error, ErrorKind, Result};
 use pulp::{Arch, Simd, WithSimd};
 
-const LEARNING_RATE: f64 = 3e-3;
 pub(super) const FIRST_DECAY: f64 = 0.9;
 pub(super) const SECOND_DECAY: f64 = 0.999;
 pub(super) const TINY: f32 = 1e-8;
@@ -40,8 +39,22 @@ pub(super) fn fit(
     mut random: Random,
     each_epoch: &dyn Fn() -> Result<()>,
 ) -> Result<FitOutcome> {
+    let weights = initial(task.shape, &mut random);
+    fit_from(task, weights, random, each_epoch)
+}
+
+/// As [`fit`], from `weights` in place of random ones.
+///
+/// # Errors
+/// The same as for [`fit`].
+pub(super) fn fit_from(
+    task: &Task<'_>,
+    weights: Vec<f32>,
+    mut random: Random,
+    each_epoch: &dyn Fn() -> Result<()>,
+) -> Result<FitOutcome> {
     let (recipe, arch) = (task.recipe, Arch::new());
-    let mut optimiser = Optimiser::new(initial(task.shape, &mut random), recipe, {
+    let mut optimiser = Optimiser::new(weights, recipe, {
         recipe.sequences.batches(task.runs, recipe.epochs)
     });
     let (mut batch, mut work) = (Batch::default(), Work::default());
@@ -157,8 +170,7 @@ struct Optimiser {
     mean: Vec<f32>,
     first: Vec<f32>,
     second: Vec<f32>,
-    weight_decay: f64,
-    mean_decay: f64,
+    rates: OptimiserRates,
     /// Steps of the schedule.
     steps: usize,
     step: usize,
@@ -170,8 +182,7 @@ impl Optimiser {
             mean: weights.clone(),
             first: vec![0.0; weights.len()],
             second: vec![0.0; weights.len()],
-            weight_decay: recipe.weight_decay,
-            mean_decay: recipe.mean_decay,
+            rates: OptimiserRates::of(recipe),
             steps,
             step: 0,
             weights,
@@ -191,7 +202,7 @@ impl Optimiser {
             second_part,
             kept,
             mean_kept,
-        } = StepFactors::new(self.step, self.steps, (self.weight_decay, self.mean_decay));
+        } = StepFactors::new(self.step, self.steps, self.rates);
         arch.dispatch(Update {
             weights: &mut self.weights,
             mean: &mut self.mean,
@@ -214,17 +225,38 @@ pub(super) struct StepFactors {
     pub(super) mean_kept: f32,
 }
 
+/// OptimiserRates of the optimiser.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OptimiserRates {
+    /// Learning rate of the first step.
+    learning: f64,
+    /// Decay of the weights.
+    weight_decay: f64,
+    /// Decay of the mean of the weights.
+    mean_decay: f64,
+}
+
+impl OptimiserRates {
+    pub(super) const fn of(recipe: &Recipe) -> Self {
+        Self {
+            learning: recipe.learning_rate,
+            weight_decay: recipe.weight_decay,
+            mean_decay: recipe.mean_decay,
+        }
+    }
+}
+
 impl StepFactors {
-    /// The factors of step `step` of `steps`, counted from 1, for decays of weights and of their mean.
-    pub(super) fn new(step: usize, steps: usize, (weight_decay, mean_decay): (f64, f64)) -> Self {
+    /// The factors of step `step` of `steps`, counted from 1.
+    pub(super) fn new(step: usize, steps: usize, rates: OptimiserRates) -> Self {
         let step = step as f64;
         let part = (step / steps as f64).min(1.0);
-        let rate = LEARNING_RATE * 0.5 * (1.0 + (std::f64::consts::PI * part).cos());
+        let rate = rates.learning * 0.5 * (1.0 + (std::f64::consts::PI * part).cos());
         Self {
             first_part: (rate / (1.0 - FIRST_DECAY.powf(step))) as f32,
             second_part: (1.0 / (1.0 - SECOND_DECAY.powf(step))) as f32,
-            kept: (1.0 - rate * weight_decay) as f32,
-            mean_kept: mean_decay.min((1.0 + step) / (10.0 + step)) as f32,
+            kept: (1.0 - rate * rates.weight_decay) as f32,
+            mean_kept: rates.mean_decay.min((1.0 + step) / (10.0 + step)) as f32,
         }
     }
 }

@@ -17,6 +17,8 @@ mod random;
 mod real;
 mod samples;
 mod shape;
+#[cfg(feature = "tuning")]
+mod tuning;
 
 use std::iter::once;
 use std::ops::Range;
@@ -32,7 +34,7 @@ use betz_device::{Device, Placement, Work as PlacedWork};
 use betz_recording::DatasetView;
 use betz_runtime::model::{
     Blend, Cell, Decoder, DecoderParts, Head, MAX_MEMBERS, MAX_OUTPUTS, Recurrent, RecurrentLayer,
-    RecurrentMember, TrainingRecord,
+    RecurrentMember, TrainingRecord, WeightPrecision,
 };
 use betz_runtime::psc::{Filter, FilterBank};
 pub(crate) use entrant::Entrant;
@@ -43,6 +45,8 @@ use random::Random;
 use rayon::prelude::*;
 use samples::{Samples, Scaling};
 use shape::{GATES, Layer, Shape};
+#[cfg(feature = "tuning")]
+pub(crate) use tuning::{TUNING_EPOCHS, check_tunable, tune, tuning_bytes, tuning_multiply_adds};
 
 /// Fewest runs that are taken for trials.
 const FEWEST_TRIALS: usize = 20;
@@ -62,9 +66,6 @@ const MOST_MEMORY: usize = 1000;
 
 /// Multiply-adds per second of training on one thread, about.
 const MULTIPLY_ADDS_PER_SECOND: f64 = 4e10;
-
-/// Layers of at least so many units have bfloat16 weights: they would not fit in the first cache otherwise.
-const ROUNDED_UNITS: usize = 128;
 
 /// Most sequences that are estimated side by side.
 const ESTIMATED_TOGETHER: usize = 256;
@@ -91,6 +92,8 @@ pub(crate) struct Sizes {
     pub(crate) members: usize,
     /// Networks trained on mixtures of trials, which are averaged, too, and blended with the others.
     pub(crate) mixed: usize,
+    /// Numbers that matrices are rounded to; `None`: bfloat16 in wide layers.
+    pub(crate) precision: Option<WeightPrecision>,
     pub(crate) seed: u64,
 }
 
@@ -126,6 +129,7 @@ impl Sizes {
             layers,
             members,
             mixed,
+            precision: kinds.weights,
             seed: kinds.seed,
         })
     }
@@ -140,7 +144,12 @@ impl Sizes {
             0 => String::new(),
             some => format!(", {some} by mixtures"),
         };
-        format!("layers of {} units{members}{mixed}", layers.join(", "))
+        let precision =
+            (self.precision).map_or_else(String::new, |p| format!(", weights in {}", p.name()));
+        format!(
+            "layers of {} units{members}{mixed}{precision}",
+            layers.join(", ")
+        )
     }
 
     /// Networks of both sorts.
@@ -274,6 +283,9 @@ fn train(
     let networks = networks?;
     let epochs = networks.iter().map(|m| m.epochs).min().unwrap_or(0);
     let mut weights: Vec<Vec<f32>> = networks.into_iter().map(|m| m.weights).collect();
+    for (network, all) in weights.iter_mut().enumerate() {
+        shapes[usize::from(network >= sizes.members)].round(sizes.precision, all);
+    }
     let of_mixed = weights.split_off(sizes.members);
     let [usual, by_mixtures] = shapes;
     let mixed = (mixed > 0).then(|| {
@@ -545,13 +557,6 @@ impl Trained {
     }
 }
 
-/// The nearest bfloat16 number, of two the even one.
-fn to_bfloat16(value: f32) -> f32 {
-    let bits = value.to_bits();
-    let up = 0x7FFF + (bits >> 16 & 1);
-    f32::from_bits(bits.wrapping_add(up) & 0xFFFF_0000)
-}
-
 /// The layers of one member, whose weights are `all`.
 fn layers(shape: &Shape, all: &[f32]) -> Vec<RecurrentLayer> {
     let layers = shape.layers.iter().enumerate();
@@ -561,14 +566,10 @@ fn layers(shape: &Shape, all: &[f32]) -> Vec<RecurrentLayer> {
             _ => all[range.clone()].to_vec(),
         };
         debug_assert_eq!(layer.columns, GATES * layer.units);
-        let rounded = |weights: Vec<f32>| match layer.units >= ROUNDED_UNITS {
-            true => weights.into_iter().map(to_bfloat16).collect(),
-            false => weights,
-        };
         RecurrentLayer {
-            input_weights: rounded(of_input(&layer.input_weights)),
+            input_weights: of_input(&layer.input_weights),
             input_bias: of_input(&layer.input_bias),
-            state_weights: rounded(all[layer.state_weights.clone()].to_vec()),
+            state_weights: all[layer.state_weights.clone()].to_vec(),
             state_bias: all[layer.state_bias.clone()].to_vec(),
         }
     };

@@ -9,7 +9,7 @@ use betz_recording::{DatasetView, Segment};
 const LEAST_DEVIATION: f64 = 0.05;
 
 /// Largest input of a channel, in its standard deviations, unless its mean is near it.
-const LARGEST_INPUT: f64 = 5.0;
+pub(super) const LARGEST_INPUT: f64 = 5.0;
 
 /// A channel's largest input lies at least so many standard deviations above its mean.
 const ABOVE_MEAN: f64 = 3.0;

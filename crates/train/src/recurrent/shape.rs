@@ -3,6 +3,10 @@
 use std::ops::Range;
 
 use super::product::COLUMNS;
+use betz_runtime::model::WeightPrecision;
+
+/// Layers of at least so many units have bfloat16 weights: they would not fit in the first cache otherwise.
+const ROUNDED_UNITS: usize = 128;
 
 /// Gates of a unit: r, z, n.
 pub(super) const GATES: usize = 3;
@@ -92,6 +96,22 @@ impl Shape {
             readout: next(below * columns),
             readout_bias: next(columns),
             weights: end,
+        }
+    }
+
+    /// Rounds the matrices of the network of weights `all` that a decoder keeps to numbers of `precision`, or else those of
+    /// wide layers to bfloat16. The first layer's input weights become the linear engine's.
+    pub(super) fn round(&self, precision: Option<WeightPrecision>, all: &mut [f32]) {
+        for (l, layer) in self.layers.iter().enumerate() {
+            let usual = match layer.units >= ROUNDED_UNITS {
+                true => WeightPrecision::Bf16,
+                false => WeightPrecision::F32,
+            };
+            let precision = precision.unwrap_or(usual);
+            if l > 0 {
+                precision.round(&mut all[layer.input_weights.clone()], layer.columns);
+            }
+            precision.round(&mut all[layer.state_weights.clone()], layer.columns);
         }
     }
 

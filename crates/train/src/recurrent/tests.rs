@@ -55,6 +55,7 @@ fn sizes(layers: &[usize], members: usize) -> Sizes {
         layers: layers.to_vec(),
         members,
         mixed: 0,
+        precision: None,
         seed: 5,
     }
 }
@@ -314,16 +315,6 @@ fn recordings_without_labels_or_options_out_of_range_are_refused() {
 
 #[test]
 fn weights_of_wide_layers_are_the_nearest_of_sixteen_bits() {
-    let (one, two) = (1.0, f32::from_bits(0x3F81_0000));
-    for (value, expected) in [
-        (one, one),
-        (f32::from_bits(0x3F80_8000), one),
-        (f32::from_bits(0x3F80_8001), two),
-        (-f32::from_bits(0x3F80_FFFF), -two),
-        (0.0, 0.0),
-    ] {
-        assert_eq!(to_bfloat16(value), expected);
-    }
     let data = wave(25);
     let samples = Samples::new(data.view(), 0);
     let all = runs(data.segments.iter().copied());
@@ -337,4 +328,124 @@ fn weights_of_wide_layers_are_the_nearest_of_sixteen_bits() {
     let layers = &head.members[0].layers;
     let short = |weights: &[f32]| weights.iter().all(|w| w.to_bits() & 0xFFFF == 0);
     assert!(short(&layers[0].state_weights) && !short(&layers[1].state_weights));
+}
+
+#[cfg(feature = "tuning")]
+#[test]
+fn a_decoders_networks_are_read_as_they_were_written() {
+    let data = wave(25);
+    let samples = Samples::new(data.view(), 0);
+    let all = runs(data.segments.iter().copied());
+    for sizes in [
+        sizes(&[16, 32], 2),
+        Sizes {
+            mixed: 2,
+            ..sizes(&[16], 1)
+        },
+    ] {
+        let trained = trained(&samples, &all, &sizes);
+        let made = (0, TrainingRecord::default());
+        let decoder = trained.decoder(&samples, &all, &sizes, made).unwrap();
+        let again = tuning::networks_of(&decoder, &samples, &all).unwrap();
+        let (head, weights, intercept) = again.head(&sizes, trained.memory_steps(&samples, &all));
+        let close = |a: &[f64], b: &[f64]| {
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-5 * (1.0 + b.abs());
+            assert!(a.len() == b.len() && a.iter().zip(b).all(near));
+        };
+        close(&weights, decoder.weights());
+        close(&intercept, decoder.intercept());
+        let (Head::Recurrent(head), Head::Recurrent(expected)) = (&head, decoder.head()) else {
+            panic!()
+        };
+        close(&head.bias, &expected.bias);
+        assert_eq!(head.blend.is_some(), expected.blend.is_some());
+        for (member, expected) in head.members.iter().zip(&expected.members) {
+            assert_eq!(member.layers, expected.layers);
+            let wide = |list: &[f32]| list.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
+            close(&wide(&member.readout), &wide(&expected.readout));
+        }
+    }
+}
+
+#[cfg(feature = "tuning")]
+#[test]
+fn training_further_learns_what_has_changed() {
+    let data = wave(60);
+    let samples = Samples::new(data.view(), 0);
+    let all = runs(data.segments.iter().copied());
+    let (first, rest) = all.split_at(30);
+    let sizes = sizes(&[16], 1);
+    let recipe = Recipe { epochs: 60, ..FEW };
+    let trained = trained_by(&recipe, &samples, first, &sizes);
+    let made = (0, TrainingRecord::default());
+    let decoder = trained.decoder(&samples, first, &sizes, made).unwrap();
+    // The channels change places.
+    let mut changed = data.clone();
+    for channel in &mut changed.spikes.channels {
+        *channel = (*channel + 3) % (CHANNELS as u32 - 1);
+    }
+    let (training, held) = rest.split_at(20);
+    let changed_samples = Samples::new(changed.view(), 0);
+    let score = |decoder: &Decoder| {
+        let networks = tuning::networks_of(decoder, &changed_samples, training).unwrap();
+        let apart: Vec<Sequence> = held.iter().map(|run| vec![run.clone()]).collect();
+        r2(&networks, &changed_samples, &apart)
+    };
+    let mut tuned = decoder.clone();
+    for draw in 0..4 {
+        tuned = tune(&tuned, &changed, training, draw).unwrap();
+    }
+    let (before, after) = (score(&decoder), score(&tuned));
+    assert!(
+        after[0] > before[0] + 0.3 && after[0] > 0.7,
+        "{before:?} {after:?}"
+    );
+    assert_eq!(tuned.channel_mask(), decoder.channel_mask());
+}
+
+#[test]
+fn rounded_weights_cost_little_and_are_what_is_scored() {
+    let data = wave(60);
+    let samples = Samples::new(data.view(), 0);
+    let all = runs(data.segments.iter().copied());
+    let (training, held) = all.split_at(45);
+    let apart: Vec<Sequence> = held.iter().map(|run| vec![run.clone()]).collect();
+    let recipe = Recipe { epochs: 40, ..FEW };
+    let with = |precision: Option<WeightPrecision>| {
+        let sizes = Sizes {
+            precision,
+            ..sizes(&[64, 64], 1)
+        };
+        let trained = trained_by(&recipe, &samples, training, &sizes);
+        let (head, ..) = trained.head(&sizes, 1);
+        let Head::Recurrent(head) = head else {
+            panic!()
+        };
+        let r2 = r2(&trained, &samples, &apart);
+        (r2, head.members[0].layers.clone())
+    };
+    let (usual, single) = with(Some(WeightPrecision::F32));
+    assert_eq!(with(None).1, single);
+    for (precision, most) in [
+        (WeightPrecision::Bf16, 0.002),
+        (WeightPrecision::Int8, 0.005),
+    ] {
+        let (rounded, layers) = with(Some(precision));
+        for (rounded, usual) in rounded.iter().zip(usual) {
+            assert!(
+                (rounded - usual).abs() < most,
+                "{precision:?}: {rounded} {usual}"
+            );
+        }
+        for (layer, single) in layers.iter().zip(&single) {
+            for (rounded, single) in [
+                (&layer.input_weights, &single.input_weights),
+                (&layer.state_weights, &single.state_weights),
+            ] {
+                let mut expected = single.clone();
+                precision.round(&mut expected, 3 * 64);
+                assert_eq!(rounded, &expected);
+            }
+        }
+    }
 }

@@ -11,6 +11,8 @@ mod remove;
 
 pub use refit::Refit;
 pub use remove::Remover;
+#[cfg(feature = "tuning")]
+pub(crate) use remove::mask_blanking;
 
 use betz_base::error::{Error, Result};
 use betz_gram::NormalEquations;
@@ -115,6 +117,31 @@ impl StoredStatistics {
             bytes: self.to_bytes(),
         }
     }
+}
+
+/// `mask` without `channels`, which are to be left out, or dropped, as `what` says.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a channel that the model does not have, or
+/// when none would be left.
+pub(crate) fn mask_without(mask: &[bool], channels: &[usize], what: &str) -> Result<Vec<bool>> {
+    let (mut mask, count) = (mask.to_vec(), mask.len());
+    for &channel in channels {
+        match mask.get_mut(channel) {
+            Some(takes_part) => *takes_part = false,
+            None => {
+                return Err(Error::argument(format!(
+                    "channels to {what}: expected numbers below {count}, got {channel}"
+                )));
+            }
+        }
+    }
+    if !mask.contains(&true) {
+        return Err(Error::argument(format!(
+            "channels to {what}: expected at least one of the model's {count} to be left, got none"
+        )));
+    }
+    Ok(mask)
 }
 
 #[cfg(test)]

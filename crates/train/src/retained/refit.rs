@@ -6,8 +6,8 @@
 
 use betz_linear::{Mat, MatRef, product};
 
-use super::StoredStatistics;
 use super::remove::{factored, mask_blanking};
+use super::{StoredStatistics, mask_without};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_gram::NormalEquations;
 use betz_runtime::model::{Decoder, DecoderParts, Head};
@@ -119,23 +119,9 @@ impl Refit {
     /// [`ErrorKind::InvalidArgument`] for a channel that the model does not have, or when none would be
     /// left; nothing has changed then.
     pub fn leave_out(&mut self, channels: &[usize]) -> Result<()> {
-        let mut mask = self.parts.channel_mask.clone();
-        let count = mask.len();
-        for &channel in channels {
-            let Some(takes_part) = mask.get_mut(channel) else {
-                return Err(Error::argument(format!(
-                    "channels to leave out: expected numbers below {count}, got {channel}"
-                )));
-            };
-            *takes_part = false;
-        }
-        if !mask.contains(&true) {
-            return Err(Error::argument(format!(
-                "channels to leave out: expected at least one of the model's {count} to be left, got none"
-            )));
-        }
+        let mask = mask_without(&self.parts.channel_mask, channels, "leave out")?;
         let filters = self.parts.bank.len();
-        let features = (0..count * filters).filter(|f| mask[f / filters]);
+        let features = (0..mask.len() * filters).filter(|f| mask[f / filters]);
         self.kept = features.collect();
         self.mask = mask;
         Ok(())

@@ -2,7 +2,7 @@
 
 use betz_linear::{Cholesky, Mat, product};
 
-use super::StoredStatistics;
+use super::{StoredStatistics, mask_without};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_runtime::model::{Decoder, DecoderParts};
 
@@ -64,23 +64,7 @@ impl Remover {
     /// [`ErrorKind::InvalidArgument`] for a channel that the model does not have, or when none would be left.
     pub fn without(&self, channels: &[usize]) -> Result<Decoder> {
         let filters = self.parts.bank.len();
-        let count = self.parts.channel_names.len();
-        let mut mask = self.parts.channel_mask.clone();
-        for &channel in channels {
-            match mask.get_mut(channel) {
-                Some(takes_part) => *takes_part = false,
-                None => {
-                    return Err(Error::argument(format!(
-                        "channels to drop: expected numbers below {count}, got {channel}"
-                    )));
-                }
-            }
-        }
-        if !mask.contains(&true) {
-            return Err(Error::argument(format!(
-                "channels to drop: expected at least one of the model's {count} to be left, got none"
-            )));
-        }
+        let mask = mask_without(&self.parts.channel_mask, channels, "drop")?;
         // Places in the system of what stays and of what goes.
         let (stay, go): (Vec<usize>, Vec<usize>) =
             (0..self.kept.len()).partition(|&i| mask[self.kept[i] / filters]);
@@ -157,7 +141,7 @@ impl Remover {
 }
 
 /// Limits for the channels that are left by `mask`, as a session makes them for channels that it masks.
-pub(super) fn mask_blanking(parts: &mut DecoderParts, mask: &[bool]) {
+pub(crate) fn mask_blanking(parts: &mut DecoderParts, mask: &[bool]) {
     let Some(blanking) = &mut parts.limits.blanking else {
         return;
     };

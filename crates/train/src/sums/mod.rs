@@ -8,6 +8,7 @@
 mod bytes;
 mod classes;
 pub(crate) mod fixed;
+mod held_out;
 mod solve;
 #[cfg(test)]
 mod tests;

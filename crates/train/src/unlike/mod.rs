@@ -50,7 +50,7 @@ mod suggestion;
 mod thread;
 mod window;
 
-pub use recalibrate::{Recalibration, recalibrate};
+pub use recalibrate::{LEAST_SECONDS, Recalibration, recalibrate};
 pub use suggestion::{ModelChange, Suggestion};
 pub use thread::UnlikeWatch;
 
@@ -235,6 +235,17 @@ impl UnlikeWorker {
     /// The errors of [`Swapper::swap_with`] and [`Swapper::roll_back`]; the model then stays.
     pub fn roll_back(&mut self, swapper: &mut Swapper) -> Result<bool> {
         self.suggester.roll_back(swapper)
+    }
+
+    /// Takes note that the session was given `decoder`, a recalibration of these gains with this fingerprint, by whoever holds
+    /// it: in place of [`apply`](Self::apply), where a swap has to be recorded.
+    pub fn note_applied(&mut self, decoder: Decoder, gains: Vec<f64>, fingerprint: u64) {
+        self.suggester.note_applied(decoder, gains, fingerprint);
+    }
+
+    /// Takes note that the session runs the model as it was trained again: in place of [`roll_back`](Self::roll_back).
+    pub fn note_rolled_back(&mut self) {
+        self.suggester.note_rolled_back();
     }
 
     /// Number of steps that were lost because the ring was full.

@@ -25,7 +25,7 @@ use betz_recording::{Dataset, DatasetView};
 use betz_runtime::model::Decoder;
 
 /// Shortest window, in seconds.
-const LEAST_SECONDS: f64 = 100.0;
+pub const LEAST_SECONDS: f64 = 100.0;
 /// Least change of rates that behaviour does not explain: root mean square of the relative changes that are left.
 const LEAST_UNEXPLAINED: f64 = 0.2;
 /// Largest share of the change of rates that behaviour explains.

@@ -183,14 +183,35 @@ impl Suggester {
             true => swapper.roll_back()?,
             false => give(&self.trained, &self.recent, swapper).map(drop)?,
         }
+        self.note_rolled_back();
+        Ok(true)
+    }
+
+    /// Takes note that the session was given `decoder`, a recalibration of these gains.
+    pub(super) fn note_applied(&mut self, decoder: Decoder, gains: Vec<f64>, fingerprint: u64) {
+        self.applied = Some(InUse {
+            gains,
+            decoder,
+            fingerprint,
+            from_trained: false,
+        });
+        self.note_change(true);
+    }
+
+    /// Takes note that the session runs the model as it was trained.
+    pub(super) fn note_rolled_back(&mut self) {
         self.applied = None;
+        self.note_change(false);
+    }
+
+    /// The next report is of steps after this one only.
+    fn note_change(&mut self, applied: bool) {
         self.suggested = None;
         if let Some(newest) = &mut self.newest {
-            (newest.applied, newest.suggested) = (false, false);
+            (newest.applied, newest.suggested) = (applied, false);
             newest.roll_back = None;
         }
         self.recent.see();
-        Ok(true)
     }
 }
 

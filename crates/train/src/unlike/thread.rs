@@ -107,6 +107,20 @@ impl UnlikeWatch {
         self.change(|worker| worker.roll_back(swapper))
     }
 
+    /// Calls [`UnlikeWorker::note_applied`] after the steps that the thread is working on.
+    pub fn note_applied(&self, decoder: Decoder, gains: Vec<f64>, fingerprint: u64) {
+        let mut worker = lock(&self.worker);
+        worker.note_applied(decoder, gains, fingerprint);
+        lock(&self.newest).show(&worker);
+    }
+
+    /// Calls [`UnlikeWorker::note_rolled_back`] after the steps that the thread is working on.
+    pub fn note_rolled_back(&self) {
+        let mut worker = lock(&self.worker);
+        worker.note_rolled_back();
+        lock(&self.newest).show(&worker);
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut UnlikeWorker) -> Result<T>) -> Result<T> {
         let mut worker = lock(&self.worker);
         let done = change(&mut worker)?;

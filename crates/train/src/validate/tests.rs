@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::fit::train;
+use betz_base::error::ErrorKind;
+use betz_gram::decode::decode;
 use betz_gram::psc::oracle;
 use betz_gram::score::scores;
+use betz_gram::solve::MaskPolicy;
 use betz_gram::{cases, evaluate};
-use betz_recording::Dataset;
+use betz_recording::{Dataset, Segment};
 
 /// Behaviour that the responses explain but for a slow wave.
 fn data(segments: &[(i64, i64)]) -> Dataset {

@@ -4,7 +4,7 @@ export const MAGIC = 0x465a5442, VERSION = 1, HEADER = 32;
 export const STEP_BEFORE = 65_535;
 export const enum Kind { Step = 1, Event = 2, Layout = 3, Job = 4, Again = 5, Network = 8 }
 /** Sections of networks, layouts and communities: found by number in `more`. */
-export const enum More { I = 14, J = 15, Value = 16, Place = 17, Community = 18, Count = 19, Undefined = 20, /** f32 (rows, outputs) */ Beside = 21, /** f32 per spike: fraction of its tick */ Offset = 22, Density = 23, EventRow = 24, EventSeconds = 25 }
+export const enum More { I = 14, J = 15, Value = 16, Place = 17, Community = 18, Count = 19, Undefined = 20, /** f32 (rows, outputs) */ Beside = 21, /** f32 per spike: fraction of its tick */ Offset = 22, Density = 23, EventRow = 24, EventSeconds = 25, /** f32 (rows, classes + 1): probabilities of a gate, and its factor */ Gate = 26 }
 const enum Section {
   SpikeTick = 1, SpikeChannel = 2, Estimate = 3, Truth = 4, Latency = 5, Counters = 6, Slow = 7, RowTick = 8,
   Rates = 10, Cells = 11, Event = 12, Trials = 13,

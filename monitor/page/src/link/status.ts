@@ -4,6 +4,9 @@ import { bytes, duration, whole } from "../draw/format.ts";
 export interface SessionStatus {
   recording: { folder: string; bytes: number; unrecorded: number } | null;
   learning: { trials: number; accepted: number; refused: number; rolled_back: number; unstored: number; proposed: boolean; dead: boolean } | null;
+  /** Nats; null if it is not known. */
+  unlike_training: number | null;
+  recalibration: { windows: number; suggested: boolean; applied: boolean; roll_back: boolean; dead: boolean } | null;
   notes: { labels: number; marks: number; trials: number; refused: number } | null;
   sources: { name: string; lost: number; at_least: boolean; bound_us: number | null; silent_ms: number | null }[];
 }
@@ -13,13 +16,15 @@ export type Fact = [string, string, "" | "warn" | "bad", string];
 const SILENT_MS = 1000;
 
 export function statusFacts(s: SessionStatus): Fact[] {
-  const { recording: r, learning: l, notes: n } = s, facts: Fact[] = [];
+  const { recording: r, learning: l, recalibration: c, unlike_training: u, notes: n } = s, facts: Fact[] = [];
   facts.push(!r ? ["recording", "off", "", "Not recorded"]
     : ["recording", ...(r.unrecorded > 0 ? [`${whole(r.unrecorded)} frames missing`, "bad"] : [bytes(r.bytes), ""]) as [string, "" | "bad"], `In ${r.folder}`]);
   if (l) {
     const counts = `Candidates: ${l.accepted} accepted, ${l.refused} refused, ${l.rolled_back} taken back`;
     facts.push(["adaptation", ...(l.dead ? ["ended", "bad"] : l.unstored > 0 ? [`${whole(l.unstored)} models not stored`, "warn"] : l.proposed ? ["a model waits", "warn"] : [`${whole(l.trials)} trials`, ""]) as [string, "" | "warn" | "bad"], counts]);
   } else facts.push(["adaptation", "off", "", "No trainer"]);
+  if (typeof u === "number") facts.push(["unlike training", `${u.toFixed(3)} nats`, "", "KL divergence of the newest window from training: no loss, behaviour moves it, too"]);
+  if (c) facts.push(["recalibration", ...(c.dead ? ["ended", "bad"] : c.roll_back ? ["speaks against the model", "warn"] : c.suggested ? ["a model waits", "warn"] : c.applied ? ["recalibrated", "warn"] : [`${whole(c.windows)} windows`, ""]) as [string, "" | "warn" | "bad"], `Suggestions without labels; ${c.windows} windows`]);
   if (n) facts.push(["labels", whole(n.labels), n.refused > 0 ? "warn" : "", `${n.marks} marks, ${n.trials} trial begins and ends, ${n.refused} refused`]);
   for (const o of s.sources) {
     const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${duration(o.bound_us * 1e3)}`;

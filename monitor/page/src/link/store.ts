@@ -3,6 +3,8 @@ import { More, STEP_BEFORE, floats, type Counters, type Frame } from "./frame.ts
 
 export interface Shape {
   channels: number; outputs: number; stepSeconds: number; keepSeconds: number;
+  /** Values of a gate per row: the probability of each class, then the factor of the gated outputs; 0 without a gate. */
+  gate?: number;
   /** Length of a recording's own tick, where its spikes have their own times. */
   tickSeconds?: number;
 }
@@ -28,6 +30,8 @@ export class Store {
   offset: Float32Array | null = null;
   /** One row per step: its tick, the estimates, the intended outputs, and the estimates of the second model of a swap. */
   rowTick: Int32Array; estimate: Float32Array; truth: Float32Array; beside: Float32Array; rows = 0;
+  /** Values of a gate, a row per step; NaN if there are none. */
+  gate: Float32Array;
   hasTruth = false;
   /** A second model ran at some time. */
   hasBeside = false;
@@ -75,6 +79,7 @@ export class Store {
     this.estimate = new Float32Array(rows * shape.outputs);
     this.truth = new Float32Array(rows * shape.outputs);
     this.beside = new Float32Array(rows * shape.outputs);
+    this.gate = new Float32Array(rows * (shape.gate ?? 0));
     this.rates = new Float32Array(shape.channels);
   }
 
@@ -227,7 +232,7 @@ export class Store {
   }
 
   private appendRows(frame: Frame, first: number): void {
-    const outputs = this.shape.outputs;
+    const outputs = this.shape.outputs, gated = this.shape.gate ?? 0;
     const rows = outputs > 0 ? Math.floor(frame.estimate.length / outputs) : frame.ticks;
     if (this.rows + rows > this.rowTick.length) {
       const keep = Math.min(this.rows, this.rowTick.length >> 1), from = this.rows - keep;
@@ -235,6 +240,7 @@ export class Store {
       this.estimate.copyWithin(0, from * outputs, this.rows * outputs);
       this.truth.copyWithin(0, from * outputs, this.rows * outputs);
       this.beside.copyWithin(0, from * outputs, this.rows * outputs);
+      this.gate.copyWithin(0, from * gated, this.rows * gated);
       this.rows = keep;
       if (keep + rows > this.rowTick.length) return;
     }
@@ -255,6 +261,9 @@ export class Store {
       this.hasBeside = true;
       this.beside.set(beside.subarray(0, rows * outputs), this.rows * outputs);
     } else this.beside.fill(NaN, this.rows * outputs, (this.rows + rows) * outputs);
+    const gate = floats(frame, More.Gate);
+    if (gate.length >= rows * gated) this.gate.set(gate.subarray(0, rows * gated), this.rows * gated);
+    else this.gate.fill(NaN, this.rows * gated, (this.rows + rows) * gated);
     this.rows += rows;
     if (this.labels.size > 0) this.applyLabels(this.rowTick.subarray(this.rows - rows, this.rows));
   }
@@ -351,7 +360,7 @@ export class Store {
     const c = lowerBound(late.rowTick, late.rows, from), d = lowerBound(late.rowTick, late.rows, to);
     const after = this.rows - b, n = d - c;
     const drop = Math.min(a, Math.max(0, a + n + after - this.rowTick.length)), take = Math.min(n, this.rowTick.length - (a - drop) - after);
-    for (const [mine, theirs, w] of [[this.rowTick, late.rowTick, 1], [this.estimate, late.estimate, o], [this.truth, late.truth, o], [this.beside, late.beside, o]] as [Float32Array, Float32Array, number][]) {
+    for (const [mine, theirs, w] of [[this.rowTick, late.rowTick, 1], [this.estimate, late.estimate, o], [this.truth, late.truth, o], [this.beside, late.beside, o], [this.gate, late.gate, this.shape.gate ?? 0]] as [Float32Array, Float32Array, number][]) {
       const tail = mine.slice(b * w, this.rows * w);
       if (drop > 0) mine.copyWithin(0, drop * w, a * w);
       mine.set(theirs.subarray((d - take) * w, d * w), (a - drop) * w);

@@ -6,7 +6,7 @@ import { colours } from "../theme.ts";
 import { brief, ticks } from "../draw/format.ts";
 import { Line, recorded } from "./Line.tsx";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
-import { Bands } from "../views/classes.tsx";
+import { Bands, Gate } from "../views/classes.tsx";
 
 /** The first two outputs as a point in the plane, with the last two seconds of its path. */
 function Plane() {
@@ -95,11 +95,11 @@ export function Outputs({ title }: { title?: string }) {
   const note = <>{truth && !bare && <><span class="key solid" aria-hidden="true" />decoded <span class="key dashed" aria-hidden="true" />true </>}
     {known.length > 0 && <>· R² {state.file.value ? "of what is shown" : "of the last 30 s"} <b>{(known.reduce((a, b) => a + b, 0) / known.length).toFixed(2)}</b></>}
     {outputs.length > lines.length && <> · {lines.length} of {outputs.length} outputs shown</>}</>;
-  const classes = state.server.value?.model?.kind === "classes", planar = outputs.length >= 2 && !title;
+  const model = state.server.value?.model, classes = model?.kind === "classes", planar = outputs.length >= 2 && !title;
   return <Panel area="outputs" title={title ?? (bare ? "Recorded behaviour" : truth ? "Decoded against true" : "Decoded")} note={note}>
     <div class={planar ? "split" : "whole"}>
       {planar && (classes ? <Bands names={outputs.map(o => o.name)} /> : <Plane />)}
-      <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}</div>
+      <div class="lines">{lines.map((_, k) => <Line key={k} k={k} />)}{model?.gate && !title && <Gate model={model} />}</div>
     </div>
   </Panel>;
 }

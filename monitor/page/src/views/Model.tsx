@@ -23,6 +23,7 @@ function Card({ model, step, running }: { model: state.ModelCard; step: number; 
   return <dl class="facts"><div><dt>name</dt><dd><b>{model.name}</b>{running && <span class="runs"> ● runs</span>}</dd></div>
     {facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
     {model.scores.length > 0 && <div><dt>scores</dt><dd>{model.scores.map(s => `${s.name}: R² ${s.r2?.toFixed(3) ?? "–"}, RMSE ${s.rmse?.toPrecision(3) ?? "–"} ${s.unit}`).join("; ")} (cross-validated, {model.trained.folds} folds)</dd></div>}
+    {model.gate && <div><dt>gate</dt><dd>{model.gate.outputs.join(", ")} × ({model.gate.closed.toPrecision(3)} + {model.gate.slope.toPrecision(3)} · p({model.classes.names[model.gate.class]}))</dd></div>}
     {model.classes.confusion && <div><dt>held-out steps</dt><dd><Confusion names={model.classes.names} confusion={model.classes.confusion} /></dd></div>}
   </dl>;
 }
@@ -97,6 +98,7 @@ export function Model() {
   if (!server) return null;
   const step = server.source.step_seconds, running = models?.models.find(m => m.fingerprint === models.running) ?? server.model;
   const said = state.said.value;
+  const waits = server.status?.recalibration?.suggested || server.status?.learning?.proposed;
   const others = (models?.models ?? []).map((m, i) => [m, i] as const).filter(([m]) => m.fingerprint !== models?.running);
   const history = (s?.events ?? []).filter(e => e.type === "swap" || e.type === "control").slice(-12).reverse();
   const done = models && models.ticks > 0 && busy ? 1 - models.ticks_left / models.ticks : 0;
@@ -108,6 +110,9 @@ export function Model() {
         <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
         <button class="act" disabled={models?.state !== "TakenOver"} onClick={() => void control("release", {}, "Let the model before go? There is no way back then.")}>release the one before</button>
         <button class="act" onClick={() => void mark()}>⚑ mark</button></p>}
+      {server.decides && <p class="acts">
+        <button class="act" disabled={!waits} onClick={() => void control("accept", {}, "Give the session the model that waits? It warms up beside the one that runs.")}>accept the model that waits</button>
+        <button class="act" onClick={() => void control("roll-back", {}, "Return to the model before?")}>roll back</button></p>}
       {said && <p role="status" class={said.good ? "good" : "bad"}>{said.what}: {said.words}</p>}
     </Panel>
     <Weights model={running ?? null} outputs={server.source.outputs} />

@@ -204,14 +204,14 @@ fn the_speech_network_steps_as_numpy_computes_on_each_day() {
     // The last day is the default; bfloat16 costs three digits.
     let short = read(Options {
         stride: Some(2),
-        precision: Precision::Bf16,
+        precision: WeightPrecision::Bf16,
         ..Options::default()
     })
     .unwrap();
     check(&short, &expected, &expected.outputs[2], 0.02);
     let bytes = read(Options {
         stride: Some(2),
-        precision: Precision::Int8,
+        precision: WeightPrecision::Int8,
         ..Options::default()
     });
     check(&bytes.unwrap(), &expected, &expected.outputs[2], 0.05);
@@ -243,23 +243,4 @@ fn the_speech_network_steps_as_numpy_computes_on_each_day() {
         error.message().contains("expected neither day nor stride"),
         "{error}"
     );
-}
-
-#[test]
-fn bytes_times_a_scale_are_near_and_use_their_range() {
-    let matrix: Vec<f64> = (0..300).map(|i| f64::from(i * 37 % 101) - 50.3).collect();
-    let rounded = crate::import::chain::rounded(&matrix, 3, Precision::Int8);
-    for column in 0..3 {
-        let values = || matrix.iter().skip(column).step_by(3);
-        let got = || rounded.iter().skip(column).step_by(3);
-        let most = values().fold(0.0f64, |most, v| most.max(v.abs()));
-        let scale = got().fold(0.0f32, |most, v| most.max(v.abs())) / 127.0;
-        assert!((f64::from(scale) * 127.0 / most - 1.0).abs() < 2e-5);
-        for (got, value) in got().zip(values()) {
-            assert!((f64::from(*got) - value).abs() <= 0.51 * f64::from(scale));
-            assert_eq!((got / scale).round() * scale, *got);
-        }
-    }
-    let zeros = crate::import::chain::rounded(&[0.0; 4], 2, Precision::Int8);
-    assert_eq!(zeros, [0.0; 4]);
 }

@@ -6,11 +6,15 @@ use super::super::column::Column;
 use super::super::header::Header;
 use super::super::number::Element;
 use super::super::read::entries_of;
-use crate::check::check_times;
+use crate::behavior::{extend, missing_ranges};
+use crate::check::{check_some_value, check_times, check_values};
 use crate::gaps::{median_interval, sampled_intervals};
 use crate::step_clock::StepClock;
 use crate::{Behavior, SpikeForm, Spikes};
 use betz_base::error::{Error, Result};
+
+/// Values that are read together to find those that are missing.
+const VALUES_AT_ONCE: u64 = 1 << 18;
 
 /// Stored spikes.
 pub(super) enum Columns {
@@ -23,6 +27,8 @@ pub(super) struct Samples {
     pub(super) values: Column,
     pub(super) times: Option<Column>,
     pub(super) count: u64,
+    /// Samples with a NaN, as ascending ranges that do not touch.
+    missing: Vec<Range<u64>>,
 }
 
 impl Columns {
@@ -69,8 +75,60 @@ impl Columns {
 }
 
 impl Samples {
-    /// Refuses behaviour without samples or outputs, and a number of times that differs from the number of samples.
-    pub(super) fn check(&self) -> Result<()> {
+    /// The samples in `values` with their `times`. Reads all values once, to find those that are missing.
+    ///
+    /// # Errors
+    /// Refuses behaviour without samples or outputs, or with NaN in every sample, and a number of times that differs from
+    /// the number of samples.
+    pub(super) fn new(values: Column, times: Option<Column>) -> Result<Self> {
+        let mut samples = Self {
+            count: values.shape()[0],
+            values,
+            times,
+            missing: Vec::new(),
+        };
+        samples.check()?;
+        samples.missing = samples.find_missing()?;
+        check_some_value(&samples.missing, samples.count)?;
+        Ok(samples)
+    }
+
+    fn find_missing(&mut self) -> Result<Vec<Range<u64>>> {
+        let width = self.values.shape()[1];
+        let at_once = (VALUES_AT_ONCE / width).max(1);
+        let mut missing = Vec::new();
+        let mut first = 0;
+        while first < self.count {
+            let stop = (first + at_once).min(self.count);
+            let values = self.read_values(first..stop)?;
+            for range in missing_ranges(&values, width as usize) {
+                let later = |sample: usize| first + sample as u64;
+                extend(&mut missing, later(range.start)..later(range.end));
+            }
+            first = stop;
+        }
+        Ok(missing)
+    }
+
+    /// The range of missing samples that contains `sample`.
+    fn missing_around(&self, sample: u64) -> Option<&Range<u64>> {
+        let at = self.missing.partition_point(|range| range.end <= sample);
+        self.missing.get(at).filter(|range| range.start <= sample)
+    }
+
+    /// The samples of `rows` that are missing, counted from the first of `rows`.
+    pub(super) fn missing_in(&self, rows: &Range<u64>) -> Vec<Range<usize>> {
+        let first = self
+            .missing
+            .partition_point(|range| range.end <= rows.start);
+        let inside = (self.missing[first..].iter()).take_while(|range| range.start < rows.end);
+        let from_first = |sample: u64| (sample.clamp(rows.start, rows.end) - rows.start) as usize;
+        inside
+            .map(|range| from_first(range.start)..from_first(range.end))
+            .collect()
+    }
+
+    fn check(&self) -> Result<()> {
         let (count, width) = (self.count, self.values.shape()[1]);
         if count == 0 || width == 0 {
             return Err(Error::recording(format!(
@@ -97,7 +155,7 @@ impl Samples {
     }
 
     /// Samples from which behaviour at the ends of `steps` is interpolated: those between the first end and the last,
-    /// and one more on either side.
+    /// and one more with a value on either side, if it exists.
     pub(super) fn around(
         &mut self,
         clock: &StepClock,
@@ -116,30 +174,33 @@ impl Samples {
         };
         // Samples with equal times belong together.
         let from = from.saturating_sub(2).min(count - 1);
-        Ok(from..to.saturating_add(2).clamp(from + 1, count))
+        let to = to.saturating_add(2).clamp(from + 1, count);
+        let before =
+            (self.missing_around(from)).map_or(from, |range| range.start.saturating_sub(1));
+        let after = (self.missing_around(to - 1)).map_or(to, |range| (range.end + 1).min(count));
+        Ok(before..after)
     }
 
-    /// Reads the samples `rows`; `named` gives the outputs.
-    pub(super) fn read(&mut self, rows: Range<u64>, named: &Behavior) -> Result<Behavior> {
-        let width = named.outputs.len() as u64;
-        let values: Vec<f32> = if self.values.is_fortran() {
+    /// Reads the values of the samples `rows`, row-major.
+    fn read_values(&mut self, rows: Range<u64>) -> Result<Vec<f32>> {
+        let width = self.values.shape()[1];
+        if self.values.is_fortran() {
             let column = |o: u64| o * self.count + rows.start..o * self.count + rows.end;
             let columns = (0..width).map(|o| self.values.read::<f32>(column(o)));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             let row = |i: usize| columns.iter().map(move |column| column[i]);
-            (0..(rows.end - rows.start) as usize)
+            Ok((0..(rows.end - rows.start) as usize)
                 .flat_map(row)
-                .collect()
+                .collect())
         } else {
-            self.values.read(rows.start * width..rows.end * width)?
-        };
-        if let Some(i) = values.iter().position(|v| !v.is_finite()) {
-            let (row, column) = (rows.start + i as u64 / width, i as u64 % width);
-            return Err(Error::recording(format!(
-                "array `behavior`: [{row}, {column}] (`{}`) = {}: expected a finite value; leave out samples that are missing, and give the times of the others as `behavior_times`",
-                named.outputs[column as usize].name, values[i]
-            )));
+            self.values.read(rows.start * width..rows.end * width)
         }
+    }
+
+    /// Reads the samples `rows`; `named` gives the outputs.
+    pub(super) fn read(&mut self, rows: Range<u64>, named: &Behavior) -> Result<Behavior> {
+        let values = self.read_values(rows.clone())?;
+        check_values(&values, &named.outputs, rows.start as usize)?;
         Ok(Behavior {
             outputs: named.outputs.clone(),
             values,

@@ -24,8 +24,12 @@ fn case() -> impl Strategy<Value = Case> {
     // Ticks per step: two whole numbers, and one that is not whole.
     let step = prop_oneof![Just(1.0), Just(4.0), Just(7.3)];
     let kind = (0..3_u8, any::<bool>(), prop::option::of(0.01..0.2_f64));
-    (spikes, times, bounds, step, kind, (1..60_u64, 1..40_i64)).prop_map(
-        |(mut spikes, mut times, bounds, ticks_a_step, (form, timed, gap), (most, most_steps))| {
+    // Samples without one of their outputs; the last sample keeps both.
+    let holes = prop::collection::vec((0..400_usize, 0..60_usize, 0..2_usize), 0..5);
+    let cut = (1..60_u64, 1..40_i64);
+    (spikes, times, bounds, step, kind, cut, holes).prop_map(
+        |(spikes, times, bounds, ticks_a_step, (form, timed, gap), (most, most_steps), holes)| {
+            let (mut spikes, mut times) = (spikes, times);
             spikes.sort_unstable();
             times.sort_by(f64::total_cmp);
             let form = [SpikeForm::Events, SpikeForm::Counts, SpikeForm::Signal][usize::from(form)];
@@ -43,6 +47,13 @@ fn case() -> impl Strategy<Value = Case> {
                 stop: b[1],
             });
             let samples = if timed { times.len() } else { 400 };
+            let mut values: Vec<f32> = (0..samples * 2).map(|i| (i as f32 * 0.37).sin()).collect();
+            for (first, length, output) in holes {
+                let last = (first + length).min(samples - 1);
+                for sample in first..last {
+                    values[sample * 2 + output] = f32::NAN;
+                }
+            }
             let weights = match form {
                 SpikeForm::Events => Vec::new(),
                 _ => (0..spikes.len()).map(|i| 1.0 + (i % 3) as f32).collect(),
@@ -58,7 +69,7 @@ fn case() -> impl Strategy<Value = Case> {
                 channel_names: ["a", "b", "c"].map(String::from).to_vec(),
                 behavior: Some(Behavior {
                     outputs: vec![OutputInfo::from("x"), OutputInfo::from("y")],
-                    values: (0..samples * 2).map(|i| (i as f32 * 0.37).sin()).collect(),
+                    values,
                     times: timed.then_some(times),
                 }),
                 segments: segments.collect(),

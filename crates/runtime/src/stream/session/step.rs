@@ -301,6 +301,7 @@ impl Session {
                 input: *input,
                 estimates: out,
                 beside: self.running.beside(),
+                classes: self.running.active().classes(),
                 status: self.status,
                 previous_latency_ns: self.timing.as_ref().map_or(0, Timing::last_ns),
                 swap: self.running.state(),

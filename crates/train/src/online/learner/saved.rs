@@ -5,16 +5,14 @@
 //! best score, labelled seconds     f64 each
 //! trials, accepted, refused, rolled back    u64 each
 //! labels: count f64, then sum, sum of squares, least and greatest f64 of each output
-//! memories: count u64, then of each: steps f64, length u64, sums as a model retains them
+//! memories of sums: count u64, then of each: steps f64, length u64, sums as a model retains them
 //! ```
 //!
-//! The first model says what the latents mean. What was compared is not kept, nor which channels are ill:
-//! both begin anew.
+//! The first model says what the latents mean. What was compared is not kept, nor which channels are ill, nor the trials
+//! of a recurrent decoder: all of these begin anew.
 
 use super::{Learner, Memory};
 use crate::online::config::TrainerConfig;
-use crate::online::sums::FadingSums;
-use crate::retained::StoredStatistics;
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::frame::Content;
 use betz_base::wire::{Reader, Writer};
@@ -31,9 +29,6 @@ const CONTENT: Content = Content {
 
 const VERSION: u32 = 1;
 
-/// Memories at most.
-const MEMORIES: u64 = 16;
-
 impl Learner {
     /// All that was learned, but what is being compared.
     ///
@@ -41,7 +36,7 @@ impl Learner {
     /// The same as for [`Decoder::to_bytes`].
     pub(in crate::online) fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut to = Writer::framed();
-        let first = self.refit.first()?;
+        let first = self.adaptation.first()?;
         put_all(&mut to, &first.to_bytes()?);
         if self.current == first {
             to.u64(0);
@@ -63,16 +58,7 @@ impl Learner {
         for number in std::iter::once(labels.count).chain(numbers) {
             to.f64(number);
         }
-        to.u64(self.memories.len() as u64);
-        for memory in &self.memories {
-            let (sums, steps) = memory.sums.parts();
-            let mut sums = sums.clone();
-            // Their number is `steps`.
-            sums.steps = 1;
-            let ridge = self.ridge;
-            to.f64(steps);
-            put_all(&mut to, &StoredStatistics { sums, ridge }.to_bytes());
-        }
+        self.adaptation.write(&mut to);
         Ok(to.seal(CONTENT, VERSION))
     }
 
@@ -110,28 +96,10 @@ impl Learner {
             (*sum, *square) = (number(from)?, number(from)?);
             *extremes = (bound(from)?, bound(from)?);
         }
-        let count = from.u64()?;
-        if !(1..=MEMORIES).contains(&count) {
-            return Err(CONTENT.error(format_args!(
-                "expected 1 to {MEMORIES} memories, got {count}"
-            )));
-        }
-        let (sums, _) = learner.memories[0].sums.parts();
-        let size = (sums.features, sums.outputs);
-        let mut memories = Vec::new();
-        for _ in 0..count {
-            let steps = number(from)?;
-            let sums = StoredStatistics::from_bytes(list(from)?)?.sums;
-            if (sums.features, sums.outputs) != size || steps < 0.0 {
-                return Err(CONTENT.error(format_args!(
-                    "expected sums of (features, targets) {size:?} over at least 0 steps, got {:?} and {steps}",
-                    (sums.features, sums.outputs)
-                )));
-            }
-            memories.push(Memory::new(FadingSums::from_parts(sums, steps)));
-        }
+        let count = learner.adaptation.read(from)?;
         from.end()?;
-        learner.memories = memories;
+        learner.memories.clear();
+        learner.memories.resize_with(count, Memory::new);
         learner.current = current;
         learner.set_half_life(config.half_life_seconds);
         Ok(learner)

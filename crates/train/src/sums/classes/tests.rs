@@ -3,7 +3,9 @@
 use super::*;
 use crate::classes::evaluate_classes;
 use crate::classes::tests::recording;
+use crate::training::Training;
 use betz_gram::cases;
+use betz_recording::Segment;
 use betz_recording::labels::UNLABELLED;
 
 fn options() -> TrainOptions {
@@ -172,5 +174,57 @@ fn what_cannot_be_solved_is_refused_by_name() {
             .unwrap_err()
             .to_string()
             .contains("labelled steps inside segments")
+    );
+}
+
+/// Of one recording: the sums of all but the last of five parts, calibrated on that part.
+#[test]
+fn one_recording_is_summed_and_calibrated_on_its_last_part() {
+    let (data, labels) = recording(1);
+    let training = Training {
+        bank: Some(options().bank),
+        leave_out_silent: false,
+        ..Training::default()
+    };
+    let class = ClassOptions::default();
+    let (trained, report) = training
+        .run_discriminant(&data, &labels, &class, &Device::cpu(), &())
+        .unwrap();
+    assert_eq!(trained.decoder.kind(), "classes");
+    assert!(report.scores.auc[1] > 0.9, "{report:?}");
+    let count = data.segments.len();
+    // Labels of the whole recording would count those outside the part.
+    let whole = |segments: std::ops::Range<usize>| {
+        let picked: Vec<usize> = segments.collect();
+        let part = data.select(&picked);
+        let mut own = labels.clone();
+        for (step, class) in own.of_step.iter_mut().enumerate() {
+            let inside = |s: &Segment| (s.start..s.stop).contains(&(step as i64));
+            if !part.segments.iter().any(inside) {
+                *class = UNLABELLED;
+            }
+        }
+        (part, own)
+    };
+    let cut = count * 4 / 5;
+    let (sums, kept) = (sums_of(&whole(0..cut), &options()), whole(cut..count));
+    let (by_hand, _) = sums.solve_classes((&kept.0, &kept.1), &class).unwrap();
+    assert_eq!(by_hand.weights(), trained.decoder.weights());
+    assert_eq!(by_hand.head(), trained.decoder.head());
+    let few = Training {
+        folds: 1,
+        ..training.clone()
+    };
+    let refused = few.run_discriminant(&data, &labels, &class, &Device::cpu(), &());
+    assert!(refused.unwrap_err().message().contains("at least 2 folds"));
+    // Without a bank, one of the presets is chosen.
+    let chosen = Training {
+        bank: None,
+        ..training
+    };
+    assert!(
+        chosen
+            .run_discriminant(&data, &labels, &class, &Device::cpu(), &())
+            .is_ok()
     );
 }

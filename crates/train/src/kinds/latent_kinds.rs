@@ -1,0 +1,117 @@
+//! The kinds behind latents of the linear decoder: lifts and experts.
+
+use super::family::held_out;
+use super::lifts::{LiftConfig, Lifts};
+use super::nonlinear::Nonlinear;
+use super::split::Split;
+use super::teams::{TeamConfig, Teams};
+use super::{Kind, KindOptions, KindScore, model};
+use crate::options::TrainOptions;
+use crate::validate::BankChoice;
+use betz_base::error::Result;
+use betz_base::progress::Progress;
+use betz_recording::DatasetView;
+use betz_runtime::model::{Decoder, OutputScore};
+
+/// Lifts and experts behind the same latents, with what was chosen for each.
+pub(super) struct LatentKinds<'a> {
+    behind: Nonlinear<'a>,
+    lifts: Lifts,
+    teams: Teams,
+    lift: Option<LiftConfig>,
+    team: Option<TeamConfig>,
+    /// Latents of regions, made without them; `None` before they are asked for, and where there are none.
+    regions: Option<Split<'a>>,
+    seed: u64,
+}
+
+impl<'a> LatentKinds<'a> {
+    /// # Errors
+    /// The same as for [`Nonlinear::new`].
+    pub(super) fn new(
+        data: &DatasetView<'a>,
+        options: &'a TrainOptions,
+        found: &'a BankChoice,
+        kinds: &KindOptions,
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        Ok(Self {
+            behind: Nonlinear::new(*data, options, found, progress)?,
+            lifts: Lifts::new(kinds.latents, kinds.units, kinds.seed),
+            teams: Teams::new(data, kinds.latents, kinds.experts, kinds.seed),
+            lift: None,
+            team: None,
+            regions: None,
+            seed: kinds.seed,
+        })
+    }
+
+    /// Chooses the configuration of `kind`, experts or else the lift; gives back how it does.
+    ///
+    /// # Errors
+    /// The same as for [`Nonlinear::enter`].
+    pub(super) fn enter(&mut self, kind: Kind, progress: &dyn Progress) -> Result<KindScore> {
+        if kind == Kind::Experts {
+            self.regions = self.behind.regions(self.seed, progress)?;
+            let regions = self.regions.as_ref();
+            let (config, score) = self.behind.enter(&self.teams, regions, progress)?;
+            self.team = Some(config);
+            return Ok(score);
+        }
+        let (config, score) = self.behind.enter(&self.lifts, None, progress)?;
+        self.lift = Some(config);
+        Ok(score)
+    }
+
+    /// Estimates of regions by `kind` without having seen them, (steps, outputs), NaN elsewhere; `None` for a kind that was
+    /// not entered.
+    ///
+    /// # Errors
+    /// The same as for [`Nonlinear::regions`] and [`held_out`].
+    pub(super) fn held_out_regions(
+        &mut self,
+        kind: Kind,
+        progress: &dyn Progress,
+    ) -> Result<Option<Vec<f32>>> {
+        if self.regions.is_none() {
+            self.regions = self.behind.regions(self.seed, progress)?;
+        }
+        let Some(regions) = &self.regions else {
+            return Ok(None);
+        };
+        match (kind, &self.lift, &self.team) {
+            (Kind::Lift, Some(config), _) => {
+                held_out(&self.lifts, regions, config, progress).map(Some)
+            }
+            (Kind::Experts, _, Some(config)) => {
+                held_out(&self.teams, regions, config, progress).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The decoder of `kind`, which did as `scores` say, on the whole recording; `None` for a kind that was not entered.
+    ///
+    /// # Errors
+    /// The same as for [`Nonlinear::fit`].
+    pub(super) fn decoder(
+        &self,
+        kind: Kind,
+        scores: Vec<OutputScore>,
+        progress: &dyn Progress,
+    ) -> Result<Option<Decoder>> {
+        let (behind, seed) = (&self.behind, self.seed);
+        match (kind, &self.lift, &self.team) {
+            (Kind::Lift, Some(config), _) => {
+                let head = |fit: &_| model::lift(fit, seed);
+                behind.fit(&self.lifts, config, head, scores, progress)
+            }
+            (Kind::Experts, _, Some(config)) => {
+                let head = |fit: &_| model::experts(fit, seed);
+                behind.fit(&self.teams, config, head, scores, progress)
+            }
+            _ => return Ok(None),
+        }
+        .map(Some)
+    }
+}
