@@ -196,6 +196,7 @@ fn main() -> Result<()> {
             name: "made up".into(),
             scale: 1.0,
             every: 1,
+            replaceable: false,
         })?),
         false => None,
     };

@@ -25,6 +25,8 @@ pub struct Simulation {
     pub scale: f64,
     /// Distance between shown neurons: channel c of the page is neuron c · `every`. Above 1 for large networks.
     pub every: u32,
+    /// True if pages may ask for another network in its place.
+    pub replaceable: bool,
 }
 
 /// A group of neurons of the same type.
@@ -148,6 +150,7 @@ impl SimulationHandle {
             "name": self.told.name,
             "scale": self.told.scale,
             "every": self.told.every,
+            "replaceable": self.told.replaceable,
             "paused": self.paused.load(Ordering::Relaxed),
         })
     }
@@ -163,6 +166,12 @@ impl SimulationHandle {
             Steering::Pause(Pause { paused }) => {
                 let event = json!({"what": if paused { "pause" } else { "go on" }});
                 (Wish::Pause(paused), event)
+            }
+            Steering::Network(_) if !self.told.replaceable => {
+                return Err(Error::argument(format!(
+                    "network: expected a simulation that can be replaced, got {:?}, which cannot",
+                    self.told.name
+                )));
             }
             Steering::Network(Another { name, scale, seed }) => {
                 if name.is_empty() || name.len() > LONGEST_NAME || !(scale > 0.0 && scale <= 1.0) {
@@ -257,6 +266,7 @@ mod tests {
             name: "cuba".into(),
             scale: 1.0,
             every: 1,
+            replaceable: true,
         };
         let (to, from) = channel();
         let steered = SimulationHandle::new(told, to);

@@ -20,7 +20,7 @@ fn session_of(keeper: u32) -> Option<String> {
 }
 
 /// Blocks of 1 ms in real time, whatever happens at the other end, until it is told to stop.
-fn send(to: &str, stop: &AtomicBool) {
+pub(crate) fn send(to: &str, stop: &AtomicBool) {
     let mut sender = FrameSender::new(to, CHANNELS, 30_000.0).unwrap();
     let mut state = 1_u32;
     let started = Instant::now();

@@ -14,6 +14,7 @@ mod guide;
 mod interrupts;
 mod keep;
 mod kinds;
+mod labels;
 mod long;
 mod look;
 mod mining;

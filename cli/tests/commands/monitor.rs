@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -24,7 +24,7 @@ fn betz(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-fn ask(host: &str, path: &str, token: &str) -> String {
+pub(crate) fn ask(host: &str, path: &str, token: &str) -> String {
     try_ask(host, path, token).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn files() -> tempfile::TempDir {
 }
 
 /// Runs a command that serves; gives its host and token.
-fn serve(folder: &Path, arguments: &str) -> (Running, String, String) {
+pub(crate) fn serve(folder: &Path, arguments: &str) -> (Running, String, String) {
     let mut child = betz(folder, arguments).spawn().unwrap();
     let output = child.stdout.take().unwrap();
     let running = Running(child);
@@ -109,9 +109,16 @@ fn a_session_on_a_recording_is_seen_by_who_has_the_token() {
 #[test]
 fn a_demo_has_a_network_a_map_and_episodes() {
     let folder = tempfile::tempdir().unwrap();
-    let (_running, host, token) = serve(folder.path(), "monitor --demo --no-open --json");
+    let arguments = "monitor --demo --control --no-open --json";
+    let (_running, host, token) = serve(folder.path(), arguments);
     let state = ask(&host, "/api/state", &token);
-    for field in ["\"networks\":1", "\"maps\":1", "\"mined\":1"] {
+    for field in [
+        "\"networks\":1",
+        "\"maps\":1",
+        "\"mined\":1",
+        "\"name\":\"tuned neurons\",\"neurons\":150",
+        "greatest rate",
+    ] {
         assert!(state.contains(field), "{field} is missing in {state}");
     }
     let network = ask(&host, "/api/network/0", &token);
@@ -121,6 +128,36 @@ fn a_demo_has_a_network_a_map_and_episodes() {
     let begin = Instant::now();
     while !ask(&host, "/metrics", &token).contains("betz_episode_count{id=\"19\"}") {
         assert!(begin.elapsed() < Duration::from_secs(100));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Trials begin while it runs.
+    while !ask(&host, "/api/events", &token).contains("\"type\":\"trial\"") {
+        assert!(begin.elapsed() < Duration::from_secs(100));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Pages pause it, and cannot ask for another network.
+    let told = |what: &str, body: &str| post(&host, &format!("/api/control/{what}"), &token, body);
+    let network = r#"{"name":"cuba","scale":1,"seed":2}"#;
+    assert!(told("network", network).starts_with("HTTP/1.1 409"));
+    let steps = || {
+        let metrics = ask(&host, "/metrics", &token);
+        let line = metrics.lines().find(|l| l.starts_with("betz_steps_total "));
+        line.unwrap().to_owned()
+    };
+    assert!(told("pause", r#"{"paused":true}"#).starts_with("HTTP/1.1 202"));
+    let mut last = steps();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = steps();
+        if now == last {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(200), "it goes on");
+        last = now;
+    }
+    assert!(told("pause", r#"{"paused":false}"#).starts_with("HTTP/1.1 202"));
+    while steps() == last {
+        assert!(begin.elapsed() < Duration::from_secs(200), "it rests");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -285,7 +322,7 @@ fn wrong_usage_is_told() {
 }
 
 /// The JSON of an answer.
-fn body(answer: &str) -> serde_json::Value {
+pub(crate) fn body(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! A recording that is aligned to a model's steps, as a source of whole steps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use betz_base::Result;
@@ -9,6 +10,9 @@ use betz_recording::Dataset;
 
 /// Waits that are shorter are not slept, but made up for by a later step: a thread cannot sleep for less.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+
+/// Time between two looks whether a pause is over.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Way in which a recording is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -33,7 +37,10 @@ pub struct DatasetRig {
     next: usize,
     epoch: u32,
     done: u64,
+    /// When the first step was due, had there been no pause.
     begun: Option<Instant>,
+    paused: Arc<AtomicBool>,
+    paused_since: Option<Instant>,
 }
 
 impl DatasetRig {
@@ -48,7 +55,16 @@ impl DatasetRig {
             epoch: 0,
             done: 0,
             begun: None,
+            paused: Arc::default(),
+            paused_since: None,
         }
+    }
+
+    /// The source, which sends nothing while `paused` is set; that time does not count for its speed.
+    #[must_use]
+    pub fn paused_by(mut self, paused: Arc<AtomicBool>) -> Self {
+        self.paused = paused;
+        self
     }
 
     /// The next step; `None` at the end.
@@ -76,6 +92,14 @@ impl DatasetRig {
 
     /// Waits until the next step is due; false if `patience` is over before.
     fn wait(&mut self, patience: Duration) -> bool {
+        if self.paused.load(Ordering::Relaxed) {
+            self.paused_since.get_or_insert_with(Instant::now);
+            std::thread::sleep(patience.min(LOOK));
+            return false;
+        }
+        if let (Some(since), Some(begun)) = (self.paused_since.take(), &mut self.begun) {
+            *begun += since.elapsed();
+        }
         let Some(speed) = self.feed.speed else {
             return true;
         };
@@ -244,6 +268,23 @@ mod tests {
         };
         let counted = blocks(DatasetRig::new(dataset(&[]), rows), 9)?;
         assert_eq!(counted[1], (0, 3, row(0.0, 2.0)));
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_is_sent_during_a_pause() -> Result<()> {
+        let paused = Arc::new(AtomicBool::new(true));
+        let feed = DatasetFeed {
+            speed: Some(1e6),
+            ..DatasetFeed::default()
+        };
+        let mut rig = DatasetRig::new(dataset(&[]), feed).paused_by(Arc::clone(&paused));
+        let mut block = Block::new();
+        for _ in 0..3 {
+            assert_eq!(rig.take(&mut block, Duration::ZERO)?, Arrival::Nothing);
+        }
+        paused.store(false, Ordering::Relaxed);
+        assert_eq!(blocks(rig, 9)?.len(), 3);
         Ok(())
     }
 

@@ -37,7 +37,7 @@ test.describe("with --control", () => {
     await expect(page.locator(".truth")).toContainText("tau 80 ms");
     expect(asked.join()).toContain("Swap to tau 80 ms?");
     const both = page.locator(".panel.both");
-    await expect(both).toContainText("the one before, standing by");
+    await expect(both).toContainText("the old one, standing by");
     await expect(both.locator(".besides")).toHaveText(/^-?\d+\.\d\d$/);
     await expect(both.locator("canvas")).toHaveCount(2);
     // Two models of other time constants say different things of the same spikes; before, one ran alone.
@@ -68,7 +68,7 @@ test.describe("with --control", () => {
     await look(page, "#v=channels&c=43");
     await page.getByRole("button", { name: /^mask \d+ noisy/ }).click();
     // What the server works out is on the page and in the question, before anything is masked.
-    await expect.poll(() => asked.at(-1)).toMatch(/takes [\d.]+ % of the readout.*R² against the truth: vx -?\d\.\d{3} → -?\d\.\d{3}, vy -?\d\.\d{3} → -?\d\.\d{3}\./);
+    await expect.poll(() => asked.at(-1)).toMatch(/removes [\d.]+ % of the readout.*R² against the truth: vx -?\d\.\d{3} → -?\d\.\d{3}, vy -?\d\.\d{3} → -?\d\.\d{3}\./);
     await expect(page.locator(".cost")).toContainText("R² against the truth");
     const row = on => on.locator(".panel.table tbody tr", { hasText: /^ch43/ });
     for (const on of [page, other]) {
@@ -109,13 +109,13 @@ test.describe("with --control", () => {
     await tick("ch2").check();
     await tick("ch5").check();
     await tick("ch5").uncheck();
-    await page.getByRole("button", { name: "as it was" }).click();
+    await page.getByRole("button", { name: "undo" }).click();
     await expect(tick("ch2")).not.toBeChecked();
     await expect(page.getByRole("button", { name: /ticked/ })).toHaveCount(0);
     for (const name of ["ch1", "ch4"]) await tick(name).check();
     await page.getByRole("button", { name: /^mask 2 ticked/ }).click();
     await expect.poll(async () => (await events(page)).findLast(e => e.what === "mask")?.channels).toEqual([1, 4]);
-    expect(asked.at(-1)).toMatch(/Mask 2 channels\? That takes \d\.\d % .*R² against the truth/);
+    expect(asked.at(-1)).toMatch(/Mask 2 channels\? That removes \d\.\d % .*R² against the truth/);
     await expect(page.locator(".panel.table tbody tr", { hasText: /^ch4/ }).first()).toContainText("masked");
     await expect(tick("ch4")).toBeChecked();
     await page.getByRole("button", { name: "no mask" }).click();
@@ -185,9 +185,9 @@ test.describe("a simulation", () => {
     await known(page, 0.5);
     await known(other, 0.5);
     await page.getByRole("button", { name: "pause", exact: true }).click();
-    for (const on of [page, other]) await expect(on.getByRole("button", { name: "go on", exact: true })).toHaveAttribute("aria-pressed", "true");
+    for (const on of [page, other]) await expect(on.getByRole("button", { name: "resume", exact: true })).toHaveAttribute("aria-pressed", "true");
     await expect(other.getByRole("status").first()).toHaveText(/no step for/);
-    await other.getByRole("button", { name: "go on", exact: true }).click();
+    await other.getByRole("button", { name: "resume", exact: true }).click();
     for (const on of [page, other]) await expect(on.getByRole("button", { name: "pause", exact: true })).toHaveAttribute("aria-pressed", "false");
     await expect(page.getByRole("status").first()).toHaveText(/live|behind/);
     await other.close();

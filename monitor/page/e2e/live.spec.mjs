@@ -213,7 +213,7 @@ test.describe("misses", () => {
     const empty = await page.evaluate(async t => { const { moments } = await (await fetch("/api/misses")).json(); for (let at = t + 600; at > 60; at -= 20) if (!moments.some(m => m.from <= at && at < m.to)) return at; return null; }, tick);
     expect(empty).not.toBeNull();
     await page.evaluate(t => { location.hash = `#v=live&w=0.1&t=${(t + 50) / 1000}`; }, empty);
-    await expect(page.locator(".raster .note")).toContainText("nothing of then is kept any more");
+    await expect(page.locator(".raster .note")).toContainText("this time is no longer stored");
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => globalThis.betz.shown === globalThis.betz.store);
     await expect(page.getByRole("status").first()).toHaveText(/live|behind/);

@@ -25,7 +25,7 @@ test("a recording is drawn and played, and the address leads to a moment", async
   const at = () => page.evaluate(() => Number(new URLSearchParams(location.hash.slice(1)).get("t")));
   const before = await at();
   await page.keyboard.press("Space");
-  await expect(page.getByRole("status").first()).toHaveText("plays");
+  await expect(page.getByRole("status").first()).toHaveText("playing");
   await expect.poll(at).toBeGreaterThan(before);
   await page.keyboard.press("Space");
   expect(faults).toEqual([]);
@@ -355,4 +355,14 @@ test("without WebGL there are pictures all the same, and the page says so", asyn
   await expect(page.locator(".net-graph")).toContainText("no WebGL2");
   await expect.poll(() => inked("canvas.net")).toBeGreaterThan(3);
   await page.close();
+});
+
+test("a link to another recording, put into a page that is open, shows that recording", async ({ reached: { page, faults } }) => {
+  const shape = () => page.evaluate(() => [globalThis.betz.store.shape.channels, document.querySelector(".truth").textContent.match(/channels(\d+)/)?.[1]].join());
+  for (const [hash, channels] of [["#v=live&t=20&w=5", "64,64"], ["#v=channels&s=1&t=30&c=3", "32,32"]]) {
+    await page.evaluate(h => { location.hash = h; }, hash);
+    await expect.poll(shape).toBe(channels);
+  }
+  await expect(page.locator(".inspector h2")).toHaveText("M1 4");
+  expect(faults).toEqual([]);
 });

@@ -82,3 +82,19 @@ test("a training is watched while it goes on, and a stage is held", async ({ pag
   expect([await map(page, "stages"), await map(page, "stage"), await map(page, "errors")]).toEqual([31, 30, 31]);
   await rig.stop();
 });
+
+test("a channel that is a sorted unit shows its mean waveform, another does not", async ({ looked: { page, faults } }) => {
+  await page.route("**/api/map/0", async route => {
+    const info = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...info, units: [{ name: "ch9", spikes: 120, rate_hz: 2, waveform: [0, -60, 20, 5, 0] }] } });
+  });
+  await page.evaluate(() => { location.hash = "#v=channels&t=20&c=9"; });
+  const waveform = page.getByRole("img", { name: "Mean waveform of ch9, in microvolts" });
+  await expect(waveform).toBeVisible();
+  await expect(page.locator(".inspector figcaption").last()).toHaveText("mean waveform, µV");
+  await expect.poll(() => waveform.evaluate(c => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(v => v > 0))).toBe(true);
+  await page.evaluate(() => { location.hash = "#v=channels&t=20&c=10"; });
+  await expect(page.locator(".inspector h2")).toHaveText("ch10");
+  await expect(waveform).toHaveCount(0);
+  expect(faults).toEqual([]);
+});

@@ -164,7 +164,7 @@ test.describe("16,384 channels", () => {
   test.use({ args: ["--channels", "16384", "--rate", "4", "--speed", "0.5"] });
   test("the raster says how many channels share a row, and no bar exceeds the busiest bin", async ({ watched: { page, faults } }) => {
     await known(page, 3);
-    await expect(page.locator(".raster .note")).toContainText(/all 16,384 channels · about \d+ a row/);
+    await expect(page.locator(".raster .note")).toContainText(/all 16,384 channels · about \d+ per row/);
     await page.keyboard.press("Space");
     await expect(pill(page)).toHaveText("paused");
     // The foot writes its scale into the picture; drawn anew, it is heard.

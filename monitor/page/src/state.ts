@@ -29,7 +29,7 @@ export interface ServerState {
     outputs: Output[]; step_seconds: number; speed: number; deadline_ns: number | null;
   };
   model: ModelCard | null;
-  simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; paused: boolean } | null;
+  simulation: { populations: { name: string; neurons: number; takes_current: boolean; degrees: [number, number]; parameters: [string, string][] }[]; synapses: number; seed: number; name: string; scale: number; every: number; replaceable: boolean; paused: boolean } | null;
   /** True if pages may steer the simulation. */
   steered: boolean;
   /** State that the session's program reports; null until it does. */
@@ -105,7 +105,7 @@ export const pill = computed((): Pill => {
   if (connection.value === "lost") return { kind: "bad", words: "no answer from the server" };
   if (connection.value === "connecting") return { kind: "plain", words: "connecting" };
   if (server.value?.ended) return { kind: "warn", words: "session stopped" };
-  if (file.value) return playing.value ? { kind: "good", words: "plays" } : { kind: "plain", words: "recording" };
+  if (file.value) return playing.value ? { kind: "good", words: "playing" } : { kind: "plain", words: "recording" };
   if (server.value?.mode === "file") return { kind: "plain", words: "files" };
   if (!store.value) return { kind: "plain", words: "no session yet" };
   if (!live.value) return { kind: "warn", words: "paused" };
@@ -328,6 +328,11 @@ function moves(now: number, s: Store): boolean {
 
 export function choose(source: number): void {
   go({ source, at: null, channels: null, channel: null });
+  reopen();
+}
+
+/** Shows the recording that the address names. */
+function reopen(): void {
   playing.value = false;
   void refresh().then(openFile).catch(() => { connection.value = "lost"; });
 }
@@ -491,7 +496,12 @@ export const inspect = { get store() { return store.value; }, get shown() { retu
 export async function begin(): Promise<void> {
   let view = address.value.view, last = 0, timer = 0, known = location.hash;
   const bare = known === "";
-  addEventListener("hashchange", () => { known = location.hash; address.value = url.read(location.hash); });
+  addEventListener("hashchange", () => {
+    const before = address.value.source;
+    known = location.hash;
+    address.value = url.read(location.hash);
+    if (file.value && address.value.source !== before) reopen();
+  });
   const put = () => {
     last = performance.now(); timer = 0;
     // An address that somebody has just written is read before it is written over.

@@ -146,12 +146,14 @@ fn what_a_simulation_cannot_read_is_a_bad_request_and_what_it_cannot_do_a_confli
         name: "made up".into(),
         scale: 1.0,
         every: 1,
+        replaceable: false,
     });
     for (what, body, code) in [
         ("pause", "{", 400),
         ("pause", "{\"paused\":1}", 400),
         ("stimulus", "{\"population\":0}", 400),
         ("network", "[]x", 400),
+        ("network", "{\"name\":\"cuba\",\"scale\":1,\"seed\":1}", 409),
         (
             "stimulus",
             "{\"population\":0,\"first\":0,\"count\":1,\"current_pa\":1}",

@@ -1,4 +1,7 @@
-//! `betz monitor --demo`: a simulated population and its decoder, with a network, a map and episodes of its training.
+//! `betz monitor --demo`: a simulated population and its decoder, with trials, and a network, a map and episodes of its
+//! training.
+
+use std::ops::Range;
 
 use std::sync::Arc;
 
@@ -11,10 +14,12 @@ use betz::recording::Dataset;
 use betz::simulate::population::{self, PopulationConfig};
 use betz::sort::{Batch, BatchOptions, Grid, Lattice, Map, Samples};
 use betz::train::{Search, TrainOptions, train_validated};
-use betz_monitor::{Contents, MapErrors, MapShape, MapStage, MapView, NamedNetwork};
+use betz_monitor::{
+    Contents, MapErrors, MapShape, MapStage, MapView, NamedNetwork, SimulatedPopulation, Simulation,
+};
 
 use super::Work;
-use crate::report::Bar;
+use crate::report::{Bar, number};
 
 const STEP_SECONDS: f64 = 0.001;
 const SEED: u64 = 1;
@@ -34,6 +39,9 @@ const EPOCHS: usize = 12;
 /// Number of episodes: pairs of neighbours, the second spike up to five steps after the first.
 const EPISODES: u32 = 20;
 const LATEST: i64 = 5;
+/// A trial begins when the first output rises above this value, and at least so many steps after the one before.
+const RISES_ABOVE: f32 = 0.5;
+const APART: i64 = 1_500;
 
 /// A session of `betz demo`'s population at 1,000 steps per second.
 pub(super) fn work(bar: &Bar) -> Result<Work> {
@@ -60,6 +68,7 @@ pub(super) fn work(bar: &Bar) -> Result<Work> {
         .align(STEP_SECONDS)?
         .with_outputs(model.outputs())?;
     let counts = Counts::new(&training);
+    let trials = trials(&dataset);
     let contents = Contents {
         networks: vec![counts.network(&training)?],
         maps: vec![counts.map(&training)?],
@@ -72,7 +81,60 @@ pub(super) fn work(bar: &Bar) -> Result<Work> {
         electrode_um: made.test.electrode_um,
         contents,
         patterns: Some(("pairs of neighbours".into(), patterns()?)),
+        trials,
+        simulation: Some(simulation(&config)),
     })
+}
+
+/// Steps at which a trial begins.
+fn trials(dataset: &Dataset) -> Vec<i64> {
+    let first = dataset
+        .behavior
+        .iter()
+        .step_by(dataset.outputs.len().max(1));
+    let first: Vec<f32> = first.copied().collect();
+    let mut steps: Vec<i64> = Vec::new();
+    for (step, pair) in (1_i64..).zip(first.windows(2)) {
+        let rises = pair[0] <= RISES_ABOVE && pair[1] > RISES_ABOVE;
+        if rises && steps.last().is_none_or(|last| step - last >= APART) {
+            steps.push(step);
+        }
+    }
+    steps
+}
+
+/// Description of the population, for the page.
+fn simulation(config: &PopulationConfig) -> Simulation {
+    let range = |range: &Range<f64>, factor: f64, unit: &str| {
+        let [from, to] = [range.start, range.end].map(|v| number(v * factor));
+        format!("{from} to {to} {unit}")
+    };
+    let parameters = [
+        (
+            "input",
+            "the stimulus along a preferred direction".to_owned(),
+        ),
+        ("greatest rate", range(&config.max_rate_hz, 1.0, "spikes/s")),
+        ("τ_RC", range(&config.tau_rc_seconds, 1e3, "ms")),
+        ("τ_ref", range(&config.tau_ref_seconds, 1e3, "ms")),
+    ];
+    Simulation {
+        populations: vec![SimulatedPopulation {
+            name: "tuned neurons".into(),
+            neurons: u32::try_from(config.neurons).unwrap_or(u32::MAX),
+            takes_current: false,
+            degrees: [0.0; 2],
+            parameters: parameters
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+        }],
+        synapses: 0,
+        seed: SEED,
+        name: "a simulated population".into(),
+        scale: 1.0,
+        every: 1,
+        replaceable: false,
+    }
 }
 
 fn patterns() -> Result<Vec<Pattern>> {

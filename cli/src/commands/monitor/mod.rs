@@ -6,6 +6,8 @@ mod simulated;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use betz::episode::online::{MinerConfig, open};
@@ -14,7 +16,8 @@ use betz::model::Decoder;
 use betz::recording::{Dataset, Segment};
 use betz::{Error, ErrorKind, Progress, Result};
 use betz_live::{DatasetFeed, DatasetRig, Live, Until};
-use betz_monitor::{Contents, Control, Monitor, Source, Truth};
+use betz_monitor::{Contents, Control, Monitor, Simulation, Source, Wish};
+use serde_json::json;
 
 use crate::data;
 use crate::device;
@@ -33,6 +36,10 @@ struct Work {
     contents: Contents,
     /// Episodes that are counted, and the name of their list.
     patterns: Option<(String, Vec<Pattern>)>,
+    /// Steps of the dataset at which a trial begins besides its segments, ascending.
+    trials: Vec<i64>,
+    /// Description of the population that was simulated.
+    simulation: Option<Simulation>,
 }
 
 pub(crate) fn run(args: &Arguments) -> Result<()> {
@@ -67,8 +74,9 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
         speed: Some(args.speed),
         repeats: args.repeat || args.demo,
     };
-    let rig = Box::new(DatasetRig::new(Arc::clone(&work.dataset), feed));
-    let mut live = session::open(&work.name, &work.model, Some(deadline), rig)?;
+    let paused = Arc::new(AtomicBool::new(false));
+    let rig = DatasetRig::new(Arc::clone(&work.dataset), feed).paused_by(Arc::clone(&paused));
+    let mut live = session::open(&work.name, &work.model, Some(deadline), Box::new(rig))?;
     work.model = live.model().clone();
     let session = session::of(&mut live)?;
     let mut source = Source::of(&work.name, &work.model);
@@ -92,13 +100,20 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
         session.attach(Box::new(feed), 0)?;
         monitor.mine(&name, miner)?;
     }
+    let simulation = work.simulation.take();
+    let wishes = simulation
+        .map(|told| monitor.simulation(told))
+        .transpose()?;
     report::stop_on_interrupt();
     let _door = announce(&monitor, &args.page, args.common.json)?;
 
-    let truth = (!work.dataset.outputs.is_empty())
-        .then(|| monitor.truth())
-        .flatten();
-    play(live, &work, truth)?;
+    play(live, &work, &monitor, &|| {
+        for wish in wishes.iter().flat_map(Receiver::try_iter) {
+            if let Wish::Pause(pause) = wish {
+                paused.store(pause, Ordering::Relaxed);
+            }
+        }
+    })?;
     if !UntilInterrupted.cancelled() {
         eprintln!("the recording has ended; the page stays until Ctrl-C");
     }
@@ -139,12 +154,17 @@ fn from_files(args: &Arguments, model: &Path, recording: &Path) -> Result<Work> 
         electrode_um,
         contents: Contents::default(),
         patterns: None,
+        trials: Vec::new(),
+        simulation: None,
     })
 }
 
-/// Runs the session over the recording, until its end or Ctrl-C.
-fn play(mut live: Live, work: &Work, mut truth: Option<Truth>) -> Result<()> {
+/// Runs the session over the recording, until its end or Ctrl-C. `look` is called between steps and while there are none.
+fn play(mut live: Live, work: &Work, monitor: &Monitor, look: &dyn Fn()) -> Result<()> {
     let dataset = &work.dataset;
+    let mut truth = (!dataset.outputs.is_empty())
+        .then(|| monitor.truth())
+        .flatten();
     let width = dataset.outputs.len();
     let unknown = vec![f32::NAN; width];
     let delay = work.model.delay_steps();
@@ -152,10 +172,10 @@ fn play(mut live: Live, work: &Work, mut truth: Option<Truth>) -> Result<()> {
         let segment = *segment;
         (segment.start..segment.stop).map(move |step| (segment, step))
     };
-    let mut upcoming = dataset.segments.iter().flat_map(of_segment).cycle();
-    // The truth that the output at the next step estimates: the page looks for it when it hears the step.
-    let mut tell = move || {
-        if let (Some(truth), Some((segment, step))) = (&mut truth, upcoming.next()) {
+    let mut steps = dataset.segments.iter().flat_map(of_segment).cycle();
+    // The truth that the output at a step estimates; the page looks for it when it hears the step.
+    let mut tell = move |(segment, step): (Segment, i64)| {
+        if let Some(truth) = &mut truth {
             let meant = step.saturating_sub(delay);
             let inside = (segment.start..segment.stop).contains(&meant);
             let row = meant.max(0) as usize * width;
@@ -165,13 +185,23 @@ fn play(mut live: Live, work: &Work, mut truth: Option<Truth>) -> Result<()> {
     };
     // The first segment begins a trial, as the others do.
     session::of(&mut live)?.reset();
-    tell();
+    let mut upcoming = steps.next();
+    upcoming.into_iter().for_each(&mut tell);
     let until = Until {
         steps: None,
-        stop: &|| UntilInterrupted.cancelled(),
+        stop: &|| {
+            look();
+            UntilInterrupted.cancelled()
+        },
     };
+    let mut tick = 0_u64;
     live.run(&until, &mut |_| {
-        tell();
+        if upcoming.is_some_and(|(_, step)| work.trials.binary_search(&step).is_ok()) {
+            monitor.event("trial", json!({ "at": tick }));
+        }
+        tick += 1;
+        upcoming = steps.next();
+        upcoming.into_iter().for_each(&mut tell);
         Ok(())
     })
 }

@@ -201,6 +201,7 @@ impl ReadyNetwork {
             name: self.asked.name.clone(),
             scale: self.asked.scale,
             every: self.every as u32,
+            replaceable: true,
         }
     }
 }

@@ -63,7 +63,7 @@ export function TopBar() {
         {state.server.value.sources.map((name, i) => <option key={i} value={String(i)}>{name}</option>)}</select>
       : <span class="source" title={source?.name}>{source?.name ?? ""}</span>}
     {state.store.value && <Clock />}
-    <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title={state.file.value ? "Play or stop (Space)" : "Pause or go on (Space)"}>
+    <button class={`pill ${pill.kind}`} onClick={() => state.pause()} title={state.file.value ? "Play or stop (Space)" : "Pause or resume (Space)"}>
       <span class="dot" aria-hidden="true" /><span role="status">{pill.words}</span></button>
     {naming.value !== null && <Naming key={naming.value} />}
     {!state.file.value && !state.live.value && state.connection.value === "open" && <button class="text" onClick={() => state.go({ at: null })}>back to live</button>}
@@ -104,7 +104,7 @@ export function TruthStrip() {
   return <section class="strip" aria-label="Totals"><dl class="truth">
     {facts.map(([name, value, kind, what]) => <div key={name} class={kind || (value === "0" ? "zero" : "")} title={what}>
       <dt>{name}</dt><dd>{kind === "bad" ? "▲ " : kind === "warn" ? "! " : ""}{value}</dd></div>)}
-    <div class="page zero" title="This page: pictures a second, and what comes from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
+    <div class="page zero" title="Frames per second of this page, and data per second from the session's program"><dt>page</dt><dd>{now.fps.toFixed(0)} fps · {now.kibPerSecond.toFixed(0)} KiB/s</dd></div>
     {state.running.value && <div class="wall zero" title="Clock of this browser's machine"><dt>wall time</dt><dd>{new Date().toLocaleTimeString("en-GB")}</dd></div>}
   </dl>{raised.length > 0 && <p class="alarms" role="alert">{raised.map(a => <span key={a.words} class={a.kind}>{a.kind === "bad" ? "▲" : "!"} {a.words}</span>)}</p>}<IncidentBar /></section>;
 }
@@ -140,7 +140,7 @@ export function Help() {
     onClick={event => { if (event.target === box.current) state.helpOpen.value = false; }}>
     <h2 id="h-keys" tabIndex={-1} autofocus>Keys</h2>
     <dl class="keys">{ACTIONS.map(a => <div key={a.shown}><dt><kbd>{a.shown}</kbd></dt><dd>{a.words}</dd></div>)}</dl>
-    <p>Wheel: time at the pointer; with Shift: channels. Drag: along the time; with Shift: select a range, whose numbers are shown; with Alt: round a part that is then shown alone. Double click: now.</p>
+    <p>Wheel: zoom time at the pointer; with Shift, zoom channels. Drag: move in time; with Shift, select a range and see its numbers; with Alt, show only the part you drag over. Double click: back to now.</p>
     <label><input type="checkbox" checked={state.keysOff.value} onChange={e => { state.keysOff.value = e.currentTarget.checked; }} /> no shortcuts</label>
     <button onClick={() => { state.helpOpen.value = false; }}>close</button>
   </dialog>;

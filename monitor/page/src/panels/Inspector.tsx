@@ -4,9 +4,11 @@ import { SECTORS, autocorrelogram, intervals, rates, timesOf, tuning, type Bars 
 import type { Store } from "../link/store.ts";
 import { More, floats } from "../link/frame.ts";
 import { frames } from "../link/frames.ts";
+import { drawCourse } from "../draw/course.ts";
 import { clock, whole } from "../draw/format.ts";
 import { colours, painted } from "../theme.ts";
 import { cost } from "../control.ts";
+import type { Info, Unit } from "../som/model.ts";
 import * as state from "../state.ts";
 import { Plane } from "./Canvas.tsx";
 import { Panel, font } from "./Panel.tsx";
@@ -21,6 +23,20 @@ export function useWeights(id: string, wanted: boolean): [weights: ArrayLike<num
     if (wanted && id !== "" && !held.has(id)) void frames(`api/weights/${id}`).then(f => { held.set(id, floats(f, More.Value)); came(n => n + 1); }, e => setWrong(String((e as Error).message)));
   }, [id, wanted]);
   return [held.get(id), wrong];
+}
+
+/** Units of the sorters that are shown, by name; null until they are asked for. */
+let units: Map<string, Unit> | null = null;
+/** The sorted unit that a channel is, if its sorter is shown beside the recording: of other channels no voltage is known. */
+function useUnit(name: string): Unit | undefined {
+  const maps = state.server.value?.maps ?? 0, [, came] = useState(0);
+  useEffect(() => {
+    if (units || maps === 0) return;
+    const found = units = new Map<string, Unit>();
+    const ask = async (k: number): Promise<void> => { for (const u of (await (await fetch(`api/map/${k}`)).json() as Info).units) found.set(u.name, u); };
+    void Promise.all(Array.from({ length: maps }, (_, k) => ask(k))).then(() => came(n => n + 1), () => { units = null; });
+  }, [maps]);
+  return units?.get(name);
 }
 
 interface Plot { name: string; bars: ArrayLike<number>; unit: string; ends: [string, string] }
@@ -49,7 +65,7 @@ function WeightTable({ c }: { c: number }) {
 }
 
 export function Inspector({ s, c, span }: { s: Store; c: number; span: [number, number] }) {
-  const [words, setWords] = useState(""), server = state.server.value, name = server?.source.channel_names[c] ?? String(c);
+  const [words, setWords] = useState(""), server = state.server.value, name = server?.source.channel_names[c] ?? String(c), unit = useUnit(name);
   useEffect(() => setWords(""), [c]);
   const times = timesOf(s, c, span), isi = intervals(s, times), acg = autocorrelogram(s, times), rate = rates(s, times, span), tuned = tuning(s, times, span);
   const plots: Plot[] = [
@@ -61,6 +77,6 @@ export function Inspector({ s, c, span }: { s: Store; c: number; span: [number, 
     {server?.control && <button class="act" onClick={() => { setWords("…"); void cost([...state.masked(), c]).then(setWords); }}>cost of masking it</button>}
     <button class="link" onClick={() => state.go({ view: "live" })}>its spikes</button><button class="link" onClick={() => state.go({ channel: null })}>close</button></span>}>
     {words && <p class="legend" role="status">{words}</p>}
-    <div class="inspect">{plots.map(p => <Chart key={p.name} {...p} />)}<WeightTable c={c} /></div>
+    <div class="inspect">{plots.map(p => <Chart key={p.name} {...p} />)}{unit && unit.waveform.length > 1 && <figure><Plane class="bars" label={`Mean waveform of ${unit.name}, in microvolts`} draw={(g, w, h) => { void painted.value; drawCourse(g, w, h, unit.waveform, colours.y.css); }} /><figcaption>mean waveform, µV</figcaption></figure>}<WeightTable c={c} /></div>
   </Panel>;
 }

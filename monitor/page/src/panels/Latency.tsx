@@ -43,7 +43,7 @@ export function Latency({ children }: { children?: ComponentChildren }) {
   void state.beat.value;
   const s = state.store.value, recent = s?.recentLatency(), misses = s?.misses ?? [], open = state.latencyOpen.value;
   const counted = recent?.some(n => n > 0) ?? false;
-  return <Panel area="latency" title="Step latency" note={!counted ? "the session keeps no times" : open ? "last minute; pale: since the page came" : <><span class="key ink0" aria-hidden="true" />p50 <span class="key ink1" aria-hidden="true" />p99 per second, last minute</>}
+  return <Panel area="latency" title="Step latency" note={!counted ? "the session does not measure its steps" : open ? "dark: last minute; pale: since this page opened" : <><span class="key ink0" aria-hidden="true" />p50 <span class="key ink1" aria-hidden="true" />p99 per second, last minute</>}
     tools={<button class="link" aria-expanded={open} onClick={() => { state.latencyOpen.value = !open; }}>{open ? "less" : "histogram"}</button>}>
     {open && children}<Sparkline />
     <dl class="quantiles">{recent && ([["p50", 0.5], ["p99", 0.99], ["p99.9", 0.999], ["max", 1]] as const).map(([name, share]) =>

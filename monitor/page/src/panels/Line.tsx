@@ -13,7 +13,7 @@ import { font, surface, usePainter } from "./Panel.tsx";
 /** Room for the axes, in CSS pixels; the style sheet's `.plot .over` has the same. */
 const LEFT = 42, TOP = 6, RIGHT = 6, FOOT = 22;
 /** Spaces between labels of an axis, in CSS pixels. */
-const APART_X = 90, APART_Y = 34;
+const APART_X = 75, APART_Y = 34;
 
 /** Nothing is decoded; the page shows only what was recorded. */
 export const recorded = (): boolean => state.file.value !== null && state.server.value?.model === null;

@@ -36,9 +36,9 @@ function Plane() {
     g.strokeRect(0.5, 0.5, w - 1, h - 1);
     // One scale for both axes, in the outputs' unit.
     const cx = (e[0]! + e[1]!) / 2, cy = (e[2]! + e[3]!) / 2;
-    g.font = font(10); g.fillStyle = colours.dim.css; g.textAlign = "center"; g.textBaseline = "bottom";
+    g.font = font(10); g.fillStyle = colours.dim.css; g.textAlign = "left"; g.textBaseline = "bottom";
     g.beginPath();
-    for (const v of ticks(cx - w / 2 / scale, cx + w / 2 / scale, w / 70)) { const at = Math.round(px(v)) + 0.5; g.moveTo(at, 0); g.lineTo(at, h); if (at > 24 && at < w - 14) g.fillText(brief(v), at, h - 2); }
+    for (const v of ticks(cx - w / 2 / scale, cx + w / 2 / scale, w / 70)) { const at = Math.round(px(v)) + 0.5; g.moveTo(at, 0); g.lineTo(at, h); if (at > 24 && at < w - 14) g.fillText(brief(v), at + 3, h - 2); }
     g.textAlign = "left"; g.textBaseline = "middle";
     for (const v of ticks(cy - h / 2 / scale, cy + h / 2 / scale, h / 60)) { const at = Math.round(py(v)) + 0.5; g.moveTo(0, at); g.lineTo(w, at); if (at > 10 && at < h - 18) g.fillText(brief(v), 3, at - 6); }
     g.stroke();

@@ -9,7 +9,7 @@ import * as state from "../state.ts";
 import { colours, painted, still } from "../theme.ts";
 import { ORDERS, WINDOWS, type Order } from "../url.ts";
 import { groupsOf, runs, type Groups } from "../draw/groups.ts";
-import { isMoment, strokeMoments } from "../draw/lines.ts";
+import { isMoment, momentLines, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
 import { ticks, timeLabel, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter } from "./Panel.tsx";
@@ -111,7 +111,7 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: 
   g.strokeStyle = colours.line.css;
   g.beginPath(); g.moveTo(0, high + 0.5); g.lineTo(w, high + 0.5); g.stroke();
   if (p.sweep) return;
-  const end = s.seconds_(p.end), begin = end - p.window * s.shape.stepSeconds, all = ticks(begin, end, w / 110), step = (all[1] ?? 1) - (all[0] ?? 0);
+  const end = s.seconds_(p.end), begin = end - p.window * s.shape.stepSeconds, all = ticks(begin, end, w / 80), step = (all[1] ?? 1) - (all[0] ?? 0);
   g.fillStyle = colours.dim.css;
   g.font = font(11);
   g.textBaseline = "bottom";
@@ -137,6 +137,8 @@ export function Raster() {
   const ranked = useMemo(() => byRate && s ? rank(s.trend.length > 0 ? mean(s.trend) : s.rates) : null, [byRate, s, turn]), order = byRate ? ranked : byPlace;
   /** The picture that is on the canvas, and how often it was drawn again. */
   const drawn = useRef<{ key: string; store: Store | null; order: Uint32Array | null; times: number }>({ key: "", store: null, order: null, times: 0 });
+  /** What the axis was drawn of, and whether anything lies above the spikes: neither is drawn again for nothing. */
+  const axisOf = useRef<{ key: string; order: Uint32Array | null; source: typeof source | null; runs: ReturnType<typeof runs> }>({ key: "", order: null, source: null, runs: [] }), covered = useRef(false);
   // A context of WebGL takes longer than all else before the first frame, which is drawn without one.
   useLayoutEffect(() => {
     if (!canvas.current) return;
@@ -166,18 +168,23 @@ export function Raster() {
     if (same && drawn.current.times > 15) return;
     drawn.current = { key, store, order, times: same ? drawn.current.times + 1 : 0 };
     view.current.draw(store, p);
-    const over = surface(above.current);
+    const axisKey = [p.from, p.to, painted.value, axis.current?.clientWidth, axis.current?.clientHeight, devicePixelRatio].join(" "), was = axisOf.current;
+    if (was.key !== axisKey || was.order !== order || was.source !== source) {
+      axisOf.current = { key: axisKey, order, source, runs: groups ? runs(groups, order, p.from, p.to) : [] };
+      drawAxis(axis.current, p, source?.channel_names ?? [], groups);
+    }
+    const of = p.sweep ? [] : axisOf.current.runs, covers = state.overRaster.size > 0 || of.length > 1 || !p.sweep && momentLines(store, p.end - p.window, p.end, box.clientWidth).length > 0;
+    const over = covers || covered.current ? surface(above.current) : null;
+    covered.current = covers;
     if (over && !p.sweep) {
       strokeMoments(over.g, store, p.end - p.window, p.end, [0, 0, over.w, over.h]);
-      const of = groups ? runs(groups, order, p.from, p.to) : [];
       over.g.fillStyle = colours.line.css;
       for (const run of of.slice(1)) over.g.fillRect(0, Math.round((run.from - p.from) / (p.to - p.from) * over.h), over.w, 1);
     }
     if (over) for (const paint of state.overRaster) paint(over.g, over.w, over.h, store, p);
-    // Marks and axis belong to the same picture: they are drawn with it.
+    // Marks and rate belong to the same picture: they are drawn with it.
     drawMarks(marks.current, store, p);
     drawFoot(foot.current, store, p, rate.current);
-    drawAxis(axis.current, p, source?.channel_names ?? [], groups);
   });
 
   const at = (event: MouseEvent): { tick: number; when: number; channel: number } | null => {
@@ -240,11 +247,11 @@ export function Raster() {
   const note = s ? [
     ...(s.cell > 1 ? [`cells of ${Number((s.cell * s.shape.stepSeconds).toPrecision(3))} s`] : []),
     shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
-    ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} a row`] : []),
-    ...(!state.file.value && state.viewEnd(s) <= s.first ? ["nothing of then is kept any more"] : state.aside.value ? ["kept because a deadline was missed"] : []),
+    ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} per row`] : []),
+    ...(!state.file.value && state.viewEnd(s) <= s.first ? ["this time is no longer stored"] : state.aside.value ? ["kept because a deadline was missed"] : []),
     ...(left > 0 ? [`hatched: ${left < 0.1 ? left.toFixed(3) : left.toFixed(1)} s left out as asked`] : []),
     ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
-    ...(how === "plain" ? ["no WebGL2: ten pictures a second"] : []),
+    ...(how === "plain" ? ["no WebGL2: 10 frames per second"] : []),
     ...(s.grouped > 0 ? [`counts of ${whole(s.groupedRows)} rows`] : []),
   ].join(" · ") : "";
   const picked = address.channel !== null && s ? (order ? order[address.channel]! : address.channel) : null;
@@ -259,7 +266,7 @@ export function Raster() {
       {ORDERS.filter(o => o !== "electrode" || groups).map(o => <option key={o} value={o}>{o}</option>)}</select></label>
     <label>window <select value={String(address.window)} onChange={e => { if (e.currentTarget.value === "all") state.showAll(); else state.go({ window: Number(e.currentTarget.value) }); }}>
       {windows.map(w => <option key={w} value={String(w)}>{w < 1 ? `${Number((w * 1e3).toPrecision(3))} ms` : `${Number(w.toFixed(2))} s`}</option>)}{longest > 60 && <option value="all">all</option>}</select></label>
-    <button class="icon" onClick={() => state.pause()} aria-pressed={!moves} aria-label={moves ? "Pause" : "Go on"} title="Space">{moves ? "❚❚" : "▶"}</button>
+    <button class="icon" onClick={() => state.pause()} aria-pressed={!moves} aria-label={moves ? "Pause" : "Resume"} title="Space">{moves ? "❚❚" : "▶"}</button>
   </span>}>
     <div class="rows2">
     <canvas class="marks" ref={marks} aria-hidden="true" />

@@ -84,11 +84,11 @@ export function Channels() {
     </Panel>
     <Panel area="table" title="Channels" note={`${order.length < names.length ? `${whole(order.length)} of ${whole(names.length)}` : `all ${whole(names.length)}`} · ${clock(s.seconds_(health.from), 1)} to ${clock(s.seconds_(health.to), 1)}`}
       tools={<span class="tools"><input type="search" placeholder="find a channel or a state" aria-label="Find a channel or a state" value={only} onInput={e => setOnly(e.currentTarget.value)} />
-        {controlled && open && open.size > 0 && <button class="act" onClick={() => void mask([...open], `Mask ${open.size} channels? That takes ${part(open)} of the readout's weights away.`)}>mask {open.size} ticked · {part(open)}</button>}
-        {controlled && !open && noisy.length > 0 && <button class="act" title={`takes ${part(noisy)} of the readout's weights away`}
-          onClick={() => void mask([...new Set([...off, ...noisy])], `Mask ${noisy.length} noisy channels? That takes ${part(noisy)} of the readout's weights away.`)}>mask {noisy.length} noisy · {part(noisy)}</button>}
-        {controlled && open && <button class="act" onClick={() => setAsked(null)}>as it was</button>}
-        {controlled && off.size > 0 && <button class="act" onClick={() => void control("mask", { channels: [] }, `Take back the mask of ${off.size} channels?`)}>no mask</button>}</span>}>
+        {controlled && open && open.size > 0 && <button class="act" onClick={() => void mask([...open], `Mask ${open.size} channels? That removes ${part(open)} of the readout's weights.`)}>mask {open.size} ticked · {part(open)}</button>}
+        {controlled && !open && noisy.length > 0 && <button class="act" title={`removes ${part(noisy)} of the readout's weights`}
+          onClick={() => void mask([...new Set([...off, ...noisy])], `Mask ${noisy.length} noisy channels? That removes ${part(noisy)} of the readout's weights.`)}>mask {noisy.length} noisy · {part(noisy)}</button>}
+        {controlled && open && <button class="act" onClick={() => setAsked(null)}>undo</button>}
+        {controlled && off.size > 0 && <button class="act" onClick={() => void control("mask", { channels: [] }, `Remove the mask of ${off.size} channels?`)}>no mask</button>}</span>}>
       {told.value && <p class="legend cost">{told.value}</p>}
       <div class="rows" ref={box} onScroll={e => setTop(e.currentTarget.scrollTop)} tabIndex={0} role="region" aria-label="Table of channels">
         <table aria-rowcount={order.length + 1}>
@@ -97,7 +97,7 @@ export function Channels() {
           <tbody>
             {from > 0 && <tr aria-hidden="true" style={{ height: `${from * ROW}px` }} />}
             {order.slice(from, to).map((c, i) => <tr key={c} aria-rowindex={from + i + 2} class={state.address.value.channel === c ? "on" : ""} onClick={() => state.go({ channel: c })}>
-              <th scope="row"><button class="link" onClick={() => state.go({ channel: c })}>{names[c]}</button></th><td>{number(health.rate[c]!, 1)}</td><td>{number(health.fano[c]!, 2)}</td><td>{number(health.short[c]! * 100, 1)} %</td>
+              <th scope="row"><button class="link" onClick={() => state.go({ channel: c })}>{names[c]}</button></th><td>{number(health.rate[c]!, 1)}</td><td>{number(health.fano[c]!, 2)}</td><td>{Number.isNaN(health.short[c]!) ? "â" : `${number(health.short[c]! * 100, 1)} %`}</td>
               <td>{number(health.neighbour[c]!, 2)}</td><td>{share[c] === undefined ? "–" : `${(share[c]! * 100).toFixed(2)} %`}</td><td class={health.state[c]}>{SIGNS[health.state[c]!]}</td><td><Trend c={c} /></td>{controlled && <td><input type="checkbox" aria-label={`Mask ${names[c]}`} checked={wanted.has(c)} onClick={e => e.stopPropagation()} onChange={() => tick(c)} /></td>}</tr>)}
             {to < order.length && <tr aria-hidden="true" style={{ height: `${(order.length - to) * ROW}px` }} />}
           </tbody>

@@ -62,7 +62,7 @@ export function Episodes() {
       tools={<span class="tools"><button class="link" disabled={!found} onClick={() => mined.zoom()}>zoom to it</button><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>
       {mined.failure.value && <p role="alert" class="bad">{mined.failure.value}</p>}
       {picked && found ? <Aligned /> : <p class="dim">Pick an episode to see each of its occurrences in a row here, and as a line over the raster.</p>}</Panel>
-    <Panel area="ep-delays" title="Delays" note={picked ? "of each spike behind the one before" : ""}>{picked && picked.low.length === 0 ? <p class="dim">One spike alone has no delay.</p> : picked && found ? <Delays /> : null}</Panel>
+    <Panel area="ep-delays" title="Delays" note={picked ? "from each spike to the next" : ""}>{picked && picked.low.length === 0 ? <p class="dim">One spike alone has no delay.</p> : picked && found ? <Delays /> : null}</Panel>
     <Panel area="ep-chain" title="Chain" note={picked?.name ?? ""}>
       {picked && <Electrodes label="Order of the chain's channels" value={c => chain.has(c) ? chain.get(c)! / size : 0} states={c => chain.has(c) ? "active" : "silent"} low="first" high="last" path={picked.channels} />}</Panel>
   </main>;

@@ -1,5 +1,6 @@
 // A self-organising map: its nodes, how training went, stage by stage, and what one node holds.
 import { useEffect } from "preact/hooks";
+import { drawCourse } from "../draw/course.ts";
 import { ticks, whole } from "../draw/format.ts";
 import { Plane } from "../panels/Canvas.tsx";
 import { Field, paintField, unitCss } from "../panels/Field.tsx";
@@ -75,28 +76,18 @@ function Node({ info }: { info: Info }) {
   const draw = (g: CanvasRenderingContext2D, w: number, h: number): void => {
     void painted.value;
     const values = som.weights.value?.values;
-    if (values) line(g, w, h, values, colours.x.css);
+    if (values) drawCourse(g, w, h, values, colours.x.css);
   };
   if (at === null) return <p class="dim">Pick a node to see its weights and hits here. Arrow keys go to the next node.</p>;
   const unit = now && now.units.length > 0 ? now.units[at]! : NO_UNIT, u = info.units[unit], channel = u ? state.server.value?.source.channel_names.indexOf(u.name) ?? -1 : -1;
   const facts: [string, string][] = [["row, column", `${Math.floor(at / info.columns) + 1}, ${at % info.columns + 1}`], ["height", digits(now?.heights[at])], ...(now && now.hits.length > 0 ? [["hits", whole(now.hits[at]!)] as [string, string]] : []), ...(info.units.length > 0 ? [["unit", u ? `${u.name}: ${whole(u.spikes)} spikes, ${digits(u.rate_hz, 3)} Hz` : "none"] as [string, string]] : [])];
   return <><dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
     {u && channel >= 0 && <p><button class="act" onClick={() => state.go({ view: "live", channel })}>its spikes</button></p>}
-    {u && u.waveform.length > 1 && <Plane class="curve" label={`Mean waveform of unit ${u.name}, in microvolts`} draw={(g, w, h) => { void painted.value; line(g, w, h, u.waveform, unitCss(unit)); g.fillStyle = colours.dim.css; g.fillText("mean waveform, µV", 4, 2); }} />}
+    {u && u.waveform.length > 1 && <Plane class="curve" label={`Mean waveform of unit ${u.name}, in microvolts`} draw={(g, w, h) => { void painted.value; drawCourse(g, w, h, u.waveform, unitCss(unit)); g.fillStyle = colours.dim.css; g.fillText("mean waveform, µV", 4, 2); }} />}
     {held && info.dims > 1 && <Plane class="curve" draw={draw} label="Weights of the node" />}
     {held && <div class="rows" tabIndex={0} role="region" aria-label="Weights of the node"><table><thead><tr><th scope="col">weight</th><th scope="col">value</th></tr></thead>
       <tbody>{[...held.values.subarray(0, 500)].map((v, k) => <tr key={k} onClick={() => som.show({ what: "plane", dim: k })}><th scope="row"><button class="link" onClick={e => { e.stopPropagation(); som.show({ what: "plane", dim: k }); }}>{nameOf(info, k)}</button></th><td>{digits(v)}</td></tr>)}</tbody></table>
       {info.dims > 500 && <p class="dim">the first 500 of {whole(info.dims)}</p>}</div>}</>;
-}
-
-function line(g: CanvasRenderingContext2D, w: number, h: number, values: ArrayLike<number>, ink: string): void {
-  const ends = range(values), x = (k: number) => 6 + k / Math.max(1, values.length - 1) * (w - 12), y = (v: number) => h - 6 - share(v, ends) * (h - 24);
-  g.strokeStyle = colours.line.css; g.lineWidth = 1;
-  if (ends[0] < 0 && ends[1] > 0) { g.beginPath(); g.moveTo(0, y(0)); g.lineTo(w, y(0)); g.stroke(); }
-  g.strokeStyle = ink; g.lineWidth = 1.6;
-  g.beginPath(); for (let k = 0; k < values.length; k++) if (k === 0) g.moveTo(x(k), y(values[k]!)); else g.lineTo(x(k), y(values[k]!)); g.stroke();
-  g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "right"; g.textBaseline = "top"; g.fillText(`${digits(ends[0], 3)} to ${digits(ends[1], 3)}`, w - 4, 2);
-  g.textAlign = "left";
 }
 
 /** Pixels of a picture to take along. */

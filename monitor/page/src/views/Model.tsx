@@ -11,14 +11,14 @@ import { clock, whole } from "../draw/format.ts";
 import { control, mark } from "../control.ts";
 import * as state from "../state.ts";
 
-const STATES: Record<string, string> = { Idle: "one model runs", Pending: "asked for: the session has not stepped since", WarmingUp: "the new model runs beside the old one", TakenOver: "the new model gives the estimates; the one before stands by" };
+const STATES: Record<string, string> = { Idle: "one model runs", Pending: "requested: waiting for the session's next step", WarmingUp: "the new model runs beside the old one", TakenOver: "the new model gives the estimates; the old one stands by" };
 
 function Card({ model, step, running }: { model: state.ModelCard; step: number; running: boolean }) {
   const facts: [string, string][] = [
     ["checksum", model.fingerprint], ["kind", `${model.kind}, ${whole(model.channels)} channels${model.masked > 0 ? `, ${whole(model.masked)} masked` : ""}, ${model.latents} latent${model.latents === 1 ? "" : "s"}`],
     ["filters", model.filters.map(f => `order ${f.order}, τ ${(f.tau_seconds * 1e3).toFixed(1)} ms`).join("; ")],
     ["delay", `${(model.delay_steps * step * 1e3).toFixed(1)} ms`], ["memory", `${(model.memory_steps * step).toFixed(2)} s (its warm-up)`],
-    ["trained", model.trained.steps > 0 ? `on ${whole(model.trained.steps)} steps, ${whole(model.trained.segments)} segments, ${whole(model.trained.spikes)} spikes; ridge ${model.ridge ?? "–"}, ${model.trained.solver}` : "it does not say"],
+    ["trained", model.trained.steps > 0 ? `on ${whole(model.trained.steps)} steps, ${whole(model.trained.segments)} segments, ${whole(model.trained.spikes)} spikes; ridge ${model.ridge ?? "–"}, ${model.trained.solver}` : "unknown"],
   ];
   return <dl class="facts"><div><dt>name</dt><dd><b>{model.name}</b>{running && <span class="runs"> ● runs</span>}</dd></div>
     {facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
@@ -56,7 +56,7 @@ function judged(s: Store | null, e: Happened, step: number): string {
 function Both({ s, warming }: { s: Store; warming: boolean }) {
   void state.beat.value;
   const end = state.viewEnd(s), from = end - state.viewWindow(s), outputs = state.server.value?.source.outputs ?? [];
-  return <Panel area="both" title="Old and new" note={<><span class="key solid" aria-hidden="true" />{warming ? "the old one, which gives the estimates" : "the new one, which gives the estimates"}, R² <b>{score(s, from, end)}</b> <span class="key dotted" aria-hidden="true" />{warming ? "the new one, warming up" : "the one before, standing by"}, R² <b class="besides">{score(s, from, end, s.beside)}</b> <span class="key dashed" aria-hidden="true" />true · of what is shown</>}>
+  return <Panel area="both" title="Old and new" note={<><span class="key solid" aria-hidden="true" />{warming ? "the old one, which gives the estimates" : "the new one, which gives the estimates"}, R² <b>{score(s, from, end)}</b> <span class="key dotted" aria-hidden="true" />{warming ? "the new one, warming up" : "the old one, standing by"}, R² <b class="besides">{score(s, from, end, s.beside)}</b> <span class="key dashed" aria-hidden="true" />true · of what is shown</>}>
     <div class="lines">{outputs.slice(0, 2).map((_, k) => <Line key={k} k={k} />)}</div></Panel>;
 }
 
@@ -75,7 +75,7 @@ function Weights({ model, outputs }: { model: state.ModelCard | null; outputs: s
     <label>of <select value={one ? String(one.latent) : ""} onChange={e => say(e.currentTarget.value, one?.filter ?? 0)}><option value="">all</option>{Array.from({ length: Math.min(latents, 64) }, (_, k) => <option key={k} value={String(k)}>{named(k)}</option>)}</select></label>
     {one && <label>filter <select value={String(one.filter)} onChange={e => say(String(one.latent), Number(e.currentTarget.value))}>{model.filters.map((f, k) => <option key={k} value={String(k)}>{of(f)}</option>)}</select></label>}</span> : undefined}>
     {wrong && <p role="alert" class="bad">{wrong}</p>}
-    {!model ? <p class="dim">No model is known.</p> : one ? <Electrodes label={`Weights of ${named(one.latent)}, filter ${of(model.filters[one.filter]!)}`} ink={diverging} value={c => 0.5 + weight(c) / most / 2} states={() => "active"} low={all ? (-most).toPrecision(3) : "…"} high={all ? most.toPrecision(3) : "…"} />
+    {!model ? <p class="dim">There is no model here.</p> : one ? <Electrodes label={`Weights of ${named(one.latent)}, filter ${of(model.filters[one.filter]!)}`} ink={diverging} value={c => 0.5 + weight(c) / most / 2} states={() => "active"} low={all ? (-most).toPrecision(3) : "…"} high={all ? most.toPrecision(3) : "…"} />
       : <Electrodes label="Shares of the readout" value={c => (share[c] ?? 0) / top} states={() => "active"} low="0 %" high={`${(top * 100).toFixed(2)} %`} />}
   </Panel>;
 }
@@ -104,11 +104,11 @@ export function Model() {
   const done = models && models.ticks > 0 && busy ? 1 - models.ticks_left / models.ticks : 0;
   return <main class={two ? "model two" : "model"}>
     <Panel area="card" title="Model in use" note={models ? STATES[models.state] ?? models.state : ""}>
-      {running ? <Card model={running} step={step} running /> : <p class="dim">{state.file.value ? "No model was given beside the recording: betz serve MODEL RECORDING shows what it makes of it." : "The session does not say."}</p>}
+      {running ? <Card model={running} step={step} running /> : <p class="dim">{state.file.value ? "This recording is shown without a model. To decode it: betz serve MODEL RECORDING." : "The session does not name its model."}</p>}
       {busy && <div class="warm"><progress max={1} value={done} aria-label="Warm-up" /> {models.state === "Pending" ? "pending" : `${(models.ticks_left * step).toFixed(2)} s of warm-up left`}</div>}
       {server.control && <p class="acts">
         <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
-        <button class="act" disabled={models?.state !== "TakenOver"} onClick={() => void control("release", {}, "Let the model before go? There is no way back then.")}>release the one before</button>
+        <button class="act" disabled={models?.state !== "TakenOver"} onClick={() => void control("release", {}, "Release the old model? After that you cannot roll back.")}>release the old model</button>
         <button class="act" onClick={() => void mark()}>⚑ mark</button></p>}
       {server.decides && <p class="acts">
         <button class="act" disabled={!waits} onClick={() => void control("accept", {}, "Give the session the model that waits? It warms up beside the one that runs.")}>accept the model that waits</button>
@@ -117,12 +117,12 @@ export function Model() {
     </Panel>
     <Weights model={running ?? null} outputs={server.source.outputs} />
     {two && <Both s={s} warming={busy} />}
-    <Panel area="others" title="May be swapped in" note={server.control || state.file.value ? "" : "read-only: start with --control to swap"}>
-      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : state.file.value ? "Only in a session." : "A page that is read-only has none."}</p>}
+    <Panel area="others" title="Other models" note={server.control || state.file.value ? "" : "read-only: start with --control to swap"}>
+      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : state.file.value ? "Only in a session." : "This page is read-only."}</p>}
       <div class="cards" tabIndex={0} role="region" aria-label="Models">{others.map(([m, i]) => <article key={m.fingerprint}><Card model={m} step={step} running={false} />
-        {server.control && <button class="act" disabled={busy} onClick={() => void control("swap", { model: i }, `Swap to ${m.name}? It warms up for ${(m.memory_steps * step).toFixed(2)} s beside the one that runs.`)}>swap to this</button>}</article>)}</div>
+        {server.control && <button class="act" disabled={busy} onClick={() => void control("swap", { model: i }, `Swap to ${m.name}? It warms up for ${(m.memory_steps * step).toFixed(2)} s beside the running model.`)}>swap to this</button>}</article>)}</div>
     </Panel>
-    <Panel area="log" title="What was done" note="swaps, masks and marks, the newest first">
+    <Panel area="log" title="Log" note="swaps, masks and marks, newest first">
       {history.length === 0 ? <p class="dim">Nothing yet.</p> : <ol class="log">{history.map((e, i) => <li key={`${e.tick} ${i}`}><button class="link" onClick={() => { state.go({ view: "live" }); state.showAround(e.tick); }}>{s ? clock(s.seconds_(e.tick), 2) : ""}</button>
         {" "}{e.type === "swap" ? `◆ a model took over${cause(s, e)}${judged(s, e, step)}` : `⚑ ${told(e)}`}</li>)}</ol>}
     </Panel>

@@ -109,7 +109,7 @@ function Graphs() {
 function Sessions() {
   const chosen = net.loaded.value.map(l => l.info.id);
   const turn = (id: number): void => { const next = chosen.includes(id) ? chosen.filter(c => c !== id) : [...chosen, id].slice(-4); net.say({ n: next.length > 0 ? next.join(",") : "none" }); };
-  return <fieldset class="sessions"><legend>sessions, four at most</legend>
+  return <fieldset class="sessions"><legend>sessions, up to four</legend>
     {net.offered.value.map(o => { const s = chosen.indexOf(o.id); return <div key={o.id}><label><input type="checkbox" checked={s >= 0} onChange={() => turn(o.id)} />
       <span class={`line ink${s}`} style={{ borderColor: s >= 0 ? sessionCss(s) : "transparent", borderTopStyle: s > 0 ? s === 2 ? "dotted" : "dashed" : "solid" }} /><span>{o.name}</span></label>{s >= 0 && <button class="link" title="Another colour" aria-label={`Another colour for ${o.name}`} onClick={() => net.say({ ink: recoloured(s) })}>◑</button>}</div>; })}
     {chosen.length > 0 && <button class="link" onClick={net.unload}>unload all</button>}</fieldset>;
@@ -124,7 +124,7 @@ function Compute() {
     <form onSubmit={e => { e.preventDefault(); void net.compute(source, window, step, bin, measure, least); }}>
       <label>of <select value={String(source)} onChange={e => setSource(Number(e.currentTarget.value))}>{sources.map((s, k) => <option key={k} value={String(k)}>{s}</option>)}</select></label>
       <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}><option>pearson</option><option>spearman</option></select></label>
-      {field("window, s", window, setWindow, 0.5)}{field("step, s", step, setStep, 0.5)}{field("bin, s", bin, setBin, 0.01)}{field("kept from", least, setLeast, 0.05)}
+      {field("window, s", window, setWindow, 0.5)}{field("step, s", step, setStep, 0.5)}{field("bin, s", bin, setBin, 0.01)}{field("least |r|", least, setLeast, 0.05)}
       <button class="act">compute</button></form></details>;
 }
 
@@ -147,7 +147,7 @@ export function Networks() {
     {net.failure.value && <p role="alert" class="bad">{net.failure.value}</p>}
     <p>Networks are computed with <code>betz network compute</code> and shown with <code>betz serve NETWORK.npz</code>{(state.server.value?.sources.length ?? 0) > 0 || state.server.value?.mode === "live" ? ", or computed here:" : "."}</p>
     {net.offered.value.length > 0 && <Sessions />}<Compute /></div></main>;
-  const k = net.windowOf(l), e = net.edgesOf(l), counts = all.map(one => net.counted(one)), total = e?.total ?? 0, held = e?.key.length ?? 0, places: [string, string][] = [...(l.info.positions ? [["place", "where they lie"]] as [string, string][] : []), ["force", "by their edges"], ["circle", "on a circle"]];
+  const k = net.windowOf(l), e = net.edgesOf(l), counts = all.map(one => net.counted(one)), total = e?.total ?? 0, held = e?.key.length ?? 0, places: [string, string][] = [...(l.info.positions ? [["place", "at their positions"]] as [string, string][] : []), ["force", "by their edges"], ["circle", "on a circle"]];
   const threeAxes = l.info.positions?.some(p => (p?.length ?? 0) > 2) ?? false, view = (factor: number): void => { const p = part.value; if (p) { const scale = 600 / (p[2] - p[0]); shownView.value = zoomBy(factor, shownView.value ?? { x: p[0], y: p[1], scale }, 300, 300 * (p[3] - p[1]) / (p[2] - p[0])); } };
   const note = [`${counts.map(whole).join(" / ")} edges of ${all.map(one => whole(net.edgesOf(one)?.total ?? 0)).join(" / ")}`, `window ${k + 1} of ${whole(l.info.windows)}`, ...(held < total ? [`the ${whole(held)} strongest are here`] : []), ...(e && e.undefined.length > 0 ? [`${e.undefined.length} nodes undefined`] : []), ...(l.info.complete ? [] : ["stopped before its last window"])].join(" · ");
   return <main class="networks">
@@ -167,7 +167,7 @@ export function Networks() {
     </Panel>
     <Panel area="net-node" title="Node" note=""><Node /></Panel>
     <Panel area="net-time" title="Edges over time" note={net.overlay.value === "communities" && l.communities.size > 0 ? `below: communities of ${l.info.name}, ${whole(l.events.length)} births, deaths, splits and merges` : ""} tools={<span class="tools">
-      <button class="icon" aria-label="Window before" title="," onClick={() => net.shift(-1)}>◀</button><button class="icon" aria-pressed={net.playing.value} aria-label={net.playing.value ? "Stop" : "Play"} onClick={() => { net.playing.value = !net.playing.value; }}>{net.playing.value ? "❚❚" : "▶"}</button><button class="icon" aria-label="Next window" title="." onClick={() => net.shift(1)}>▶▏</button></span>}><Time /></Panel>
+      <button class="icon" aria-label="Previous window" title="," onClick={() => net.shift(-1)}>◀</button><button class="icon" aria-pressed={net.playing.value} aria-label={net.playing.value ? "Stop" : "Play"} onClick={() => { net.playing.value = !net.playing.value; }}>{net.playing.value ? "❚❚" : "▶"}</button><button class="icon" aria-label="Next window" title="." onClick={() => net.shift(1)}>▶▏</button></span>}><Time /></Panel>
     <Panel area="net-threshold" title="Threshold" note=""><Threshold /></Panel>
   </main>;
 }

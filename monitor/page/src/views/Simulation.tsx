@@ -8,8 +8,8 @@ import { Panel } from "../panels/Panel.tsx";
 import { Raster } from "../panels/Raster.tsx";
 import * as state from "../state.ts";
 
-/** The window of the paper's raster, in seconds. */
-const PAPER = 0.25, RATE_SECONDS = 1, INTERVAL_SECONDS = 10;
+/** The window of the paper's raster, and the usual one, in seconds. */
+const PAPER = 0.25, USUAL = 10, RATE_SECONDS = 1, INTERVAL_SECONDS = 10;
 
 /** Asks without asking back: a stimulus is moved by hand, and the last word counts. */
 async function ask(what: string, asked: object): Promise<void> {
@@ -35,26 +35,32 @@ function useFactor(): number {
 
 export function Simulation() {
   const told = state.server.value?.simulation, s = state.store.value, factor = useFactor();
-  useEffect(() => { if (told && state.address.peek().window === 10) state.go({ window: PAPER }); }, [told !== null]);
+  useEffect(() => {
+    if (!told || state.address.peek().window !== USUAL) return;
+    state.go({ window: PAPER });
+    // Other views have their usual window again.
+    return () => { if (state.address.peek().window === PAPER) state.go({ window: USUAL }); };
+  }, [told !== null]);
   if (!told) return <main><div class="waiting" role="status"><p class="large">No network is simulated here.</p><p><code>betz monitor --simulate cuba</code> simulates one. With <code>--control</code> this view moves a stimulus and begins another network.</p></div></main>;
   if (!s) return <main><Waiting /></main>;
   const firsts = firstChannels(told.populations.map(p => p.neurons), told.every), hz = rates(s, firsts, RATE_SECONDS);
-  const neurons = told.populations.reduce((sum, p) => sum + p.neurons, 0);
-  return <main class="simulation">
+  const neurons = told.populations.reduce((sum, p) => sum + p.neurons, 0), steered = state.server.value?.steered ?? false;
+  const currents = told.populations.some(p => p.takes_current), potentials = state.server.value!.source.outputs.every(o => o.unit === "mV");
+  return <main class={currents ? "simulation" : "simulation bare"}>
     <Raster />
-    {s.shape.outputs > 0 && <Outputs title="Membrane potentials" />}
-    <Panel area="network" title="Network" note={`${whole(neurons)} neurons${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${whole(told.synapses)} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
-      tools={<span class="tools"><button onClick={() => state.go({ window: PAPER, at: null })} aria-pressed={state.address.value.window === PAPER}>250 ms</button>{state.server.value?.steered && <Pause />}</span>}>
+    {s.shape.outputs > 0 && <Outputs title={potentials ? "Membrane potentials" : "Decoded"} />}
+    <Panel area="network" title="Network" note={`${whole(neurons)} neurons${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${told.synapses > 0 ? whole(told.synapses) : "no"} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
+      tools={<span class="tools"><button onClick={() => state.go({ window: PAPER, at: null })} aria-pressed={state.address.value.window === PAPER}>250 ms</button>{steered && <Pause />}</span>}>
       <div class="rows" tabIndex={0} role="region" aria-label="Populations"><table>
-        <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes per second and neuron, over the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th><th scope="col" title="Mean number of synapses onto and from a neuron">in, out</th><th scope="col">what they are</th></tr></thead>
+        <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes per second and neuron, over the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th>{told.synapses > 0 && <th scope="col" title="Mean number of synapses onto and from a neuron">in, out</th>}<th scope="col" class="what">parameters</th></tr></thead>
         <tbody>{told.populations.map((p, i) => <tr key={p.name}><th scope="row">{p.name}</th><td>{whole(p.neurons)}</td><td>{Number.isNaN(hz[i]) ? "–" : hz[i]!.toFixed(1)}</td>
-          <td><Intervals from={firsts[i]!} to={firsts[i + 1]!} name={p.name} /></td><td>{few(p.degrees[0])}, {few(p.degrees[1])}</td><td class="what">{p.parameters.map(([name, value]) => `${name} ${value}`).join(" · ")}</td></tr>)}</tbody>
+          <td><Intervals from={firsts[i]!} to={firsts[i + 1]!} name={p.name} /></td>{told.synapses > 0 && <td>{few(p.degrees[0])}, {few(p.degrees[1])}</td>}<td class="what">{p.parameters.map(([name, value]) => `${name} ${value}`).join(" · ")}</td></tr>)}</tbody>
       </table></div>
-      {state.server.value?.steered && <Another key={told.name} />}
+      {steered && told.replaceable && <Another key={told.name} />}
     </Panel>
-    <Panel area="stimulus" title="Stimulus" note={state.server.value?.steered ? "a current into some neurons, in place of the last one" : "to move one: betz monitor --simulate … --control"}>
-      {state.server.value?.steered && <Stimulus />}
-    </Panel>
+    {currents && <Panel area="stimulus" title="Stimulus" note={steered ? "a current into some neurons, in place of the last one" : "start with --control to inject a current"}>
+      {steered && <Stimulus />}
+    </Panel>}
   </main>;
 }
 
@@ -70,13 +76,13 @@ function Another() {
   const name = kind in SIZED ? `${kind}:${sizes.replace(/\s/g, "")}` : kind, said = state.said.value;
   // The server answers at once, the simulation later: whether it could be built comes as an event.
   const last = state.store.value?.events.findLast(e => e.type === "refused" || e.type === "control" && e["what"] === "network");
-  const words = said && !said.good && said.what === "network" ? said.words : last?.type === "refused" ? String(last["words"]) : last ? "is built …" : "";
+  const words = said && !said.good && said.what === "network" ? said.words : last?.type === "refused" ? String(last["words"]) : last ? "building …" : "";
   return <form class="rules" onSubmit={e => { e.preventDefault(); void ask("network", { name, scale, seed }); }}>
     <label>network <select value={kind} onChange={e => { setKind(e.currentTarget.value); setSizes(SIZED[e.currentTarget.value] ?? ""); }}>{[...own, ...MODELS, ...Object.keys(SIZED)].map(k => <option key={k}>{k}</option>)}</select></label>
     {kind in SIZED ? <label>{kind === "random" ? "neurons, synapses" : "neurons"} <input value={sizes} required pattern={kind === "random" ? " *[0-9]+ *, *[0-9]+ *" : " *[0-9]+ *"} onInput={e => setSizes(e.currentTarget.value)} /></label>
-      : <label>part of its neurons <input type="number" min={0.01} max={1} step={0.01} value={scale} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v > 0 && v <= 1) setScale(v); }} /></label>}
+      : <label>share of its neurons <input type="number" min={0.01} max={1} step={0.01} value={scale} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v > 0 && v <= 1) setScale(v); }} /></label>}
     <label>seed <input type="number" min={0} step={1} value={seed} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 0) setSeed(Math.round(v)); }} /></label>
-    <button>simulate it</button>
+    <button>simulate</button>
     {words && <p class="legend" role="status">{words}</p>}
   </form>;
 }
@@ -84,7 +90,7 @@ function Another() {
 function Pause() {
   // The server's word, since another page may have said it: every event is followed by a look at the state.
   const paused = state.server.value?.simulation?.paused ?? false;
-  return <button aria-pressed={paused} onClick={() => void ask("pause", { paused: !paused }).then(() => state.refresh()).catch(() => undefined)}>{paused ? "go on" : "pause"}</button>;
+  return <button aria-pressed={paused} onClick={() => void ask("pause", { paused: !paused }).then(() => state.refresh()).catch(() => undefined)}>{paused ? "resume" : "pause"}</button>;
 }
 
 function Intervals({ from, to, name }: { from: number; to: number; name: string }) {
@@ -128,7 +134,7 @@ function Stimulus() {
     <label>first neuron <input type="range" min={0} max={Math.max(0, neurons - count)} value={first} onInput={e => say({ first: e.currentTarget.valueAsNumber })} /> <output>{whole(first)}</output></label>
     <label>neurons <input type="number" min={1} max={neurons} value={count} onChange={e => { const v = e.currentTarget.valueAsNumber; if (v >= 1) say({ count: Math.round(v) }); }} /></label>
     <label>current, pA <input type="number" step={10} value={current} onChange={e => { const v = e.currentTarget.valueAsNumber; if (Number.isFinite(v)) say({ current: v }); }} /></label>
-    <button aria-pressed={on} onClick={() => say({ on: !on })}>{on ? "take it away" : "put it in"}</button>
+    <button aria-pressed={on} onClick={() => say({ on: !on })}>{on ? "stop it" : "inject it"}</button>
     <p class="legend">w and s move it.{state.said.value && !state.said.value.good ? ` ${state.said.value.words}` : ""}</p>
   </div>;
 }

@@ -87,7 +87,7 @@ function Heat({ t }: { t: Found }) {
 function Decodes({ t }: { t: Found }) {
   return <Plane class="aligned" label="The output of every trial around the event, and the means of decoded and true" draw={(g, w, h) => {
     void painted.value;
-    const high = h - 16, x = axis(g, w, h, high, t), n = t.decoded, means = [meanCourse(t.estimate, n, t.points), meanCourse(t.truth, n, t.points)];
+    const unit = state.server.value?.source.outputs[t.output]?.unit ?? "", high = h - 16, x = axis(g, w, h, high, t), n = t.decoded, means = [meanCourse(t.estimate, n, t.points), meanCourse(t.truth, n, t.points)];
     let low = Infinity, top = -Infinity;
     for (const all of [t.estimate, t.truth]) for (const v of all) if (v === v) { low = Math.min(low, v); top = Math.max(top, v); }
     if (!(top > low)) return;
@@ -103,8 +103,8 @@ function Decodes({ t }: { t: Found }) {
     const begin = t.trials.slice(0, n).reduce((sum, trial) => sum + trial.begin, 0) / Math.max(1, n);
     line(means[0]!, 0, begin);
     g.strokeStyle = colours.true.css; g.setLineDash([5, 4]); line(means[1]!, 0, begin); g.setLineDash([]); g.lineWidth = 1;
-    g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(String(Number(top.toPrecision(3))), 2, 0);
-    g.textBaseline = "bottom"; g.fillText(String(Number(low.toPrecision(3))), 2, high);
+    g.fillStyle = colours.dim.css; g.font = font(10); g.textAlign = "left"; g.textBaseline = "top"; g.fillText(`${Number(top.toPrecision(3))} ${unit}`, 2, 0);
+    g.textBaseline = "bottom"; g.fillText(`${Number(low.toPrecision(3))} ${unit}`, 2, high);
   }} />;
 }
 
@@ -136,7 +136,7 @@ export function Trials() {
     return () => { state.offers.value = null; };
   }, [t, w.sort]);
   const note = t ? `${whole(t.trials.length)} trials${live ? " of the last minute" : ""}` : "", apart = t ? [...(t.left_out > 0 ? [`${whole(t.left_out)} left out: their window reaches beyond the recording`] : []), ...(t.outside_segments > 0 ? [`${whole(t.outside_segments)} windows reach outside the trials`] : [])].join("; ") : "";
-  return <main class="trials">
+  return <main class={outputs.length > 0 ? "trials" : "trials bare"}>
     <Panel area="tr-spikes" title="Trials" note={note} tools={<span class="tools">
       <label>align to <select value={w.align} onChange={e => change({ align: e.currentTarget.value })}>{Object.entries(ALIGNS).filter(([k]) => k === "labels" ? labels.length > 0 : k !== (live ? "stops" : "marks")).map(([k, words]) => <option key={k} value={k}>{words}</option>)}{labels.map((name, k) => <option key={name} value={`label${k}`}>label {name}</option>)}</select></label>
       <label>sort by <select value={w.sort} onChange={e => change({ sort: e.currentTarget.value as Sort })}>{SORTS.filter(by => by === "label" ? labels.length > 0 : outputs.length > 0 || by === "time" || by === "spikes").map(by => <option key={by} value={by}>{by}</option>)}</select></label>

@@ -51,8 +51,8 @@ export function Threshold() {
     <div class="row">
       <label>threshold <input type="number" step="0.01" value={Number(value.toFixed(4))} onChange={e => set(e.currentTarget.value)} /></label>
       {net.compare.value === "two" && <label>and <input type="number" step="0.01" aria-label="Second threshold" value={Number(net.shown(l, net.second.value).toFixed(4))} onChange={e => set(e.currentTarget.value, "th2")} /></label>}
-      <label>an edge is there <select value={net.rule.value} onChange={e => net.say({ rule: e.currentTarget.value === "peak" ? "peak" : undefined })}>
-        <option value="every">in every window that reaches it</option>{l.info.peaks && <option value="peak">at its peak alone</option>}</select></label>
+      <label>draw edges <select value={net.rule.value} onChange={e => net.say({ rule: e.currentTarget.value === "peak" ? "peak" : undefined })}>
+        <option value="every">in every window</option>{l.info.peaks && <option value="peak">in their strongest window</option>}</select></label>
       <span class="dim">as computed, from {net.shown(l, levels[0]!).toFixed(2)} on{l.info.strict ? ", more than it" : ""}, sign {l.info.sign}</span>
       {wrong && <span role="alert" class="bad">{wrong}</span>}
     </div>

@@ -51,8 +51,10 @@ export function Time() {
       const found = all.filter(l => l.communities.size > 0), each = (high - under) / found.length;
       found.forEach((l, k) => strips(g, l, found.length > 1, x, under + k * each + 4, under + (k + 1) * each));
     }
-    g.font = font(10); g.fillStyle = colours.dim.css; g.textAlign = "right"; g.textBaseline = "top";
-    g.fillText(`most ${whole(top)} edges`, w - 4, 1);
+    // On the side where the time of the line is not.
+    const written = pointed.value ?? net.moment.value, left = written !== null && x(written) > w / 2;
+    g.font = font(10); g.fillStyle = colours.dim.css; g.textAlign = left ? "left" : "right"; g.textBaseline = "top";
+    g.fillText(`most ${whole(top)} edges`, left ? 4 : w - 4, 1);
     g.strokeStyle = colours.line.css; g.lineWidth = 1;
     g.beginPath(); g.moveTo(0, high + 0.5); g.lineTo(w, high + 0.5); g.stroke();
     const timed = all[0]?.info.seconds, marks = ticks(from, to, w / 110), step = (marks[1] ?? 1) - (marks[0] ?? 0);
@@ -69,7 +71,7 @@ export function Time() {
   };
   const at = (e: MouseEvent): number => { const box = (e.currentTarget as HTMLElement).getBoundingClientRect(), [from, to] = span(); return from + Math.min(1, Math.max(0, (e.clientX - box.left - 4) / (box.width - 8))) * (to - from); };
   const go = (e: MouseEvent): void => { const l = net.first.value; if (l) net.goTo(l, windowAt(l.info, at(e))); };
-  return <Plane class="edges-time" draw={draw} label="Number of edges over time, a curve a session; , and . go from window to window"
+  return <Plane class="edges-time" draw={draw} label="Number of edges over time, one curve per session; , and . go from window to window"
     onMouseMove={e => { pointed.value = at(e); if (e.buttons & 1) go(e); }} onMouseLeave={() => { pointed.value = null; }} onClick={go} />;
 }
 
