@@ -41,7 +41,7 @@ fn assert_refused<T>(bytes: usize, open: impl FnOnce() -> betz::Result<T>) {
     ALLOCATOR.0.store(usize::MAX, Ordering::Relaxed);
     let error = result.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-    let says = "the system has no";
+    let says = "which the system does not give";
     assert!(error.message().contains(says), "{error}");
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct AppState {
     pub(crate) viewers: AtomicUsize,
     pub(crate) skipped: AtomicU64,
     pub(crate) control: OnceLock<Control>,
-    /// Where pages' decisions go if the session's program carries them out.
+    /// Receiver of pages' decisions, if the session's program carries them out.
     pub(crate) decisions: OnceLock<std::sync::mpsc::Sender<Decision>>,
     /// A simulated network that pages can steer.
     pub(crate) steered: OnceLock<SimulationHandle>,

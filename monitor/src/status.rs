@@ -10,8 +10,8 @@ pub struct SessionStatus {
     pub recording: Option<RecordingStatus>,
     /// The online trainer; `None` if the session does not learn.
     pub learning: Option<LearningStatus>,
-    /// How far the newest moving window is unlike training: KL divergence of the latents, in nats. `None` before the first is full,
-    /// and if the session is not compared.
+    /// KL divergence of the latents of the newest moving window from those in training, in nats. `None` before the first is
+    /// full, and if the session is not compared.
     pub unlike_training: Option<f64>,
     /// The recalibration without labels; `None` if the session does not look at windows.
     pub recalibration: Option<RecalibrationStatus>,

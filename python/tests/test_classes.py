@@ -141,7 +141,7 @@ def test_parts_of_a_discriminant_add_up_to_the_bit(tmp_path):
     merged.sums_.save(tmp_path / "a.sums")
     again = betz.Sums.from_bytes((tmp_path / "a.sums").read_bytes(), False)
     assert again.steps == 3000 and not again.takes_signal and again.step_seconds == 0.02
-    # What was solved is no more once a part comes.
+    # The solution is dropped once another part comes.
     with pytest.raises(NotFittedError):
         clone(merged).merge(other)
     more, its = counts(seed=5, steps=1000)

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub(crate) struct Running(Child);
+pub(crate) struct Server(Child);
 
-impl Drop for Running {
+impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -68,10 +68,10 @@ fn files() -> tempfile::TempDir {
 }
 
 /// Runs a command that serves; gives its host and token.
-pub(crate) fn serve(folder: &Path, arguments: &str) -> (Running, String, String) {
+pub(crate) fn serve(folder: &Path, arguments: &str) -> (Server, String, String) {
     let mut child = betz(folder, arguments).spawn().unwrap();
     let output = child.stdout.take().unwrap();
-    let running = Running(child);
+    let running = Server(child);
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line).unwrap();
     let said: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -133,11 +133,14 @@ fn too_few_spikes_of_units_are_warned_of() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     trained(folder);
-    // Eight channels, which are told to be four.
+    // The same voltage of an amplifier with a sixteenth of the gain.
     let raw = std::fs::read(folder.join("raw.dat")).unwrap();
-    let wide: Vec<u8> = raw.chunks(8).flat_map(|row| [row, row].concat()).collect();
-    std::fs::write(folder.join("wide.dat"), wide).unwrap();
-    let wrong = json(folder, "sort run s.betz wide.dat --channels 4 --out w.npz");
+    let samples = raw
+        .chunks_exact(2)
+        .map(|two| i16::from_le_bytes([two[0], two[1]]));
+    let small: Vec<u8> = samples.flat_map(|s| (s / 16).to_le_bytes()).collect();
+    std::fs::write(folder.join("small.dat"), small).unwrap();
+    let wrong = json(folder, "sort run s.betz small.dat --channels 4 --out w.npz");
     let warning = wrong["warning"].as_str().unwrap();
     assert!(
         warning.contains("expected about") && warning.contains("--channels"),

@@ -160,7 +160,7 @@ mod tests {
         let error = plan("Γ of 10 channels", 1 << 70).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         assert!(
-            error.message().starts_with("Γ of 10 channels: needs "),
+            error.message().starts_with("Γ of 10 channels: expected "),
             "{error}"
         );
         assert!(error.needed_bytes() > error.available_bytes());

@@ -1,7 +1,8 @@
 //! Progress of long work, and requests to stop it.
 
 use std::prelude::rust_2024::*;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -124,7 +125,7 @@ impl<'a> Phases<'a> {
             total: self.total,
             before: self.before,
             share,
-            furthest: AtomicU64::new(0),
+            furthest: Mutex::new(0),
         };
         self.before += share;
         phase
@@ -143,8 +144,9 @@ pub struct Phase<'a> {
     total: u64,
     before: u64,
     share: u64,
-    /// Of [`PARTS`]: a phase with stages of its own does not go back when one of them begins.
-    furthest: AtomicU64,
+    /// Of [`PARTS`]: a phase with stages of its own does not go back when one of them begins. Locked while the listener is
+    /// told, so that threads tell it in order.
+    furthest: Mutex<u64>,
 }
 
 /// Parts of a phase that are told apart.
@@ -154,8 +156,9 @@ impl Progress for Phase<'_> {
     fn update(&self, _stage: &str, done: u64, total: u64) {
         let share = done as f64 / total.max(1) as f64;
         let parts = (share.clamp(0.0, 1.0) * PARTS as f64) as u64;
-        let before = self.furthest.fetch_max(parts, Ordering::Relaxed);
-        let own = self.share.saturating_mul(parts.max(before));
+        let mut furthest = self.furthest.lock().unwrap_or_else(PoisonError::into_inner);
+        *furthest = parts.max(*furthest);
+        let own = self.share.saturating_mul(*furthest);
         let done = self.before.saturating_mul(PARTS).saturating_add(own);
         let total = self.total.saturating_mul(PARTS);
         self.whole.update(self.stage, done, total);

@@ -1,4 +1,4 @@
-//! Where the loop gets a source's blocks from: a thread that hears the source, or the source itself.
+//! The loop's end of a source: it takes blocks from a thread that hears the source, or from the source itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

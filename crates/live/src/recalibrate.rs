@@ -99,7 +99,7 @@ pub(crate) struct Recalibrator {
     watch: Arc<UnlikeWatch>,
     /// One per whole window: a model, or none.
     offers: HeapCons<Option<Offer>>,
-    /// What the session was given; `None` if the loop has rolled back by itself.
+    /// Models that the session was given; `None` if the loop has rolled back by itself.
     given: HeapProd<Option<Offer>>,
     waiting: Option<Offer>,
     state: Arc<OfferState>,
@@ -134,7 +134,7 @@ impl Recalibrator {
         let (given, take) = ring("given", 8)?;
         let state = Arc::new(OfferState::default());
         let trained = PreparedModel::new(model, None)?.decoder_fingerprint();
-        let offering = Offering {
+        let offering = OfferThread {
             watch: Arc::clone(&watch),
             model: model.clone(),
             recording,
@@ -255,7 +255,7 @@ pub(crate) fn open_worker(plan: &Plan, model: &Decoder) -> Result<(UnlikeTap, Un
 }
 
 /// The thread that prepares and stores the models that windows suggest, until it is stopped.
-struct Offering {
+struct OfferThread {
     watch: Arc<UnlikeWatch>,
     /// The model as it was trained.
     model: Decoder,
@@ -263,7 +263,7 @@ struct Offering {
     state: Arc<OfferState>,
 }
 
-impl Offering {
+impl OfferThread {
     fn run(self, mut send: HeapProd<Option<Offer>>, mut take: HeapCons<Option<Offer>>) {
         let mut report = RecalibrateReport::default();
         // Tick of the newest window that was looked at.

@@ -248,7 +248,7 @@ impl JointStep {
             let stale = facts.add(&content, part.is_calibrating());
             part.stale += u64::from(stale);
         }
-        // What stands in for a source without data are counts.
+        // A source without data is stood in for by counts.
         facts.counts |= facts.lacks;
         facts
     }

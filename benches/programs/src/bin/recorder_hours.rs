@@ -51,12 +51,12 @@ fn cpu_seconds(clock: ClockId) -> f64 {
 /// The thread that removes all segments but the newest one of a recording.
 struct Remover {
     stop: std::sync::Arc<AtomicBool>,
-    thread: JoinHandle<Removed>,
+    thread: JoinHandle<RemovalTotals>,
 }
 
 /// Work of the remover.
 #[derive(Default)]
-struct Removed {
+struct RemovalTotals {
     segments: u64,
     cpu_seconds: f64,
 }
@@ -67,7 +67,7 @@ impl Remover {
         let thread = std::thread::spawn({
             let stop = std::sync::Arc::clone(&stop);
             move || {
-                let mut removed = Removed::default();
+                let mut removed = RemovalTotals::default();
                 while !stop.load(Ordering::Relaxed) {
                     removed.segments += remove(&folder);
                     std::thread::sleep(LOOK);
@@ -79,7 +79,7 @@ impl Remover {
         Self { stop, thread }
     }
 
-    fn end(self) -> Removed {
+    fn end(self) -> RemovalTotals {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
     }

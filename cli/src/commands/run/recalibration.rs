@@ -1,4 +1,4 @@
-//! What windows without labels suggest, for people.
+//! The suggestions of windows without labels, for people.
 
 use betz_live::{Live, RecalibrateReport, Suggestion};
 

@@ -48,7 +48,7 @@ const FEW: f64 = 0.1;
 /// Spikes that units must have had in so much time of training before their lack says anything.
 const ENOUGH: f64 = 50.0;
 
-/// What is wrong if units that had `rate_hz` spikes per second in training have only `spikes` in `seconds`.
+/// A warning if units that had `rate_hz` spikes per second in training have only `spikes` in `seconds`.
 fn few_spikes(spikes: usize, rate_hz: f64, seconds: f64) -> Option<String> {
     let expected = rate_hz * seconds;
     (expected >= ENOUGH && (spikes as f64) < FEW * expected).then(|| {

@@ -21,7 +21,7 @@ use crate::session;
 use crate::unlike::{LiveComparison, UnlikeTraining};
 
 #[derive(Serialize)]
-struct Streamed {
+struct StreamReport {
     steps: u64,
     skipped: u64,
     restarts: u64,
@@ -122,11 +122,11 @@ pub(super) fn run(args: &Arguments, source: &str) -> Result<()> {
     let unlike = unlike.map(LiveComparison::finish).transpose()?;
     let stats = session::of(&mut live)?.stats();
     let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
-    let streamed = Streamed::new(&live.report(), &stats, unlike, [&heard, &live.sent()]);
+    let streamed = StreamReport::new(&live.report(), &stats, unlike, [&heard, &live.sent()]);
     report::tell(&streamed, args.common.json)
 }
 
-impl Streamed {
+impl StreamReport {
     /// The report of a session, with the counts of its source and its sink.
     fn new(
         of: &SessionReport,
@@ -154,7 +154,7 @@ impl Streamed {
     }
 }
 
-impl Outcome for Streamed {
+impl Outcome for StreamReport {
     fn print(&self) -> Result<()> {
         report::line(&format!(
             "{}, {} skipped, {}",

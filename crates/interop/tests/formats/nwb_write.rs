@@ -362,7 +362,8 @@ fn what_cannot_be_written_is_refused_and_nothing_is_left_behind() {
         error.message().to_owned()
     };
     assert!(refused(|r| r.spikes.ticks[0] = -1).contains("spike_ticks"));
-    assert!(refused(|r| r.behavior.as_mut().unwrap().values[4] = f32::NAN).contains("finite"));
+    let infinite = |r: &mut Recording| r.behavior.as_mut().unwrap().values[4] = f32::INFINITY;
+    assert!(refused(infinite).contains("finite"));
     assert!(refused(|r| r.channel_names[2] = "unit7".into()).contains("there already"));
     let duplicate = |r: &mut Recording| {
         r.behavior.as_mut().unwrap().outputs[1].name = "grip".into();

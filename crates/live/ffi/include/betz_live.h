@@ -508,7 +508,9 @@ BETZ_API BETZ_CHECKED betz_status betz_live_roll_back(struct betz_live *live);
  * The caller's part:
  * `live` is NULL or a live session; `accepted` is NULL or writable.
  */
-BETZ_API BETZ_CHECKED betz_status betz_live_accept(struct betz_live *live, uint32_t *accepted);
+BETZ_API BETZ_CHECKED
+betz_status betz_live_accept(struct betz_live *live,
+                             uint32_t *accepted);
 
 /**
  * Hands `rows` of voltage with `channels` samples each to a session whose source has `from =

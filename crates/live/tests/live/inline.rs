@@ -33,10 +33,10 @@ impl Source for ListSource {
 }
 
 /// An output: number, time, flags, bits of its values.
-type Sent = (u64, i64, u32, Vec<u32>);
+type SinkRow = (u64, i64, u32, Vec<u32>);
 
 /// A sink that keeps what it is given.
-struct ListSink(Arc<Mutex<Vec<Sent>>>);
+struct ListSink(Arc<Mutex<Vec<SinkRow>>>);
 
 impl Sink for ListSink {
     fn give(&mut self, step: &Estimate<'_>) -> Result<()> {
@@ -76,7 +76,7 @@ fn a_source_that_is_read_in_the_loop_gives_the_same_bits_as_one_on_a_thread() {
         let plan = rigs::plan(&["missing.stale_after=10000h", inline]);
         let mut live = Live::with_rig(plan, small.model.clone(), Box::new(rig)).unwrap();
         live.set_noise(small.noise.clone());
-        // What it sends is not known before the first block.
+        // Only the first block tells the form of its data.
         assert!(!live.prepare().unwrap());
         rigs::run(&mut live)
     };
@@ -162,7 +162,7 @@ fn whole_steps_are_decoded_as_by_a_session_and_keep_the_numbers_and_times_of_the
         assert!(live.prepare().unwrap() && live.pipeline_mut().is_some());
         rigs::run(&mut live);
         let sent = sent.lock().unwrap().clone();
-        let outputs = |all: &[Sent]| -> Vec<(u32, Vec<u32>)> {
+        let outputs = |all: &[SinkRow]| -> Vec<(u32, Vec<u32>)> {
             all.iter().map(|s| (s.2, s.3.clone())).collect()
         };
         assert_eq!(outputs(&sent), outputs(&expected));

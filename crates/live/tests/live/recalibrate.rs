@@ -125,9 +125,9 @@ fn open(model: &Decoder, counts: &[f32], to: &Path, mode: &str) -> Live {
     Live::with_rig(rigs::plan(&changes), model.clone(), Box::new(rig(counts))).unwrap()
 }
 
-type Made = Vec<Vec<u32>>;
+type OutputBits = Vec<Vec<u32>>;
 
-fn run(live: &mut Live, steps: usize, made: &mut Made) {
+fn run(live: &mut Live, steps: usize, made: &mut OutputBits) {
     let until = Until {
         steps: Some(steps as u64),
         stop: &|| false,
@@ -146,7 +146,7 @@ fn wait_for_windows(live: &Live, windows: u64) {
     }
 }
 
-fn replayed(live: &mut Live, made: &Made) {
+fn replayed(live: &mut Live, made: &OutputBits) {
     live.stop().unwrap();
     let mut again = Vec::new();
     let told = Replay::open(live.folder().unwrap())

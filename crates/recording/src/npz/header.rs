@@ -76,8 +76,9 @@ impl Header {
         }
         let mut text = vec![0_u8; length];
         fill(reader, &mut text, "the .npy header")?;
-        let text = std::str::from_utf8(&text)
-            .map_err(|_| Error::recording("the .npy header is not text"))?;
+        let text = std::str::from_utf8(&text).map_err(|_| {
+            Error::recording("expected text in the .npy header, got bytes that are not UTF-8")
+        })?;
         Parser::new(text).header()
     }
 

@@ -11,7 +11,7 @@ use betz_base::memory::filled;
 /// Largest number of ticks of a bin.
 pub const MAX_PHASES: usize = 1000;
 
-/// As many sessions of one model as its step has ticks, each begun one tick after the other.
+/// One session of a model per tick of its step, each begun one tick after the other.
 ///
 /// A network is tied to the bins that it was trained on. Here one of the sessions steps at each tick, with the counts of the
 /// last bin's length, so that each sees bins as in training, and an estimate comes at every tick. A tick costs one step, on

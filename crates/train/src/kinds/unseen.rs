@@ -1,4 +1,4 @@
-//! How kinds decode movements to regions that they never saw, where networks compete with other kinds.
+//! Scores of kinds on movements to regions that they never saw, where networks compete with other kinds.
 
 use super::regions::regions;
 use crate::fit::train;

@@ -21,8 +21,7 @@ const KINDS: &str = "a linear model, a lift, experts or a recurrent one";
 #[cfg(not(feature = "tuning"))]
 const KINDS: &str = "a linear model, a lift or experts";
 
-/// What a decoder learns from labelled trials, in several memories that forget at their own pace, and how a candidate is
-/// made of each.
+/// Knowledge from labelled trials, in several memories that forget at their own pace, and a candidate made of each.
 pub(super) trait Adaptation: Send {
     /// The decoder that this began with.
     ///
