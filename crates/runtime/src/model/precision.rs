@@ -1,7 +1,5 @@
 //! Numbers that the matrices of networks are rounded to.
 
-#[cfg(not(feature = "std"))]
-use crate::float::Float as _;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -62,7 +60,7 @@ fn to_bytes(matrix: &mut [f32], columns: usize) {
     for row in matrix.chunks_exact_mut(columns) {
         for (value, &scale) in row.iter_mut().zip(&scales) {
             *value = match scale > 0.0 {
-                true => (*value / scale).round().clamp(-127.0, 127.0) * scale,
+                true => libm::roundf(*value / scale).clamp(-127.0, 127.0) * scale,
                 false => 0.0,
             };
         }
