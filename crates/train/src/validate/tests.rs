@@ -268,7 +268,10 @@ fn a_training_set_without_a_response_is_said_to_have_none() {
     };
     let error = cross_validate(&data, &options, &search, &()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotPositiveDefinite);
-    assert!(error.message().contains("neither dead nor a copy"), "{error}");
+    assert!(
+        error.message().contains("neither dead nor a copy"),
+        "{error}"
+    );
 }
 
 #[test]
