@@ -53,7 +53,7 @@ impl Sums {
     }
 
     /// The sums over the steps of `data` that have a class: `classes` has the number of each step's class among `names`, −1 for none.
-    /// What `ClassDecoder.partial_fit` and `merge` are made of, and `betz sums --labels` writes.
+    /// The sums behind `ClassDecoder.partial_fit` and `merge`, which `betz sums --labels` writes, too.
     #[staticmethod]
     #[pyo3(signature = (data, options, names, classes, progress=None))]
     fn over_labels(

@@ -39,7 +39,7 @@ fn run(live: &mut Live, steps: u64, made: &mut Vec<Vec<u32>>) -> bool {
 }
 
 /// The replay of a session gives the same bits.
-fn replayed(live: &Live, made: &[Vec<u32>]) {
+pub(crate) fn replayed(live: &Live, made: &[Vec<u32>]) {
     let mut again = Vec::new();
     let told = Replay::open(live.folder().unwrap())
         .unwrap()

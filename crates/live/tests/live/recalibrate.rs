@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use betz_interop::rig::{Block, Samples, Signal};
-use betz_live::{Live, Replay, Until, check};
+use betz_live::{Live, Until, check};
 use betz_recording::{Dataset, OutputInfo, Segment, Spikes};
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{Filter, FilterBank};
 use betz_train::{RidgeChoice, TrainOptions, train};
 
+use super::learn::replayed;
 use super::rigs::{self, ListRig};
 
 const CHANNELS: usize = 16;
@@ -146,23 +147,6 @@ fn wait_for_windows(live: &Live, windows: u64) {
     }
 }
 
-fn replayed(live: &mut Live, made: &OutputBits) {
-    live.stop().unwrap();
-    let mut again = Vec::new();
-    let told = Replay::open(live.folder().unwrap())
-        .unwrap()
-        .run(&mut |step| {
-            again.push(step.values.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
-            Ok(())
-        })
-        .unwrap();
-    assert!(
-        told.is_equal() && told.compared == made.len() as u64,
-        "{told:?}"
-    );
-    assert_eq!(&again, made);
-}
-
 #[test]
 fn a_suggestion_waits_and_is_accepted_and_taken_back() {
     let model = model(Some(1 << 20));
@@ -213,7 +197,8 @@ fn a_suggestion_waits_and_is_accepted_and_taken_back() {
         same[before + 1..made.len()],
         "a roll back is exact"
     );
-    replayed(&mut live, &made);
+    live.stop().unwrap();
+    replayed(&live, &made);
 }
 
 #[test]
@@ -246,7 +231,8 @@ fn what_is_applied_goes_again_when_a_window_speaks_against_it() {
         "{recalibrate:?}"
     );
     assert_eq!((report.swapped, report.rolled_back), (1, 1));
-    replayed(&mut live, &made);
+    live.stop().unwrap();
+    replayed(&live, &made);
 }
 
 #[test]
@@ -266,7 +252,8 @@ fn a_session_that_another_model_was_swapped_into_is_not_recalibrated() {
     let refused = live.accept().unwrap_err();
     assert!(refused.message().contains("another model"), "{refused}");
     run(&mut live, 100, &mut made);
-    replayed(&mut live, &made);
+    live.stop().unwrap();
+    replayed(&live, &made);
 }
 
 #[test]

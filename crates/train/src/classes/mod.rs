@@ -41,14 +41,13 @@ use crate::options::TrainingPlan;
 use crate::search::Search;
 use crate::training::{Training, TrainingOutcome};
 use crate::validate;
-use betz_base::error::{Error, Result};
+use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::labels::{LEAST_LABELLED, Labels};
 use betz_recording::{Dataset, DatasetView};
 use betz_runtime::model::{Classes, Decoder, Head, MAX_CLASSES};
 use betz_runtime::stream::{ClassEvent, EventDetector};
-use std::cell::RefCell;
 
 /// Latents and cosines if nothing else is said.
 const LATENTS: usize = 12;
@@ -111,26 +110,42 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<(TrainingOutcome, ClassReport)> {
+        let (outcome, report) =
+            self.run_labels(data, labels, options, progress, |used, plan| {
+                let found = self.classes(used, labels, (options, plan), (device, progress))?;
+                Ok((found.trained, found.report))
+            })?;
+        Ok((outcome.with_confusion(data, &report)?, report))
+    }
+
+    /// Checks the configuration, and trains on the indicators of `labels` by `train`.
+    pub(crate) fn run_labels(
+        &self,
+        data: &Dataset,
+        labels: &Labels,
+        options: &ClassOptions,
+        progress: &dyn Progress,
+        train: impl FnOnce(&Dataset, TrainingPlan) -> Result<(Trained, ClassReport)>,
+    ) -> Result<(TrainingOutcome, ClassReport)> {
         self.check_classes(labels, options)?;
-        let report = RefCell::new(None);
+        let mut report = None;
         let outcome = self.run_by(
             &labels.indicators(data),
             Self::best_delay(progress),
             |used, plan| {
-                let found = self.classes(used, labels, (options, plan), (device, progress))?;
-                report.replace(Some(found.report));
-                Ok((found.trained, None))
+                let (trained, found) = train(used, plan)?;
+                report = Some(found);
+                Ok((trained, None))
             },
         )?;
-        let Some(report) = report.into_inner() else {
-            return Err(Error::argument(
-                "classes: expected a report of training, got none",
-            ));
-        };
-        Ok((outcome.with_confusion(data, &report)?, report))
+        let report = report.ok_or_else(|| {
+            let message = "classes: expected a report of training, got none";
+            Error::new(ErrorKind::Internal, message)
+        })?;
+        Ok((outcome, report))
     }
 
-    pub(crate) fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
+    fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
         labels.check(options.least_labelled)?;
         options.check(labels)?;
         if self.folds < 2 {

@@ -7,12 +7,11 @@ use crate::device::Trained;
 use crate::options::TrainOptions;
 use crate::training::{Training, TrainingOutcome};
 use crate::validate::train_validated_on;
-use betz_base::error::{Error, ErrorKind, Result};
+use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_device::Device;
 use betz_recording::labels::{Labels, UNLABELLED};
 use betz_recording::{Dataset, Segment};
-use std::cell::RefCell;
 use std::ops::Range;
 
 impl Training {
@@ -31,12 +30,8 @@ impl Training {
         device: &Device,
         progress: &dyn Progress,
     ) -> Result<(TrainingOutcome, ClassReport)> {
-        self.check_classes(labels, options)?;
-        let report = RefCell::new(None);
-        let outcome = self.run_by(
-            &labels.indicators(data),
-            Self::best_delay(progress),
-            |used, plan| {
+        let (outcome, report) =
+            self.run_labels(data, labels, options, progress, |used, plan| {
                 let bank = match (&self.bank, &plan.search) {
                     (None, Some(search)) => {
                         train_validated_on(device, used, &plan.options, search, progress)?
@@ -55,22 +50,14 @@ impl Training {
                 let (kept, of_kept) = part(used, labels, last..used.steps as i64);
                 let sums = Sums::over_labels(device, &summed, &of_summed, &train, progress)?;
                 let (decoder, found) = sums.solve_classes((&kept, &of_kept), options)?;
-                report.replace(Some(found));
                 let trained = Trained {
                     decoder,
                     ran: sums.ran().cloned().unwrap_or_default(),
                     gram_error: None,
                     artefacts: Artefacts::default(),
                 };
-                Ok((trained, None))
-            },
-        )?;
-        let Some(report) = report.into_inner() else {
-            return Err(Error::new(
-                ErrorKind::Internal,
-                "classes: expected a report of training, got none",
-            ));
-        };
+                Ok((trained, found))
+            })?;
         Ok((outcome.with_sample(data)?, report))
     }
 }
