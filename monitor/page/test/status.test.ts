@@ -28,7 +28,8 @@ test("a recalibration says what waits and what decodes", () => {
   assert.equal(brief3({ applied: true }), "recalibration: recalibrated (warn)");
   assert.equal(brief3({ applied: true, suggested: true, roll_back: true }), "recalibration: speaks against the model (warn)");
   assert.equal(brief3({ dead: true }), "recalibration: ended (bad)");
-  assert.match(statusFacts(status({ recalibration }))[2]![3], /0.250 nats/);
+  assert.match(statusFacts(status({ recalibration }))[2]![3], /3 windows/);
+  assert.equal(brief(status({ unlike_training: 0.25 }))[2], "unlike training: 0.250 nats");
 });
 
 test("labels are counted, and refused ones raise a warning", () => {
