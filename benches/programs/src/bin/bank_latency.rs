@@ -1,47 +1,36 @@
-//! Prints the tables of `benches/record/step.md` for the bank that training chooses for reaching movements
-//! (`reach`: 9 filters, 36 lanes with 4 outputs) and for one filter: back to back, and once per millisecond with
-//! other work between.
+//! Prints the tables of `benches/record/step.md`: linear decoders with one filter, eight, and the bank that training
+//! chooses for reaching movements (`reach`: 9 filters, 36 lanes with 4 outputs), a lift and recurrent decoders; back to
+//! back, and once per millisecond with other work between.
 //!
 //! ```sh
-//! cargo run --release -p betz-programs --bin bank_latency                  # 10⁶ steps back to back, 10⁴ once per millisecond
-//! cargo run --release -p betz-programs --bin bank_latency -- 100000 1000   # fewer
+//! cargo run --release -p betz-programs --bin bank_latency                       # 10⁶ steps back to back, 10⁴ once per millisecond
+//! cargo run --release -p betz-programs --bin bank_latency -- 100000 1000        # fewer
+//! cargo run --release -p betz-programs --bin bank_latency -- 100000 1000 lift   # decoders whose names begin so
 //! ```
 //!
-//! 142 channels, 4 outputs, bins of 20 ms; the counts are drawn beforehand (Poisson). Back to back, the loop is
+//! 142 channels, 4 outputs, steps of 1 ms; the counts are drawn beforehand (Poisson). Back to back, the loop is
 //! timed in parts of 1,000 steps. Once per millisecond, each step is timed with two readings of the clock: as it comes,
 //! after a warm call (`Session::warm`), and with nothing between the readings, in turns. Before each the program writes
 //! to 8 or 64 MiB and sleeps. On a machine that is shared, `chrt -f 50 taskset -c 1` keeps other programs away.
 
+#[path = "../decoders.rs"]
+mod decoders;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use betz::model::{Decoder, DecoderParts};
 use betz::psc::{Filter, FilterBank};
-use betz::recording::OutputInfo;
 use betz::stream::{Session, SessionConfig};
+use decoders::{Kind, OUTPUTS, counts_of_a_step, decoder, preset};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const CHANNELS: usize = 142;
-const OUTPUTS: usize = 4;
-const STEP_SECONDS: f64 = 0.02;
 /// Ticks drawn; the loops go round in them.
 const DRAWN: usize = 1024;
 /// Memory that the other work writes to, in MiB: more than the caches of one core, and more than most of a socket's share.
 const OTHER_MIB: [u64; 2] = [8, 64];
 
-/// Time constants and orders: the preset `reach`, which needs feature `train` to be asked for by name.
-const REACH: [(f64, u32); 9] = [
-    (0.01, 0),
-    (0.01, 1),
-    (0.03, 3),
-    (0.05, 4),
-    (0.08, 4),
-    (0.12, 4),
-    (0.2, 4),
-    (0.3, 1),
-    (0.8, 0),
-];
 /// The eight of `step_latency`.
 const EIGHT: [(f64, u32); 8] = [
     (0.005, 0),
@@ -55,24 +44,9 @@ const EIGHT: [(f64, u32); 8] = [
 ];
 const ONE: [(f64, u32); 1] = [(0.04, 1)];
 
-fn decoder(bank: &[(f64, u32)], rng: &mut ChaCha8Rng) -> betz::Result<Decoder> {
-    let filters = (bank.iter())
-        .map(|&(tau_seconds, order)| Filter { tau_seconds, order })
-        .collect();
-    let output = |o| OutputInfo {
-        name: format!("output {o}"),
-        unit: "mm".into(),
-    };
-    let names = (0..CHANNELS).map(|c| format!("channel {c}")).collect();
-    let outputs = (0..OUTPUTS).map(output).collect();
-    let bank = FilterBank::new(filters)?;
-    Decoder::new(DecoderParts {
-        weights: (0..CHANNELS * bank.len() * OUTPUTS)
-            .map(|_| rng.random_range(-1.0..1.0))
-            .collect(),
-        intercept: vec![0.5; OUTPUTS],
-        ..DecoderParts::linear(STEP_SECONDS, bank, names, outputs)
-    })
+fn bank(filters: &[(f64, u32)]) -> betz::Result<FilterBank> {
+    let filter = |&(tau_seconds, order)| Filter { tau_seconds, order };
+    FilterBank::new(filters.iter().map(filter).collect())
 }
 
 /// [`DRAWN`] ticks of counts, (tick, channel), Poisson with `mean`.
@@ -189,17 +163,33 @@ fn main() -> betz::Result<()> {
     println!("{CHANNELS} channels, {OUTPUTS} outputs, counts; µs; statistics on");
     println!();
     println!(
-        "| bank | spikes per bin | back to back, median | least | once per ms, other work | p50 | p99 | p99.9 | max | warm p50 | p99 | p99.9 | max | bare p50 |"
+        "| decoder | spikes per bin | back to back, median | least | once per ms, other work | p50 | p99 | p99.9 | max | warm p50 | p99 | p99.9 | max | bare p50 |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
-    for (name, bank) in [
-        ("one, order 1", &ONE[..]),
-        ("eight", &EIGHT),
-        ("reach", &REACH),
-    ] {
+    let begins = std::env::args().nth(3).unwrap_or_default();
+    let rows = [
+        ("one, order 1", bank(&ONE)?, Kind::Linear),
+        ("eight", bank(&EIGHT)?, Kind::Linear),
+        ("reach", preset("reach")?, Kind::Linear),
+        ("lift 256", preset("reach")?, Kind::Lift(256)),
+        (
+            "recurrent 64",
+            counts_of_a_step()?,
+            Kind::Recurrent(&[64], false),
+        ),
+        (
+            "recurrent 64, 64",
+            counts_of_a_step()?,
+            Kind::Recurrent(&[64, 64], false),
+        ),
+    ];
+    for (name, bank, kind) in rows {
+        if !name.starts_with(&begins) {
+            continue;
+        }
         for mean in [0.02, 0.4, 3.0] {
             let rng = &mut ChaCha8Rng::seed_from_u64(7);
-            let decoder = decoder(bank, rng)?;
+            let decoder = decoder(rng, CHANNELS, bank.clone(), kind)?;
             let counts = draw(mean, rng);
             let mut session = Session::open(&decoder, SessionConfig::default())?;
             let (median, least) = back_to_back(&mut session, &counts, warm)?;
