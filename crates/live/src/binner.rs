@@ -40,7 +40,7 @@ pub struct StepInput<'a> {
     pub end: u64,
     /// Arrival of the block that completed it, in nanoseconds of the host's clock; 0 without data.
     pub host_ns: i64,
-    /// True if a part of it is missing.
+    /// True if a part of it is missing, or steps before it were left out because the decoder was slow.
     pub dropped: bool,
     /// True if a source has sent nothing for it: the counts of its channels are means of training, and its features the
     /// ones before.
@@ -89,6 +89,9 @@ pub struct BinnerCounts {
     /// Steps made without the data of some source, with those of the others.
     #[serde(default)]
     pub partial: u64,
+    /// Steps of `skipped` that were left out because the decoder was slow.
+    #[serde(default)]
+    pub behind: u64,
 }
 
 /// State of a [`Binner`] that a session which was killed goes on from.
@@ -393,6 +396,26 @@ impl Binner {
         let next = self.next_step().unwrap_or(0);
         part(&mut self.parts, source)?.align(at, next)?;
         self.joint.drain(&self.first, &mut self.parts, give)
+    }
+
+    /// Whole steps from the open one to the row `end` of the first source's `epoch`; `None` if another epoch has begun.
+    pub(crate) fn steps_until(&self, epoch: u32, end: u64) -> Option<u64> {
+        self.first.steps_until(epoch, end)
+    }
+
+    /// Leaves out the steps before `step`, because the decoder is slow: a decision of whoever looks at the clock. Their rows that
+    /// come later are late, and the step after them is flagged as `dropped`.
+    ///
+    /// # Errors
+    /// The errors of `give`.
+    pub fn skip_behind(&mut self, step: u64, give: &mut Give<'_>) -> Result<()> {
+        if self.parts.is_empty() {
+            return self.first.skip_behind(step, give);
+        }
+        let joint = &mut self.joint;
+        self.first
+            .skip_behind(step, &mut |event| joint.hear(event))?;
+        joint.drain(&self.first, &mut self.parts, give)
     }
 
     /// Makes the first source's open step without its data: a decision of whoever looks at the clock. Its rows that come later are

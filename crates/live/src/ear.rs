@@ -94,6 +94,14 @@ impl Ear {
         }
     }
 
+    /// The newest block that waits; `None` for a source that is read in the loop, whose blocks do not wait here.
+    pub(crate) fn newest(&self) -> Option<&Block> {
+        match &self.reader {
+            Reader::Thread(thread) => thread.full.last(),
+            Reader::Inline(_) => None,
+        }
+    }
+
     pub(crate) fn take(&mut self) -> Option<Block> {
         match &mut self.reader {
             Reader::Thread(thread) => thread.full.try_pop(),

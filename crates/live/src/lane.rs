@@ -36,6 +36,8 @@ pub(crate) struct Lane {
     label_scale: Option<f32>,
     /// True if the source has sent rows of features, or spikes of whole rows.
     sends_rows: bool,
+    /// True if steps before the next one were left out because the decoder was slow.
+    was_behind: bool,
 }
 
 /// State of a [`Lane`] that a session which was killed goes on from. The rows of the open step and the filters are not part
@@ -131,6 +133,7 @@ impl Lane {
             planned: None,
             label_scale,
             sends_rows: false,
+            was_behind: false,
         })
     }
 
@@ -421,6 +424,25 @@ impl Lane {
         Ok(())
     }
 
+    /// Leaves out the steps before `step`, because the decoder is slow: a decision of whoever looks at the clock. Their rows that
+    /// come later are late.
+    ///
+    /// # Errors
+    /// The errors of `give`.
+    pub(crate) fn skip_behind(&mut self, step: u64, give: &mut Give<'_>) -> Result<()> {
+        let before = self.counts.skipped;
+        self.skip_to(step, give)?;
+        let skipped = self.counts.skipped - before;
+        self.counts.behind += skipped;
+        self.was_behind |= skipped > 0;
+        Ok(())
+    }
+
+    /// Whole steps from the open one to the row `end` of an epoch; `None` if the epoch is another one.
+    pub(crate) fn steps_until(&self, epoch: u32, end: u64) -> Option<u64> {
+        (self.epoch() == Some(epoch)).then(|| self.grid.step_at(end).saturating_sub(self.step))
+    }
+
     /// Takes rows of a block into the open step.
     fn push(&mut self, block: &Block, row: u64, rows: u64) -> Result<()> {
         let (row, rows) = (row as usize, rows as usize);
@@ -521,7 +543,7 @@ impl Lane {
             number,
             end: self.grid.begin(number + 1),
             host_ns: self.input.host_ns,
-            dropped,
+            dropped: dropped | std::mem::take(&mut self.was_behind),
             partial: false,
             content: match (usable, self.input.has_features) {
                 (false, _) => Content::Nothing,

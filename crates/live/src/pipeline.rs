@@ -174,6 +174,17 @@ impl Pipeline {
             .align(source, at, &mut |event| decoder.hear(event, give))
     }
 
+    /// Leaves out the steps before `step`, because the decoder is slow: a decision of whoever looks at the clock. The step after
+    /// them has [`StepStatus::DROPPED`].
+    ///
+    /// # Errors
+    /// The errors of `give`.
+    pub fn skip_behind(&mut self, step: u64, give: &mut Give<'_>) -> Result<()> {
+        let decoder = &mut self.decoder;
+        self.binner
+            .skip_behind(step, &mut |event| decoder.hear(event, give))
+    }
+
     /// Makes the first source's open step without data: a decision of whoever looks at the clock. Its rows that come later are
     /// late.
     ///

@@ -173,13 +173,12 @@ impl Replay {
                 self.pipeline.align(source, &at, give)
             }
             Record::Stale(step) => {
-                let open = self.pipeline.binner().open_step().map(|(number, _)| number);
-                if open != Some(step) && is_clean {
-                    return Err(Error::recording(format!(
-                        "recording: expected a decision about the open step {open:?}, got one about step {step}"
-                    )));
-                }
+                self.check_decision(step, is_clean)?;
                 self.pipeline.step_stale(give)
+            }
+            Record::SkipBehind { step, to } => {
+                self.check_decision(step, is_clean)?;
+                self.pipeline.skip_behind(to, give)
             }
             Record::Swap { fingerprint, .. } => {
                 let folder = &self.recording.folder;
@@ -188,6 +187,17 @@ impl Replay {
             Record::RollBack(_) => self.swaps.roll_back(&mut self.pipeline),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a decision about another step than the open one, if nothing of the recording was missing so far.
+    fn check_decision(&self, step: u64, is_clean: bool) -> Result<()> {
+        let open = self.pipeline.binner().open_step().map(|(number, _)| number);
+        if open == Some(step) || !is_clean {
+            return Ok(());
+        }
+        Err(Error::recording(format!(
+            "recording: expected a decision about the open step {open:?}, got one about step {step}"
+        )))
     }
 }
 

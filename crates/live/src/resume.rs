@@ -245,6 +245,7 @@ impl OpenRecording {
                     pipeline.align(*source, at, &mut |_| Ok(()))?;
                 }
                 Record::Stale(_) => pipeline.step_stale(&mut |_| Ok(()))?,
+                Record::SkipBehind { to, .. } => pipeline.skip_behind(*to, &mut |_| Ok(()))?,
                 Record::Swap { fingerprint, .. } => {
                     swaps.swap_recorded(&mut pipeline, &self.folder, *fingerprint)?;
                 }
@@ -289,6 +290,7 @@ impl Tail {
                 | Record::Configuration(..)
                 | Record::Alignment(..)
                 | Record::Stale(_)
+                | Record::SkipBehind { .. }
                 | Record::Swap { .. }
                 | Record::RollBack(_)
                     if checkpoint.is_some() =>

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { statusFacts, type SessionStatus } from "../src/link/status.ts";
 
 const source = { name: "array", lost: 0, at_least: false, bound_us: 380.4, silent_ms: 3 };
-const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, unlike_training: null, recalibration: null, notes: null, sources: [source], ...more });
+const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, unlike_training: null, recalibration: null, notes: null, behind: 0, sources: [source], ...more });
 const brief = (s: SessionStatus) => statusFacts(s).map(([name, value, kind]) => `${name}: ${value}${kind && ` (${kind})`}`);
 
 test("a session that neither records nor learns says so, with its source's clock", () => {
@@ -35,6 +35,10 @@ test("a recalibration says what waits and what decodes", () => {
 test("labels are counted, and refused ones raise a warning", () => {
   assert.equal(brief(status({ notes: { labels: 1204, marks: 2, trials: 6, refused: 0 } }))[2], "labels: 1,204");
   assert.equal(brief(status({ notes: { labels: 1204, marks: 2, trials: 6, refused: 1 } }))[2], "labels: 1,204 (warn)");
+});
+
+test("steps that a slow decoder left out are an alarm", () => {
+  assert.equal(brief(status({ behind: 12 }))[2], "too slow: 12 steps left out (bad)");
 });
 
 test("each source has its losses; a silent one is an alarm", () => {

@@ -162,6 +162,10 @@ impl Status {
             let steps = report::count(now.input.partial, "step");
             line += &format!("  STALE: {steps} without a source");
         }
+        if now.input.behind > 0 {
+            let steps = report::count(now.input.behind, "step");
+            line += &format!("  TOO SLOW: {steps} left out");
+        }
         let unrecorded = now.recorder.map_or(0, |r| r.unrecorded);
         if unrecorded > 0 {
             line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
@@ -257,8 +261,12 @@ impl RunReport {
             0 => String::new(),
             steps => format!(" ({steps} while the noise was measured)"),
         };
+        let behind = match input.behind {
+            0 => String::new(),
+            steps => format!(" ({steps} BECAUSE THE DECODER WAS TOO SLOW)"),
+        };
         report::line(&format!(
-            "lost:{bounds} {} of {}, {} bridged; {} without data{noise}, {} skipped; {} late; {}",
+            "lost:{bounds} {} of {}, {} bridged; {} without data{noise}, {} skipped{behind}; {} late; {}",
             report::count(input.lost, "row"),
             input.lost + input.rows,
             input.bridged,

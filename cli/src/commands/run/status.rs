@@ -15,6 +15,7 @@ pub(super) fn of(live: &Live) -> SessionStatus {
         unlike_training: unlike_training(&now),
         recalibration: recalibration(&now),
         notes: (live.plan().labels.is_some()).then(|| notes(&now)),
+        behind: now.input.behind,
         sources: live.sources().iter().map(source).collect(),
     }
 }

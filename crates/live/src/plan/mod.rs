@@ -269,6 +269,9 @@ impl Plan {
                 ));
             }
         }
+        if self.missing.backlog == 0 {
+            return Err(self.refuse("missing", "backlog", "expected at least 1 step, got 0"));
+        }
         if let Some(record) = &self.record
             && !(1..=1 << 20).contains(&record.segment_mib)
         {

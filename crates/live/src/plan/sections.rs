@@ -173,6 +173,8 @@ pub struct MissingPlan {
     pub bridge: Span,
     /// A step whose last sample is later than its clock says by this time is made without data.
     pub stale_after: Span,
+    /// Steps that may wait for the decoder. If more wait and it takes longer for them than they last, the oldest are left out.
+    pub backlog: u64,
 }
 
 /// Section `[outputs]`.
@@ -338,6 +340,7 @@ impl Default for MissingPlan {
         Self {
             bridge: Span::from_seconds(5e-3),
             stale_after: Span::from_seconds(10e-3),
+            backlog: 8,
         }
     }
 }

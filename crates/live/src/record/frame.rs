@@ -34,7 +34,8 @@ pub enum Kind {
     Trial = 7,
     /// A decision of the loop at the step `first`, which the outputs depend on. The body is one
     /// byte: 1, made without data; 2 and the u64 fingerprint of a model, which is swapped in; 3, rolled back to the model before;
-    /// 4, the step's place in the device time of a source: u8 (1 for the epoch of its next block), u64 row, f64 rows per step.
+    /// 4, the step's place in the device time of a source: u8 (1 for the epoch of its next block), u64 row, f64 rows per step;
+    /// 5 and the u64 number of a later step, before which all are left out because the decoder is slow.
     Decision = 8,
     /// A new epoch of the source's clock, `first`.
     Epoch = 9,

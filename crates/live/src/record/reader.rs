@@ -52,6 +52,13 @@ pub enum Record {
     Alignment(usize, Alignment),
     /// The step was made without data.
     Stale(u64),
+    /// The steps from the open one, `step`, up to `to` were left out because the decoder was slow.
+    SkipBehind {
+        /// Step that was open.
+        step: u64,
+        /// Step that is open afterwards.
+        to: u64,
+    },
     /// A model was given to the session.
     Swap {
         /// Step that was open.
@@ -388,7 +395,7 @@ fn plain_record(head: &Head, body: &[u8]) -> Option<Record> {
     }
 }
 
-/// A decision about the open step: no data, a place in device time, another model, or the model before.
+/// A decision about the open step: no data, left out, a place in device time, another model, or the model before.
 fn decision(head: &Head, body: &[u8]) -> Option<Record> {
     match body.split_first()? {
         (1, []) => Some(Record::Stale(head.first)),
@@ -397,6 +404,10 @@ fn decision(head: &Head, body: &[u8]) -> Option<Record> {
             fingerprint: words(rest, u64::from_le_bytes)[0],
         }),
         (3, []) => Some(Record::RollBack(head.first)),
+        (5, rest) if rest.len() == 8 => Some(Record::SkipBehind {
+            step: head.first,
+            to: words(rest, u64::from_le_bytes)[0],
+        }),
         (4, [begins @ (0 | 1), rest @ ..]) if rest.len() == 16 => {
             let at = Alignment {
                 step: head.first,

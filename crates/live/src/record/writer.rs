@@ -201,6 +201,14 @@ impl Recorder {
         self.put(Kind::Decision, step, 0, host_ns);
     }
 
+    /// Records that the steps from the open one up to `to` are left out, before they are.
+    pub(crate) fn skip_behind(&mut self, step: u64, to: u64, host_ns: i64) {
+        self.body.clear();
+        self.body.push(5);
+        self.body.extend_from_slice(&to.to_le_bytes());
+        self.put(Kind::Decision, step, 0, host_ns);
+    }
+
     /// Records the place of the steps in the device time of a source, before its next block.
     pub(crate) fn align(&mut self, source: usize, at: &Alignment, host_ns: i64) {
         self.body.clear();

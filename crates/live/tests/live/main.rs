@@ -4,6 +4,7 @@
 
 mod background;
 mod bad_input;
+mod behind;
 mod clock;
 mod failures;
 mod gaps;

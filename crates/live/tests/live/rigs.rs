@@ -21,7 +21,8 @@ pub(crate) struct Small {
 
 pub(crate) fn plan(changes: &[&str]) -> Plan {
     let text = "[session]\nmodel = \"none.betz\"\n[[source]]\nname = \"rig\"\nfrom = \"simulated\"\n\
-                [voltage]\nnoise = { calibrate = \"1s\", track = \"30s\" }\n";
+                [voltage]\nnoise = { calibrate = \"1s\", track = \"30s\" }\n\
+                [missing]\nbacklog = 1000000\n";
     let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
     Plan::parse(text, Path::new("small.toml"), &changes).unwrap()
 }

@@ -8,6 +8,8 @@ export interface SessionStatus {
   unlike_training: number | null;
   recalibration: { windows: number; suggested: boolean; applied: boolean; roll_back: boolean; dead: boolean } | null;
   notes: { labels: number; marks: number; trials: number; refused: number } | null;
+  /** Steps that a decoder which is too slow left out. */
+  behind: number;
   sources: { name: string; lost: number; at_least: boolean; bound_us: number | null; silent_ms: number | null }[];
 }
 /** Name, value, kind, and an explanation. */
@@ -26,6 +28,7 @@ export function statusFacts(s: SessionStatus): Fact[] {
   if (typeof u === "number") facts.push(["unlike training", `${u.toFixed(3)} nats`, "", "KL divergence of the newest window from training: no loss, behaviour moves it, too"]);
   if (c) facts.push(["recalibration", ...(c.dead ? ["ended", "bad"] : c.roll_back ? ["speaks against the model", "warn"] : c.suggested ? ["a model waits", "warn"] : c.applied ? ["recalibrated", "warn"] : [`${whole(c.windows)} windows`, ""]) as [string, "" | "warn" | "bad"], `Suggestions without labels; ${c.windows} windows`]);
   if (n) facts.push(["labels", whole(n.labels), n.refused > 0 ? "warn" : "", `${n.marks} marks, ${n.trials} trial begins and ends, ${n.refused} refused`]);
+  if (s.behind > 0) facts.push(["too slow", `${whole(s.behind)} steps left out`, "bad", "The decoder takes longer for a step than it lasts"]);
   for (const o of s.sources) {
     const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${duration(o.bound_us * 1e3)}`;
     const value = o.silent_ms === null ? "nothing yet" : silent ? `silent for ${whole(o.silent_ms / 1000)} s` : `${o.at_least ? "≥ " : ""}${whole(o.lost)} lost${clock}`;
