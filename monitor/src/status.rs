@@ -32,6 +32,10 @@ pub struct RecordingStatus {
     pub bytes: u64,
     /// Frames that are missing from the recording.
     pub unrecorded: u64,
+    /// Share of the recorder's buffer that a slow disk fills.
+    pub fill: f64,
+    /// True if the disk is full.
+    pub full: bool,
 }
 
 /// State of an online trainer.

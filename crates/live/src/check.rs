@@ -1,6 +1,7 @@
 //! The check of a plan: what a session will hear and do, without doing it.
 
 use std::fmt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use betz_base::{Error, ErrorKind, Result};
@@ -12,7 +13,7 @@ use crate::ends::Ends;
 use crate::front_end::FrontEnd;
 use crate::live::label_lane;
 use crate::pipeline::Pipeline;
-use crate::plan::{Feature, Gives, Plan};
+use crate::plan::{Feature, Gives, OnFull, Plan};
 use crate::record;
 
 /// Longest time that the check waits for the source at once.
@@ -417,13 +418,13 @@ fn tell(
     let bytes = signal_bytes(&heard.signal, heard.voltage) + other_bytes;
     match plan.record_path() {
         None => report.warn("record", "nothing is recorded: record.to is absent".into()),
-        Some(to) => tell_disk(&to, bytes, report),
+        Some(to) => tell_disk(plan, &to, bytes, report),
     }
     Ok(())
 }
 
 /// Tells how much is recorded, and how long the disk lasts.
-fn tell_disk(to: &std::path::Path, bytes_per_second: f64, report: &mut Report) {
+fn tell_disk(plan: &Plan, to: &Path, bytes_per_second: f64, report: &mut Report) {
     let rate = format!(
         "{}: {:.2} MB per second, {:.1} GB per hour",
         to.display(),
@@ -436,6 +437,17 @@ fn tell_disk(to: &std::path::Path, bytes_per_second: f64, report: &mut Report) {
             let hours = free as f64 / (bytes_per_second * 3600.0).max(1e-9);
             let text = format!("{rate}; {:.1} GB free = {hours:.1} h", free as f64 / 1e9);
             report.add("record", text, hours < SHORT_HOURS);
+            let reserve = plan.record.as_ref().map_or(0, |r| match r.on_full {
+                OnFull::KeepSmall => r.reserve_mib,
+                OnFull::StopRecording | OnFull::Stop => 0,
+            });
+            if free < reserve << 20 {
+                let text = format!(
+                    "expected room for record.reserve_mib = {reserve}, got {:.0} MiB free: a full disk ends the recording",
+                    free as f64 / f64::from(1 << 20)
+                );
+                report.warn("record", text);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod backlog;
 mod begin;
+mod disk;
 mod output;
 mod recalibration;
 mod report;
@@ -256,6 +257,7 @@ impl Live {
         let mut made = 0;
         while until.steps.is_none_or(|most| made < most) && !(until.stop)() {
             let before = self.steps();
+            self.check_disk(each)?;
             self.take_notes()?;
             self.take_others(each)?;
             self.catch_up(each)?;

@@ -11,10 +11,12 @@ test("a session that neither records nor learns says so, with its source's clock
 });
 
 test("missing frames, an ended trainer and models that were not stored are told in words", () => {
-  const recording = { folder: "rec/run-1", bytes: 12_345_678, unrecorded: 0 }, learning = { trials: 41, accepted: 3, refused: 2, rolled_back: 1, unstored: 0, proposed: false, dead: false };
+  const recording = { folder: "rec/run-1", bytes: 12_345_678, unrecorded: 0, fill: 0.2, full: false }, learning = { trials: 41, accepted: 3, refused: 2, rolled_back: 1, unstored: 0, proposed: false, dead: false };
   assert.deepEqual(brief(status({ recording, learning })).slice(0, 2), ["recording: 12.3 MB", "adaptation: 41 trials"]);
   assert.match(statusFacts(status({ recording }))[0]![3], /rec\/run-1/);
   assert.equal(brief(status({ recording: { ...recording, unrecorded: 7 } }))[0], "recording: 7 frames missing (bad)");
+  assert.equal(brief(status({ recording: { ...recording, fill: 0.4 } }))[0], "recording: slow disk, buffer 40 % full (warn)");
+  assert.equal(brief(status({ recording: { ...recording, unrecorded: 7, full: true } }))[0], "recording: disk full (bad)");
   assert.equal(brief(status({ learning: { ...learning, dead: true } }))[1], "adaptation: ended (bad)");
   assert.equal(brief(status({ learning: { ...learning, unstored: 2 } }))[1], "adaptation: 2 models not stored (warn)");
   assert.equal(brief(status({ learning: { ...learning, proposed: true } }))[1], "adaptation: a model waits (warn)");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result};
+use betz_live::record::Disk;
 use betz_live::{LearnReport, Live, Plan, Report, SessionReport, SourceHealth, Step};
 use serde::Serialize;
 
@@ -167,6 +168,12 @@ impl Status {
             line += &format!("  TOO SLOW: {steps} left out");
         }
         let unrecorded = now.recorder.map_or(0, |r| r.unrecorded);
+        if let Some(recorder) = &now.recorder {
+            line += disk(recorder.disk);
+            if recorder.fill >= SLOW_DISK {
+                line += &format!("  SLOW DISK: buffer {:.0} % full", recorder.fill * 100.0);
+            }
+        }
         if unrecorded > 0 {
             line += &format!("  NOT RECORDED: {}", report::count(unrecorded, "frame"));
         }
@@ -182,6 +189,18 @@ impl Status {
             line += &format!("  R² {}", r2.join(" "));
         }
         line
+    }
+}
+
+/// Share of the recorder's buffer from which on the disk is said to be slow.
+pub(super) const SLOW_DISK: f64 = 0.25;
+
+/// Words about a disk that is full.
+fn disk(state: Disk) -> &'static str {
+    match state {
+        Disk::Room => "",
+        Disk::KeepsSmall => "  DISK FULL: no voltage is recorded",
+        Disk::Full => "  DISK FULL: nothing is recorded",
     }
 }
 
@@ -344,11 +363,13 @@ impl Outcome for RunReport {
             report::line(&format!("R² against the truth: {}", r2.join(", ")))?;
         }
         if let (Some(folder), Some(recorder)) = (&self.folder, &self.finished.recorder) {
+            let missing = recorder.unrecorded.min(recorder.frames);
             report::line(&format!(
-                "recorded: {} in {:.1} MB, {} not; {}",
-                report::count(recorder.frames - recorder.unrecorded, "frame"),
+                "recorded: {} in {:.1} MB, {missing} not{}; the disk's delay used {:.0} % of the buffer; {}",
+                report::count(recorder.frames - missing, "frame"),
                 recorder.written as f64 / 1e6,
-                recorder.unrecorded,
+                disk(recorder.disk),
+                recorder.fullest * 100.0,
                 folder.display()
             ))?;
         }

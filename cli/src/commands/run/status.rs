@@ -1,5 +1,6 @@
 //! State of a session for the page's status band.
 
+use betz_live::record::Disk;
 use betz_live::{Live, SessionReport, SourceHealth};
 use betz_monitor::{
     LearningStatus, NoteStatus, RecalibrationStatus, RecordingStatus, SessionStatus, SourceStatus,
@@ -26,6 +27,8 @@ fn recording(folder: Option<String>, now: &SessionReport) -> Option<RecordingSta
         folder: folder?,
         bytes: counts.written,
         unrecorded: counts.unrecorded,
+        fill: counts.fill,
+        full: counts.disk != Disk::Room,
     })
 }
 
@@ -94,8 +97,10 @@ mod tests {
         assert_eq!(unlike_training(&now), Some(0.25));
         let counts = now.recorder.insert(Default::default());
         (counts.written, counts.unrecorded) = (12, 3);
+        (counts.fill, counts.disk) = (0.5, Disk::KeepsSmall);
         let told = recording(Some("a".into()), &now).unwrap();
         assert_eq!((told.bytes, told.unrecorded), (12, 3));
+        assert!(told.fill == 0.5 && told.full);
         now.learn.insert(Default::default()).dead = true;
         assert!(learning(&now).is_some_and(|l| l.dead));
         now.notes.labels = 7;

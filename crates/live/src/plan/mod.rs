@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use place::Lines;
 pub use sections::{
     At, Feature, Gives, HoldPlan, LabelsPlan, LearnMode, LearnPlan, LimitsPlan, MissingPlan,
-    NoisePlan, OutputsPlan, RecalibrateMode, RecalibratePlan, RecordPlan, ReferencePlan, Sends,
-    SessionPlan, SourcePlan, VoltagePlan,
+    NoisePlan, OnFull, OutputsPlan, RecalibrateMode, RecalibratePlan, RecordPlan, ReferencePlan,
+    Sends, SessionPlan, SourcePlan, VoltagePlan,
 };
 pub use units::Span;
 
@@ -279,6 +279,15 @@ impl Plan {
                 "record",
                 "segment_mib",
                 format_args!("expected 1 to 1048576 MiB, got {}", record.segment_mib),
+            ));
+        }
+        if let Some(record) = &self.record
+            && record.reserve_mib > 1 << 20
+        {
+            return Err(self.refuse(
+                "record",
+                "reserve_mib",
+                format_args!("expected at most 1048576 MiB, got {}", record.reserve_mib),
             ));
         }
         if (self.voltage.feature == Feature::Units) != self.voltage.sorter.is_some() {

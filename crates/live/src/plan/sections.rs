@@ -268,6 +268,19 @@ pub struct RecalibratePlan {
     pub window: Span,
 }
 
+/// Treatment of a disk that is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFull {
+    /// The recording of voltage ends; everything else is recorded in the room that was set aside.
+    #[default]
+    KeepSmall,
+    /// The recording ends; the session goes on.
+    StopRecording,
+    /// The session ends with an error; its last outputs are 0.
+    Stop,
+}
+
 /// Section `[record]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -277,6 +290,12 @@ pub struct RecordPlan {
     /// Largest size of a segment, in MiB.
     #[serde(default = "segment")]
     pub segment_mib: u64,
+    /// Treatment of a full disk.
+    #[serde(default)]
+    pub on_full: OnFull,
+    /// Room that is set aside on the disk for `keep-small`, in MiB.
+    #[serde(default = "reserve")]
+    pub reserve_mib: u64,
     /// Age of a recording after which a session that is kept does not go on with it.
     #[serde(default = "resume_within")]
     pub resume_within: Span,
@@ -308,6 +327,10 @@ fn resume_within() -> Span {
 
 fn segment() -> u64 {
     1024
+}
+
+fn reserve() -> u64 {
+    256
 }
 
 impl Default for VoltagePlan {

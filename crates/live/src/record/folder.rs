@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::reader::segments;
 use super::writer::Continuation;
-use super::{Reader, Record, Recorder};
-use crate::plan::Plan;
+use super::{Reader, Record, Recorder, RecorderOptions};
+use crate::plan::{OnFull, Plan};
 
 /// The plan as it was used, and the model, in a recording's folder.
 const PLAN: &str = "resolved.toml";
@@ -94,9 +94,15 @@ impl Facts {
     }
 }
 
-/// Largest size of a segment.
-fn segment_bytes(plan: &Plan) -> u64 {
-    plan.record.as_ref().map_or(1024, |r| r.segment_mib) << 20
+/// The recorder's settings.
+fn options(plan: &Plan, facts: &Facts) -> RecorderOptions {
+    let of = plan.record.as_ref();
+    RecorderOptions {
+        ring: facts.ring_bytes(),
+        segment: of.map_or(1024, |r| r.segment_mib) << 20,
+        on_full: of.map_or(OnFull::StopRecording, |r| r.on_full),
+        reserve: of.map_or(0, |r| r.reserve_mib) << 20,
+    }
 }
 
 /// Makes the folder of a session in `to`, and starts its recorder.
@@ -119,7 +125,7 @@ pub fn start(
     betz_base::file::write_atomically(&folder.join(PLAN), |out| {
         out.write_all(resolved.as_bytes())
     })?;
-    let mut recorder = Recorder::start(&folder, facts.ring_bytes(), segment_bytes(plan))?;
+    let mut recorder = Recorder::start(&folder, &options(plan, facts))?;
     recorder.configuration(0, &facts.to_json()?, host_ns);
     Ok(recorder)
 }
@@ -134,7 +140,7 @@ pub(crate) fn go_on(
     facts: &Facts,
     from: Continuation,
 ) -> Result<Recorder> {
-    Recorder::open(folder, facts.ring_bytes(), segment_bytes(plan), from)
+    Recorder::open(folder, &options(plan, facts), from)
 }
 
 /// Locks a recording for this process, until the file is dropped; `None` if another process has it. File systems without

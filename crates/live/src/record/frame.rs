@@ -48,7 +48,8 @@ pub enum Kind {
     Configuration = 13,
     /// The session has ended as asked.
     End = 14,
-    /// `first` frames were not recorded here, because the writer was behind.
+    /// `first` frames were not recorded here, because the writer was behind or the disk full. `count` of them had numbers, the last
+    /// of which this one has.
     Unrecorded = 15,
 }
 
@@ -90,6 +91,38 @@ pub struct Head {
     pub count: u32,
     /// Time by the host's clock in nanoseconds.
     pub host_ns: i64,
+}
+
+impl Head {
+    /// The head of a whole frame, whose sums are not looked at; `None` for an unknown kind.
+    pub(super) fn read(frame: &[u8]) -> Option<Self> {
+        let head = frame.first_chunk::<HEAD>()?;
+        Some(Self {
+            source: u16::from_le_bytes(word(head, 4)),
+            kind: Kind::from_code(u16::from_le_bytes(word(head, 6)))?,
+            number: u64::from_le_bytes(word(head, 16)),
+            first: u64::from_le_bytes(word(head, 24)),
+            count: u32::from_le_bytes(word(head, 32)),
+            host_ns: i64::from_le_bytes(word(head, 40)),
+        })
+    }
+}
+
+/// The whole frames at the start of `bytes`, which are not damaged.
+pub(super) fn each(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let head = rest.first_chunk::<HEAD>()?;
+        let length = HEAD + u32::from_le_bytes(word(head, 8)) as usize;
+        let (frame, after) = rest.split_at_checked(length)?;
+        rest = after;
+        Some(frame)
+    })
+}
+
+/// Bytes of the whole frames at the start of `bytes`, which are not damaged.
+pub(super) fn whole(bytes: &[u8]) -> usize {
+    each(bytes).map(<[u8]>::len).sum()
 }
 
 /// Writes the head of `body` to `out`.
@@ -142,7 +175,7 @@ pub fn open(bytes: &[u8]) -> Scan {
         return Scan::Damaged;
     }
     let length = u32::from_le_bytes(word(head, 8)) as usize;
-    let Some(kind) = Kind::from_code(u16::from_le_bytes(word(head, 6))) else {
+    let Some(read) = Head::read(head) else {
         return Scan::Damaged;
     };
     if length > LONGEST_BODY {
@@ -154,15 +187,7 @@ pub fn open(bytes: &[u8]) -> Scan {
     if body_sum(head, body).to_le_bytes() != head[36..40] {
         return Scan::Damaged;
     }
-    let head = Head {
-        source: u16::from_le_bytes(word(head, 4)),
-        kind,
-        number: u64::from_le_bytes(word(head, 16)),
-        first: u64::from_le_bytes(word(head, 24)),
-        count: u32::from_le_bytes(word(head, 32)),
-        host_ns: i64::from_le_bytes(word(head, 40)),
-    };
-    Scan::Frame(head, HEAD + length)
+    Scan::Frame(read, HEAD + length)
 }
 
 /// The place of the next frame's first bytes after the first byte of `bytes`.

@@ -1,10 +1,12 @@
 //! The recording of a session: append-only segments of checked frames in a folder.
 
+mod disk;
 mod folder;
 pub mod frame;
 mod reader;
 mod writer;
 
+pub use disk::Disk;
 pub use folder::{Facts, Recording, start};
 pub(crate) use folder::{
     VERSIONS, check_place, free_bytes, go_on, is_of, last_written, lock, newest, next_segment,
@@ -12,4 +14,4 @@ pub(crate) use folder::{
 };
 pub use reader::{Damage, Reader, Record};
 pub(crate) use writer::Continuation;
-pub use writer::{Recorder, RecorderCounts};
+pub use writer::{Recorder, RecorderCounts, RecorderOptions};

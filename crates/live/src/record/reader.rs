@@ -247,7 +247,12 @@ impl Reader {
 
     fn count(&mut self, head: &Head) {
         self.damage.frames += 1;
-        self.damage.missing += head.number.saturating_sub(self.next);
+        let told = match head.kind {
+            Kind::Unrecorded => u64::from(head.count.saturating_sub(1)),
+            _ => 0,
+        };
+        let missing = head.number.saturating_sub(self.next);
+        self.damage.missing += missing.saturating_sub(told);
         self.next = head.number + 1;
     }
 

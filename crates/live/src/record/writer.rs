@@ -2,30 +2,39 @@
 //!
 //! The loop never waits. What finds the ring full is counted, and a frame says how much is missing.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Block, Samples};
-use ringbuf::traits::{Consumer, Observer, Producer};
-use ringbuf::{HeapCons, HeapProd};
+use ringbuf::HeapProd;
+use ringbuf::traits::{Observer, Producer};
 
+use super::disk::{Disk, Segments, Writer, WriterState};
 use super::frame::{HEAD, Head, Kind, seal};
 use crate::grid::Alignment;
 use crate::pipeline::Step;
+use crate::plan::OnFull;
 
-/// Time between two writes.
-const EVERY: Duration = Duration::from_millis(20);
-/// Time between two flushes to the disk itself.
-const SYNC: Duration = Duration::from_millis(500);
-/// Bytes that are written at once at most.
-const AT_ONCE: usize = 1 << 20;
+/// Bytes of a body for which there is room from the start.
+const BODY: usize = 1 << 20;
+
+/// Settings of a recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecorderOptions {
+    /// Bytes of the ring from the loop to the recorder's thread.
+    pub ring: usize,
+    /// Largest size of a segment in bytes.
+    pub segment: u64,
+    /// Treatment of a full disk.
+    pub on_full: OnFull,
+    /// Bytes of the disk that are set aside for a full one.
+    pub reserve: u64,
+}
 
 /// Counts of a recorder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
@@ -36,8 +45,12 @@ pub struct RecorderCounts {
     pub unrecorded: u64,
     /// Bytes that are in files.
     pub written: u64,
+    /// Share of the ring that is in use: the rest is left for a disk that is slow.
+    pub fill: f64,
     /// Largest share of the ring that was in use.
     pub fullest: f64,
+    /// State of the disk.
+    pub disk: Disk,
 }
 
 /// Place from which a recording goes on.
@@ -49,15 +62,6 @@ pub(crate) struct Continuation {
     pub(crate) number: u64,
     /// Epoch of the blocks before; another one is recorded with its first block.
     pub(crate) epoch: u32,
-}
-
-#[derive(Default)]
-struct WriterState {
-    stop: AtomicBool,
-    written: AtomicU64,
-    /// Set at the first error of the disk.
-    broken: AtomicBool,
-    failed: Mutex<Option<Error>>,
 }
 
 /// The loop's end of a recorder.
@@ -76,12 +80,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder into `folder`, which exists, with a ring of `ring` bytes and segments of `segment` bytes.
+    /// A recorder into `folder`, which exists.
     ///
     /// # Errors
     /// `Io` if the first segment cannot be made; `OutOfMemory` for the ring.
-    pub fn start(folder: &Path, ring: usize, segment: u64) -> Result<Self> {
-        Self::open(folder, ring, segment, Continuation::default())
+    pub fn start(folder: &Path, options: &RecorderOptions) -> Result<Self> {
+        Self::open(folder, options, Continuation::default())
     }
 
     /// As [`Recorder::start`], for a recording that goes on: never in a segment that a killed session may have torn.
@@ -90,25 +94,26 @@ impl Recorder {
     /// As [`Recorder::start`].
     pub(crate) fn open(
         folder: &Path,
-        ring: usize,
-        segment: u64,
+        options: &RecorderOptions,
         from: Continuation,
     ) -> Result<Self> {
-        let (send, take) = betz_base::ring::ring_of("recorder", 1 << 10, ring.div_ceil(1 << 10))?;
+        let blocks = options.ring.div_ceil(1 << 10);
+        let (send, take) = betz_base::ring::ring_of("recorder", 1 << 10, blocks)?;
         let shared = Arc::new(WriterState::default());
-        let segments = Segments::new(folder, segment, from.segment)?;
+        let segments = Segments::new(folder, options.segment, from.segment)?;
+        let (on_full, reserve) = (options.on_full, options.reserve);
         let thread = std::thread::Builder::new()
             .name("betz-recorder".into())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || write(take, segments, &shared)
+                move || Writer::new(segments, on_full, reserve, &shared).run(take)
             })
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
         Ok(Self {
             ring: send,
             shared,
             thread: Some(thread),
-            body: Vec::with_capacity(AT_ONCE),
+            body: Vec::with_capacity(BODY),
             epochs: vec![from.epoch],
             number: from.number,
             counts: RecorderCounts::default(),
@@ -125,9 +130,27 @@ impl Recorder {
     /// Counts so far.
     pub fn counts(&self) -> RecorderCounts {
         RecorderCounts {
+            unrecorded: self.counts.unrecorded + self.shared.left_out.load(Ordering::Relaxed),
             written: self.shared.written.load(Ordering::Relaxed),
+            fill: self.fill(),
+            disk: self.disk(),
             ..self.counts
         }
+    }
+
+    /// State of the disk.
+    pub fn disk(&self) -> Disk {
+        self.shared.disk()
+    }
+
+    /// True if nothing more is recorded, because the disk is full or has failed.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shared.ended.load(Ordering::Relaxed)
+    }
+
+    /// Share of the ring that is in use.
+    fn fill(&self) -> f64 {
+        1.0 - self.ring.vacant_len() as f64 / self.ring.capacity().get() as f64
     }
 
     /// Records the facts of the session, or of a source beside the first.
@@ -275,7 +298,9 @@ impl Recorder {
         self.counts.frames += 1;
         let needed = 2 * HEAD + self.body.len();
         let room = self.ring.vacant_len();
-        if room < needed || self.shared.broken.load(Ordering::Relaxed) {
+        let is_refused = self.shared.ended.load(Ordering::Relaxed)
+            || (kind == Kind::Voltage && self.disk() == Disk::KeepsSmall);
+        if room < needed || is_refused {
             self.counts.unrecorded += 1;
             self.gap += 1;
             return;
@@ -306,12 +331,11 @@ impl Recorder {
         self.number += 1;
         self.ring.push_slice(&head);
         self.ring.push_slice(&self.body);
-        let capacity = self.ring.capacity().get();
-        let used = 1.0 - self.ring.vacant_len() as f64 / capacity as f64;
-        self.counts.fullest = self.counts.fullest.max(used);
+        self.counts.fullest = self.counts.fullest.max(self.fill());
     }
 
-    /// Ends the recording: waits until all is in its files, with a frame that says so.
+    /// Ends the recording: waits until all is in its files, with a frame that says so. A full disk is no error: see
+    /// [`RecorderCounts::disk`].
     ///
     /// # Errors
     /// The first error of the disk.
@@ -354,86 +378,5 @@ fn append<T: Copy, const N: usize>(body: &mut Vec<u8>, values: &[T], bytes: impl
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.join();
-    }
-}
-
-/// The segments of a folder: files of a bounded size, one after another.
-struct Segments {
-    folder: PathBuf,
-    most: u64,
-    next: u64,
-    file: File,
-    path: PathBuf,
-    length: u64,
-}
-
-impl Segments {
-    fn new(folder: &Path, most: u64, first: u64) -> Result<Self> {
-        let (path, file) = Self::create(folder, first)?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            most,
-            next: first + 1,
-            file,
-            path,
-            length: 0,
-        })
-    }
-
-    /// A new file: a segment is never appended to, because its end may be torn.
-    fn create(folder: &Path, number: u64) -> Result<(PathBuf, File)> {
-        let path = folder.join(format!("{number:06}.blog"));
-        let file = File::create_new(&path).map_err(|e| Error::io("creating", &path, &e))?;
-        Ok((path, file))
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.length >= self.most {
-            self.sync()?;
-            (self.path, self.file) = Self::create(&self.folder, self.next)?;
-            (self.next, self.length) = (self.next + 1, 0);
-        }
-        (self.file.write_all(bytes)).map_err(|e| Error::io("writing", &self.path, &e))?;
-        self.length += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        (self.file.sync_data()).map_err(|e| Error::io("writing", &self.path, &e))
-    }
-}
-
-/// Writes what comes until it is told to stop and nothing is left.
-fn write(mut ring: HeapCons<u8>, mut segments: Segments, shared: &WriterState) {
-    let mut bytes = vec![0; AT_ONCE];
-    let mut synced = Instant::now();
-    loop {
-        // Looked at before the ring: what was put before the stop is written.
-        let stop = shared.stop.load(Ordering::Acquire);
-        let got = ring.pop_slice(&mut bytes);
-        let mut done = Ok(());
-        if got > 0 {
-            done = segments.write(&bytes[..got]);
-        }
-        if done.is_ok() && (synced.elapsed() >= SYNC || (stop && got == 0)) {
-            done = segments.sync();
-            synced = Instant::now();
-        }
-        match done {
-            Ok(()) => {
-                shared.written.fetch_add(got as u64, Ordering::Relaxed);
-            }
-            Err(error) => {
-                *shared.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                shared.broken.store(true, Ordering::Relaxed);
-                return;
-            }
-        }
-        if stop && got == 0 {
-            return;
-        }
-        if got < AT_ONCE && !stop {
-            std::thread::sleep(EVERY);
-        }
     }
 }

@@ -3,8 +3,9 @@
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use betz_live::record::Reader;
+use betz_live::record::{Disk, Reader};
 use betz_live::{Live, Pace, Part, Until};
 
 use super::rigs::{self, ALWAYS, ListRig, Small};
@@ -31,13 +32,15 @@ fn child_with_a_full_disk() {
     };
     let small = rigs::small(0.0);
     let set = format!("record.to={:?}", folder.to_str().unwrap());
-    let mut live = open(&small, 3000, &[&set]);
+    let mut live = open(&small, 3000, &[&set, "record.on_full=stop-recording"]);
     live.run(&ALWAYS, &mut |_| Ok(())).unwrap();
     assert_eq!(live.report().input.steps, 150);
-    let error = live.stop().unwrap_err();
-    assert!(error.message().contains("000000.blog"), "{error}");
+    live.stop().unwrap();
     let counts = live.report().recorder.unwrap();
-    assert!(counts.unrecorded > 0, "{counts:?}");
+    assert!(
+        counts.unrecorded > 0 && counts.disk == Disk::Full,
+        "{counts:?}"
+    );
     assert!(!live.crossed().is_empty());
 }
 
@@ -71,6 +74,31 @@ fn whole_frames(folder: &Path) -> u64 {
     assert!(damage.places == 0 && damage.missing == 0, "{damage:?}");
     assert!(damage.torn <= 1 && !damage.ended, "{damage:?}");
     damage.frames
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reserve_that_the_disk_has_no_room_for_is_warned_of_and_the_session_runs() {
+    let small = rigs::small(0.0);
+    let folder = tempfile::tempdir().unwrap();
+    let disk = rustix::fs::statvfs(folder.path()).unwrap();
+    let largest = 1_u64 << 20;
+    if disk.f_bavail * disk.f_frsize >= largest << 20 {
+        return;
+    }
+    let set = format!("record.to={:?}", folder.path().to_str().unwrap());
+    let changes = [&set, "record.reserve_mib=1048576"];
+    let mut rig = small.simulation.rig(Part::Run, Pace::Fastest);
+    let plan = rigs::plan(&changes);
+    let checked = betz_live::check(&plan, &small.model, &mut rig, Duration::from_secs(1)).unwrap();
+    let warned = checked.lines.iter().any(|line| {
+        line.warning && (line.text).starts_with("expected room for record.reserve_mib = 1048576")
+    });
+    assert!(warned, "{checked}");
+    let mut live = open(&small, 200, &changes);
+    live.run(&ALWAYS, &mut |_| Ok(())).unwrap();
+    live.stop().unwrap();
+    assert_eq!(live.report().recorder.unwrap().unrecorded, 0);
 }
 
 #[test]

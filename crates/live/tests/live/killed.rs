@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use betz_interop::rig::{Block, Loss, Samples};
-use betz_live::record::{Reader, Record, Recorder};
+use betz_live::record::{Reader, Record};
+
+use super::rigs;
 
 const FOLDER: &str = "BETZ_LIVE_TEST_FOLDER";
 /// Blocks of 1 ms that the child records per line that it prints.
@@ -32,7 +34,7 @@ fn child_that_records() {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return;
     };
-    let mut recorder = Recorder::start(Path::new(&folder), 8 << 20, 1 << 20).unwrap();
+    let mut recorder = rigs::recorder(Path::new(&folder), 8 << 20, 1 << 20).unwrap();
     for i in 0.. {
         recorder.block(0, &block(i));
         if i % PER_LINE == PER_LINE - 1 {

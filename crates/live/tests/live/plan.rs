@@ -120,6 +120,16 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "a share from 0 to 1",
         ),
         (
+            "[record]\nto = \"x\"\nreserve_mib = 1048577",
+            "line 12, record.reserve_mib",
+            "expected at most 1048576 MiB, got 1048577",
+        ),
+        (
+            "[record]\nto = \"x\"\non_full = \"keepsmall\"",
+            "line 12, record.on_full",
+            "did you mean `keep-small`?",
+        ),
+        (
             "[record]\nto = \"x\"\nsegment_mib = 0",
             "line 12, record.segment_mib",
             "1 to 1048576",

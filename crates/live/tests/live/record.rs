@@ -4,7 +4,9 @@ use betz_interop::rig::{Block, Loss, RigSpike, Samples};
 use betz_runtime::stream::StepStatus;
 
 use betz_live::Step;
-use betz_live::record::{Damage, Reader, Record, Recorder};
+use betz_live::record::{Damage, Reader, Record};
+
+use super::rigs;
 
 fn block(first: u64, samples: Samples) -> Block {
     Block {
@@ -18,7 +20,7 @@ fn block(first: u64, samples: Samples) -> Block {
 }
 
 fn write(folder: &Path, segment: u64) -> Vec<Record> {
-    let mut recorder = Recorder::start(folder, 1 << 20, segment).unwrap();
+    let mut recorder = rigs::recorder(folder, 1 << 20, segment).unwrap();
     let mut records = Vec::new();
     recorder.configuration(0, "{}", 1);
     records.push(Record::Configuration(0, "{}".into()));
@@ -149,7 +151,7 @@ fn a_torn_end_keeps_every_frame_before_it() {
 #[test]
 fn a_full_ring_is_counted_and_told_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
-    let mut recorder = Recorder::start(folder.path(), 4096, 1 << 30).unwrap();
+    let mut recorder = rigs::recorder(folder.path(), 4096, 1 << 30).unwrap();
     // Each of these fills more than the whole ring.
     for _ in 0..3 {
         recorder.block(0, &block(0, Samples::Voltage(vec![0; 4096])));

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
+use betz_live::plan::OnFull;
+use betz_live::record::{Recorder, RecorderOptions};
 use betz_live::{Live, Pace, Part, Plan, Simulation, SimulationOptions, Until, bin};
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
@@ -23,8 +25,23 @@ pub(crate) fn plan(changes: &[&str]) -> Plan {
     let text = "[session]\nmodel = \"none.betz\"\n[[source]]\nname = \"rig\"\nfrom = \"simulated\"\n\
                 [voltage]\nnoise = { calibrate = \"1s\", track = \"30s\" }\n\
                 [missing]\nbacklog = 1000000\n";
-    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let mut changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let sets = |key: &str| changes.iter().any(|change| change.starts_with(key));
+    if sets("record.to=") && !sets("record.reserve_mib=") {
+        changes.push("record.reserve_mib=1".into());
+    }
     Plan::parse(text, Path::new("small.toml"), &changes).unwrap()
+}
+
+/// A recorder into `folder`, without a reserve for a full disk.
+pub(crate) fn recorder(folder: &Path, ring: usize, segment: u64) -> Result<Recorder> {
+    let options = RecorderOptions {
+        ring,
+        segment,
+        on_full: OnFull::StopRecording,
+        reserve: 0,
+    };
+    Recorder::start(folder, &options)
 }
 
 /// A rig of 24 electrodes and 36 neurons, and a decoder trained on 20 s of it.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![cfg(target_os = "linux")]
 
+mod disk;
 #[path = "../live/rigs.rs"]
 #[allow(dead_code)]
 mod rigs;
@@ -43,6 +44,10 @@ fn a_session_goes_on_while_the_system_misbehaves() {
     a_wall_clock_that_jumps_changes_nothing(&small);
     a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(&small);
     a_session_that_ends_while_the_ring_is_full_says_so(&small);
+    disk::a_full_disk_keeps_what_is_small_and_every_step(&small);
+    disk::a_reserve_that_is_too_small_ends_the_recording_and_not_the_session(&small);
+    disk::a_full_disk_ends_a_session_that_must_record(&small);
+    disk::a_disk_that_fails_is_an_error_at_the_end(&small);
 }
 
 fn the_loop_of_a_session_that_is_kept_allocates_nothing(small: &Small) {

@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 struct Counting;
 
@@ -36,6 +36,33 @@ pub(crate) fn allocations_of_this_thread() -> u64 {
 
 static JUMPS: AtomicBool = AtomicBool::new(false);
 static HANGS: AtomicBool = AtomicBool::new(false);
+/// Bytes that the disk has room for, and those that a file gives back when it is cut to nothing.
+static ROOM: AtomicU64 = AtomicU64::new(u64::MAX);
+static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
+/// Number of the error of a disk without room.
+static ERROR: AtomicI32 = AtomicI32::new(0);
+
+/// No space is left.
+pub(crate) const ENOSPC: i32 = 28;
+/// The device does not answer.
+pub(crate) const EIO: i32 = 5;
+
+/// While it lives, the disk has little room.
+pub(crate) struct SmallDisk;
+
+/// A disk with `room` bytes, on which a file that is cut to nothing gives back `given_back`; then `error` comes.
+pub(crate) fn small_disk(room: u64, given_back: u64, error: i32) -> SmallDisk {
+    ERROR.store(error, Ordering::SeqCst);
+    GIVEN_BACK.store(given_back, Ordering::SeqCst);
+    ROOM.store(room, Ordering::SeqCst);
+    SmallDisk
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        ROOM.store(u64::MAX, Ordering::SeqCst);
+    }
+}
 
 /// Makes the wall clock jump by an hour, back and forth, with every look at it.
 pub(crate) fn jump(jumps: bool) {
@@ -101,16 +128,54 @@ unsafe extern "C" fn write(file: i32, bytes: *const u8, length: usize) -> isize 
     while file > 2 && HANGS.load(Ordering::SeqCst) {
         std::thread::yield_now();
     }
+    let room = match file > 2 {
+        true => ROOM.load(Ordering::SeqCst),
+        false => u64::MAX,
+    };
+    let length = length.min(usize::try_from(room).unwrap_or(usize::MAX));
+    if room == 0 {
+        // SAFETY: the place is this thread's.
+        unsafe { *__errno_location() = ERROR.load(Ordering::SeqCst) };
+        return -1;
+    }
     // SAFETY: the caller's promise.
-    let (file, bytes) = unsafe {
+    let (place, bytes) = unsafe {
         (
             std::os::fd::BorrowedFd::borrow_raw(file),
             std::slice::from_raw_parts(bytes, length),
         )
     };
-    match rustix::io::write(file, bytes) {
-        Ok(written) => written as isize,
+    match rustix::io::write(place, bytes) {
+        Ok(written) => {
+            if room != u64::MAX {
+                ROOM.fetch_sub(written as u64, Ordering::SeqCst);
+            }
+            written as isize
+        }
         // The caller reads `errno`, which a successful call before has not set: any failure is one.
+        Err(_) => -1,
+    }
+}
+
+#[allow(unsafe_code)]
+unsafe extern "C" {
+    fn __errno_location() -> *mut i32;
+}
+
+/// Stands in for the C library's function.
+///
+/// # Safety
+/// `file` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+unsafe extern "C" fn ftruncate64(file: i32, length: i64) -> i32 {
+    if length == 0 && ROOM.load(Ordering::SeqCst) != u64::MAX {
+        ROOM.fetch_add(GIVEN_BACK.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+    // SAFETY: the caller's promise.
+    let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
+    match rustix::fs::ftruncate(file, length.cast_unsigned()) {
+        Ok(()) => 0,
         Err(_) => -1,
     }
 }

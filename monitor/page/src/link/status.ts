@@ -2,7 +2,7 @@
 import { bytes, duration, whole } from "../draw/format.ts";
 
 export interface SessionStatus {
-  recording: { folder: string; bytes: number; unrecorded: number } | null;
+  recording: { folder: string; bytes: number; unrecorded: number; fill: number; full: boolean } | null;
   learning: { trials: number; accepted: number; refused: number; rolled_back: number; unstored: number; proposed: boolean; dead: boolean } | null;
   /** Nats; null if it is not known. */
   unlike_training: number | null;
@@ -16,11 +16,13 @@ export interface SessionStatus {
 export type Fact = [string, string, "" | "warn" | "bad", string];
 /** A source that sends nothing for this long is said to be silent. */
 const SILENT_MS = 1000;
+/** From this share of the recorder's buffer on, the disk is said to be slow. */
+const SLOW = 0.25;
 
 export function statusFacts(s: SessionStatus): Fact[] {
   const { recording: r, learning: l, recalibration: c, unlike_training: u, notes: n } = s, facts: Fact[] = [];
   facts.push(!r ? ["recording", "off", "", "Not recorded"]
-    : ["recording", ...(r.unrecorded > 0 ? [`${whole(r.unrecorded)} frames missing`, "bad"] : [bytes(r.bytes), ""]) as [string, "" | "bad"], `In ${r.folder}`]);
+    : ["recording", ...(r.full ? ["disk full", "bad"] : r.unrecorded > 0 ? [`${whole(r.unrecorded)} frames missing`, "bad"] : r.fill >= SLOW ? [`slow disk, buffer ${whole(r.fill * 100)} % full`, "warn"] : [bytes(r.bytes), ""]) as [string, "" | "warn" | "bad"], `In ${r.folder}`]);
   if (l) {
     const counts = `Candidates: ${l.accepted} accepted, ${l.refused} refused, ${l.rolled_back} taken back`;
     facts.push(["adaptation", ...(l.dead ? ["ended", "bad"] : l.unstored > 0 ? [`${whole(l.unstored)} models not stored`, "warn"] : l.proposed ? ["a model waits", "warn"] : [`${whole(l.trials)} trials`, ""]) as [string, "" | "warn" | "bad"], counts]);
