@@ -7,6 +7,7 @@ mod output;
 mod recalibration;
 mod report;
 mod sources;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub use begin::Resumption;
 use output::Output;
 use sources::LiveSource;
 pub(crate) use sources::label_lane;
+use watch::Watch;
 
 /// Largest number of notes that wait to be shown.
 const MOST_SHOWN: usize = 1 << 16;
@@ -87,6 +89,7 @@ pub struct Live {
     rolled_back: u64,
     stale_ns: i64,
     backlog: Backlog,
+    watch: Watch,
     /// True if outputs carry the source's own numbers and times.
     echoes: bool,
     /// The trainer's check for memory, if it is not the allocator's.
@@ -137,6 +140,7 @@ impl Live {
             note_counts: NoteCounts::default(),
             shown_notes: None,
             stale_ns: (plan.missing.stale_after.seconds() * 1e9) as i64,
+            watch: Watch::new(&plan),
             backlog: Backlog::new(plan.missing.backlog, model.step_seconds()),
             first,
             others,
@@ -278,6 +282,7 @@ impl Live {
             self.follow_trainer()?;
             self.follow_recalibration()?;
             self.write_checkpoint()?;
+            self.look();
             made += self.steps() - before;
         }
         Ok(())

@@ -36,7 +36,7 @@ pub(super) struct LiveSource {
     /// True once the session knows what it sends.
     is_added: bool,
     /// The error that ended it.
-    failed: Option<Error>,
+    pub(super) failed: Option<Error>,
     /// Front end of a source of labels.
     labels: Option<Lane>,
 }

@@ -12,6 +12,7 @@ use ringbuf::HeapCons;
 use ringbuf::traits::Consumer;
 
 use super::frame::{self, HEAD, Head, Kind, seal};
+use super::log::Log;
 use crate::plan::OnFull;
 
 /// Time between two writes.
@@ -164,6 +165,7 @@ pub(super) struct Writer<'s> {
     on_full: OnFull,
     reserve: Option<File>,
     shared: &'s WriterState,
+    log: Log,
     /// Bytes from the ring, of which the first `filled` are frames that are to be written.
     bytes: Vec<u8>,
     filled: usize,
@@ -179,6 +181,7 @@ impl<'s> Writer<'s> {
     ) -> Self {
         let keeps = on_full == OnFull::KeepSmall;
         Self {
+            log: Log::open(&segments.folder),
             reserve: keeps.then(|| reserve(&segments.folder, room)).flatten(),
             segments,
             on_full,
@@ -203,8 +206,9 @@ impl<'s> Writer<'s> {
             if let Err(fault) = done {
                 return self.end(fault, &mut ring);
             }
+            self.log.flush();
             if stop && got == 0 {
-                return;
+                return self.log.end();
             }
             if is_all && !stop {
                 std::thread::sleep(EVERY);
@@ -229,6 +233,7 @@ impl<'s> Writer<'s> {
     fn put_whole(&mut self) -> WriteResult {
         let bytes = std::mem::take(&mut self.bytes);
         let whole = frame::whole(&bytes[..self.filled]);
+        self.log.hear_all(&bytes[..whole]);
         let done = self.put(&bytes[..whole]);
         self.bytes = bytes;
         self.drop_first(whole);
@@ -273,6 +278,7 @@ impl<'s> Writer<'s> {
             let _ = reserve.set_len(0);
         }
         self.shared.set_disk(Disk::KeepsSmall);
+        self.log.note_disk(Disk::KeepsSmall);
         match self.segments.begin_next() {
             Ok(()) => self.put_small(left),
             Err(error) => Err(self.refuse(&error, left)),
@@ -332,8 +338,12 @@ impl<'s> Writer<'s> {
     /// Ends the recording after an error of the disk. What is still handed over is counted.
     fn end(&mut self, fault: DiskFault, ring: &mut HeapCons<u8>) {
         match fault {
-            DiskFault::FullDisk => self.shared.set_disk(Disk::Full),
+            DiskFault::FullDisk => {
+                self.shared.set_disk(Disk::Full);
+                self.log.note_disk(Disk::Full);
+            }
             DiskFault::Failed(error) => {
+                self.log.note_failure(error.message());
                 let failed = &self.shared.failed;
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
@@ -345,8 +355,9 @@ impl<'s> Writer<'s> {
             let whole = frame::whole(&self.bytes[..self.filled]);
             self.leave_out(&self.bytes[..whole]);
             self.drop_first(whole);
+            self.log.flush();
             match (got, stop) {
-                (0, true) => return,
+                (0, true) => return self.log.end(),
                 // The loop may not have seen yet that nothing more is written.
                 (0, false) => std::thread::sleep(EVERY),
                 _ => {}

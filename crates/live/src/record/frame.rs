@@ -51,10 +51,12 @@ pub enum Kind {
     /// `first` frames were not recorded here, because the writer was behind or the disk full. `count` of them had numbers, the last
     /// of which this one has.
     Unrecorded = 15,
+    /// A line of the log at the step `first`, as a JSON object.
+    Event = 16,
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Label,
         Self::Mark,
         Self::Trial,
@@ -69,6 +71,7 @@ impl Kind {
         Self::Configuration,
         Self::End,
         Self::Unrecorded,
+        Self::Event,
     ];
 
     fn from_code(code: u16) -> Option<Self> {

@@ -3,6 +3,7 @@
 mod disk;
 mod folder;
 pub mod frame;
+mod log;
 mod reader;
 mod writer;
 
@@ -12,6 +13,7 @@ pub(crate) use folder::{
     VERSIONS, check_place, free_bytes, go_on, is_of, last_written, lock, newest, next_segment,
     unix_seconds,
 };
+pub(crate) use log::LogEvent;
 pub use reader::{Damage, Reader, Record};
 pub(crate) use writer::Continuation;
 pub use writer::{Recorder, RecorderCounts, RecorderOptions};

@@ -322,7 +322,7 @@ fn of_source(sources: &mut Vec<(u32, Loss)>, source: usize) -> &mut (u32, Loss) 
 /// Answer of [`read`].
 enum Contents {
     Record(Record),
-    /// Kept for the next block.
+    /// Kept for the next block, or for the log alone.
     Noted,
     /// Sums fit and contents do not.
     Odd,
@@ -338,6 +338,7 @@ fn read(head: &Head, body: &[u8], epoch: &mut u32, loss: &mut Loss) -> Contents 
             *epoch = head.first as u32;
             return Contents::Noted;
         }
+        Kind::Event => return Contents::Noted,
         Kind::Loss => {
             *loss = Loss {
                 count: head.first,
@@ -396,7 +397,9 @@ fn plain_record(head: &Head, body: &[u8]) -> Option<Record> {
         }
         Kind::End => Some(Record::End),
         Kind::Unrecorded => Some(Record::Unrecorded(head.first)),
-        Kind::Voltage | Kind::Features | Kind::Spikes | Kind::Epoch | Kind::Loss => None,
+        Kind::Voltage | Kind::Features | Kind::Spikes | Kind::Epoch | Kind::Loss | Kind::Event => {
+            None
+        }
     }
 }
 

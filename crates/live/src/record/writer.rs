@@ -16,6 +16,7 @@ use ringbuf::traits::{Observer, Producer};
 
 use super::disk::{Disk, Segments, Writer, WriterState};
 use super::frame::{HEAD, Head, Kind, seal};
+use super::log::LogEvent;
 use crate::grid::Alignment;
 use crate::pipeline::Step;
 use crate::plan::OnFull;
@@ -149,7 +150,7 @@ impl Recorder {
     }
 
     /// Share of the ring that is in use.
-    fn fill(&self) -> f64 {
+    pub(crate) fn fill(&self) -> f64 {
         1.0 - self.ring.vacant_len() as f64 / self.ring.capacity().get() as f64
     }
 
@@ -262,6 +263,14 @@ impl Recorder {
         self.body.push(if resumed { 2 } else { 1 });
         self.body.extend_from_slice(state);
         self.put(Kind::Checkpoint, step, 0, host_ns);
+    }
+
+    /// Records a line of the log.
+    pub(crate) fn event(&mut self, step: u64, event: &LogEvent<'_>, host_ns: i64) {
+        self.body.clear();
+        if serde_json::to_writer(&mut self.body, event).is_ok() {
+            self.put(Kind::Event, step, 0, host_ns);
+        }
     }
 
     /// Records a label, a mark or a trial at a step.

@@ -11,6 +11,7 @@ mod gaps;
 mod inline;
 mod killed;
 mod learn;
+mod log;
 mod plan;
 mod recalibrate;
 mod record;

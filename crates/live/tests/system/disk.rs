@@ -57,6 +57,10 @@ pub(super) fn a_full_disk_keeps_what_is_small_and_every_step(small: &Small) {
         // All whole frames are read; only the one that was cut off is left behind, and written again.
         assert!(damage.places == 0 && damage.missing == 0 && damage.torn <= 1);
         assert!(damage.ended, "{room}: {damage:?}");
+        let log = std::fs::read_to_string(live.folder().unwrap().join("log.jsonl")).unwrap();
+        let full = "\"what\":\"disk\",\"state\":\"keeps-small\"}";
+        assert_eq!(log.matches(full).count(), 1, "{room}: {log}");
+        assert!(log.contains("\"what\":\"end\"}\n"), "{room}: {log}");
         let crossed = live.crossed();
         assert!(crossed[0].starts_with("limits.unrecorded"), "{crossed:?}");
         let told = Replay::open(live.folder().unwrap())
