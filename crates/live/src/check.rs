@@ -15,6 +15,7 @@ use crate::live::label_lane;
 use crate::pipeline::Pipeline;
 use crate::plan::{Feature, Gives, OnFull, Plan};
 use crate::record;
+use crate::scheduling;
 
 /// Longest time that the check waits for the source at once.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -131,6 +132,7 @@ pub fn check_all(
             model.step_seconds() * 1e3
         ),
     );
+    report.say("priority", scheduling::describe(plan));
     let (heard, of_others) = std::thread::scope(|scope| {
         let threads: Vec<_> = (others.iter_mut().zip(1..))
             .map(|(rig, source)| scope.spawn(move || hear_other(source, rig.as_mut(), listen)))

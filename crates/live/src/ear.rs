@@ -11,6 +11,8 @@ use betz_interop::rig::{Arrival, Block, Probe, Rig, RigCounts, Signal, Stamp};
 use ringbuf::traits::{Consumer, Observer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 
+use crate::scheduling::ThreadPlace;
+
 /// Blocks that may wait between the source's thread and the loop: a second of the usual ones.
 const ROOM: usize = 1024;
 /// Answers about the device's time that may wait.
@@ -62,13 +64,13 @@ struct ThreadReader {
 }
 
 impl Ear {
-    /// Starts a thread that hears `rig`.
+    /// Starts a thread that hears `rig`, at a place that was [checked](crate::scheduling::check).
     ///
     /// # Errors
     /// `Io` if the system cannot start it.
-    pub(crate) fn start(rig: Box<dyn Rig>) -> Result<Self> {
+    pub(crate) fn start(rig: Box<dyn Rig>, place: ThreadPlace) -> Result<Self> {
         Ok(Self {
-            reader: Reader::Thread(ThreadReader::start(rig)?),
+            reader: Reader::Thread(ThreadReader::start(rig, place)?),
             rate: None,
         })
     }
@@ -214,7 +216,7 @@ impl InlineReader {
 }
 
 impl ThreadReader {
-    fn start(rig: Box<dyn Rig>) -> Result<Self> {
+    fn start(rig: Box<dyn Rig>, place: ThreadPlace) -> Result<Self> {
         let shared = Arc::new(SourceState::default());
         let (send, full) = ring("blocks", ROOM)?;
         let (empty, back) = ring("blocks", ROOM)?;
@@ -223,7 +225,11 @@ impl ThreadReader {
             .name("betz-source".into())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || hear(rig, &shared, send, back, answers)
+                move || {
+                    // A right that was taken away since the check costs priority, and not the session.
+                    let _ = place.apply();
+                    hear(rig, &shared, send, back, answers);
+                }
             })
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
         Ok(Self {

@@ -10,6 +10,7 @@ use crate::notes::Notes;
 use crate::pipeline::{Step, open_session};
 use crate::plan::{Feature, LearnMode, Plan, RecalibrateMode};
 use crate::recalibrate;
+use crate::scheduling;
 
 /// The sinks of a session, and its receiver of labels.
 pub(crate) struct Ends {
@@ -25,6 +26,7 @@ impl Ends {
     /// The errors of the session, the sinks and the labels' address, with file, line and key.
     pub(crate) fn open(plan: &Plan, model: &Decoder) -> Result<Self> {
         open_session(plan, model)?;
+        scheduling::check(plan)?;
         if plan.voltage.feature == Feature::Units {
             plan.load_sorter()?;
         }

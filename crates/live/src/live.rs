@@ -28,6 +28,7 @@ use crate::pipeline::{Give, Pipeline, open_session};
 use crate::plan::{Plan, Sends};
 use crate::recalibrate::Recalibrator;
 use crate::record::Recorder;
+use crate::scheduling::{self, ThreadPlace};
 use crate::source::open_rigs;
 use crate::swap::{PreparedSwap, Swaps};
 use backlog::Backlog;
@@ -129,8 +130,8 @@ impl Live {
             )));
         }
         let Ends { sinks, notes } = Ends::open(&plan, &model)?;
-        let mut sources = (rigs.into_iter().zip(&plan.source))
-            .map(|(rig, source)| LiveSource::start(rig, source))
+        let mut sources = (rigs.into_iter().enumerate())
+            .map(|(number, rig)| LiveSource::start(rig, &plan, number))
             .collect::<Result<Vec<_>>>()?;
         let others = sources.split_off(1);
         let first = (sources.pop())
@@ -250,14 +251,18 @@ impl Live {
         self.pipeline.as_mut()
     }
 
-    /// Decodes until `until` says so or the first source has ended; `each` hears every step after its outputs were sent.
+    /// Decodes until `until` says so or the first source has ended; `each` hears every step after its outputs were sent. The
+    /// calling thread takes the priority and the processor that the plan gives the loop, and keeps them.
     ///
     /// # Errors
-    /// The errors of the source, of the sinks and of `each`.
+    /// The errors of the source, of the sinks and of `each`; `InvalidArgument` with file, line and key for a priority or a
+    /// processor that the system refuses.
     pub fn run(&mut self, until: &Until<'_>, each: &mut Give<'_>) -> Result<()> {
         if !self.wait(until)? {
             return Ok(());
         }
+        let place = ThreadPlace::of_loop(&self.plan);
+        (place.apply()).map_err(|refusal| scheduling::refuse(&self.plan, place, &refusal))?;
         let mut made = 0;
         while until.steps.is_none_or(|most| made < most) && !(until.stop)() {
             let before = self.steps();

@@ -13,8 +13,9 @@ use crate::grid::Alignment;
 use crate::health::SourceHealth;
 use crate::lane::Lane;
 use crate::pipeline::{Give, Pipeline};
-use crate::plan::{Gives, Plan, SourcePlan};
+use crate::plan::{Gives, Plan};
 use crate::record::{Facts, VERSIONS, unix_seconds};
+use crate::scheduling::ThreadPlace;
 
 /// Largest change of a step's begin in the device time of a source that is left as it is, in seconds.
 const NEAR: f64 = 50e-6;
@@ -42,15 +43,16 @@ pub(super) struct LiveSource {
 }
 
 impl LiveSource {
-    /// Starts a source of a plan: its thread, unless it is read in the loop.
+    /// Starts the source of a plan with this number: its thread, unless it is read in the loop.
     ///
     /// # Errors
     /// `Io` if the system cannot start the thread.
-    pub(super) fn start(rig: Box<dyn Rig>, source: &SourcePlan) -> Result<Self> {
+    pub(super) fn start(rig: Box<dyn Rig>, plan: &Plan, number: usize) -> Result<Self> {
+        let source = &plan.source[number];
         Ok(Self {
             ear: match source.inline {
                 true => Ear::inline(rig),
-                false => Ear::start(rig)?,
+                false => Ear::start(rig, ThreadPlace::of_source(plan, number))?,
             },
             clock: Clock::new(source.path.seconds()),
             origin: None,

@@ -4,6 +4,7 @@
 //! contradict each other are refused with the file, the line and the key.
 
 mod place;
+mod priority;
 mod record_only;
 mod sections;
 mod sources;
@@ -20,6 +21,7 @@ use betz_train::unlike::LEAST_SECONDS;
 use serde::{Deserialize, Serialize};
 
 use place::Lines;
+pub use priority::Priority;
 pub use sections::{
     At, Feature, Gives, HoldPlan, LabelsPlan, LearnMode, LearnPlan, LimitsPlan, MissingPlan,
     NoisePlan, OnFull, OutputsPlan, RecalibrateMode, RecalibratePlan, RecordPlan, ReferencePlan,
@@ -146,10 +148,10 @@ impl Plan {
     pub(crate) fn with_files(&self, model: &str, sorter: &str) -> Self {
         let mut plan = self.clone();
         plan.session = SessionPlan {
-            name: plan.session.name,
             model: Some(model.into()),
             step: None,
             outputs: None,
+            ..plan.session
         };
         if let Some(path) = &mut plan.voltage.sorter {
             *path = sorter.into();
@@ -268,6 +270,13 @@ impl Plan {
                     format_args!("expected a share from 0 to 1, got {share}"),
                 ));
             }
+        }
+        let (most, cores) = (self.source.len() + 2, self.session.cores.len());
+        if cores > most {
+            let message = format_args!(
+                "expected at most {most} processors, of the loop, each source and the recorder; got {cores}"
+            );
+            return Err(self.refuse("session", "cores", message));
         }
         if self.missing.backlog == 0 {
             return Err(self.refuse("missing", "backlog", "expected at least 1 step, got 0"));

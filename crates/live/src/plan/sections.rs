@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::priority::Priority;
 use super::units::Span;
 
 /// Section `[session]`.
@@ -22,6 +23,12 @@ pub struct SessionPlan {
     /// Names of the labels' values without a model; x and y if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Vec<String>>,
+    /// Priority of the threads that decode, hear the sources, and record.
+    #[serde(default, skip_serializing_if = "Priority::is_normal")]
+    pub priority: Priority,
+    /// Processors of the loop, of each source in their order, and of the recorder; those that are absent run on any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<usize>,
 }
 
 /// `sends` of a source.

@@ -15,6 +15,7 @@ use super::reader::segments;
 use super::writer::Continuation;
 use super::{Reader, Record, Recorder, RecorderOptions};
 use crate::plan::{OnFull, Plan};
+use crate::scheduling::ThreadPlace;
 
 /// The plan as it was used, and the model, in a recording's folder.
 const PLAN: &str = "resolved.toml";
@@ -102,6 +103,7 @@ fn options(plan: &Plan, facts: &Facts) -> RecorderOptions {
         segment: of.map_or(1024, |r| r.segment_mib) << 20,
         on_full: of.map_or(OnFull::StopRecording, |r| r.on_full),
         reserve: of.map_or(0, |r| r.reserve_mib) << 20,
+        place: ThreadPlace::of_recorder(plan),
     }
 }
 

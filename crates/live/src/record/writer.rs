@@ -20,6 +20,7 @@ use super::log::LogEvent;
 use crate::grid::Alignment;
 use crate::pipeline::Step;
 use crate::plan::OnFull;
+use crate::scheduling::ThreadPlace;
 
 /// Bytes of a body for which there is room from the start.
 const BODY: usize = 1 << 20;
@@ -35,6 +36,8 @@ pub struct RecorderOptions {
     pub on_full: OnFull,
     /// Bytes of the disk that are set aside for a full one.
     pub reserve: u64,
+    /// Priority and processor of the recorder's thread.
+    pub place: ThreadPlace,
 }
 
 /// Counts of a recorder.
@@ -102,12 +105,16 @@ impl Recorder {
         let (send, take) = betz_base::ring::ring_of("recorder", 1 << 10, blocks)?;
         let shared = Arc::new(WriterState::default());
         let segments = Segments::new(folder, options.segment, from.segment)?;
-        let (on_full, reserve) = (options.on_full, options.reserve);
+        let (on_full, reserve, place) = (options.on_full, options.reserve, options.place);
         let thread = std::thread::Builder::new()
             .name("betz-recorder".into())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || Writer::new(segments, on_full, reserve, &shared).run(take)
+                move || {
+                    // A right that was taken away since the check costs priority, and not the recording.
+                    let _ = place.apply();
+                    Writer::new(segments, on_full, reserve, &shared).run(take);
+                }
             })
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
         Ok(Self {

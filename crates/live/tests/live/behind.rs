@@ -1,10 +1,9 @@
 //! A decoder that is too slow for its source.
 
-use std::path::Path;
 use std::time::Duration;
 
 use betz_live::record::{Reader, Record};
-use betz_live::{Live, Pace, Part, Plan, Replay};
+use betz_live::{Live, Pace, Part, Replay};
 use betz_runtime::stream::StepStatus;
 
 use super::rigs::{self, ALWAYS, ListRig};
@@ -66,15 +65,4 @@ fn steps_that_wait_for_a_slow_decoder_are_left_out_and_the_replay_gives_the_same
         }
     }
     assert_eq!(recorded, gaps);
-}
-
-#[test]
-fn a_plan_in_which_no_step_may_wait_is_refused() {
-    let text = "[session]\nmodel = \"a.betz\"\n[[source]]\nname = \"a\"\nfrom = \"simulated\"\n\
-                [missing]\nbacklog = 0\n";
-    let refused = Plan::parse(text, Path::new("a.toml"), &[]).unwrap_err();
-    assert_eq!(
-        refused.message(),
-        "a.toml, line 7, missing.backlog: expected at least 1 step, got 0"
-    );
 }

@@ -18,6 +18,7 @@ mod record;
 mod record_only;
 mod resume;
 mod rigs;
+mod scheduling;
 mod session;
 mod sources;
 mod trainer;

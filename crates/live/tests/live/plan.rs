@@ -68,6 +68,11 @@ fn a_change_that_does_not_fit_is_named() {
         ("voltage.threshold=abc", "expected a number"),
         ("source.channels=-3", "expected a whole number, 0 or above"),
         ("voltage.feature=sbpp", "did you mean `sbp`?"),
+        (
+            "session.priority=fifo:100",
+            "expected \"normal\", or \"fifo:1\" to \"fifo:99\"",
+        ),
+        ("session.cores=0", "expected a list, such as ["),
     ] {
         let refused = parse(SHORT, &[change]).unwrap_err();
         assert!(
@@ -75,6 +80,11 @@ fn a_change_that_does_not_fit_is_named() {
             "{refused}"
         );
     }
+    let many = parse(SHORT, &["session.cores=[0, 1, 2, 3]"]).unwrap_err();
+    assert!(
+        many.contains("session.cores: expected at most 3 processors, of the loop, each source and the recorder; got 4"),
+        "{many}"
+    );
     // A key that the file lacks may come from the command line.
     let short = SHORT.replace("model = \"reach.betz\"", "");
     let plan = parse(&short, &["session.model=other.betz"]).unwrap();
@@ -103,6 +113,11 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "[voltage]\nreference = \"medan\"",
             "line 11, voltage.reference",
             "did you mean `median`?",
+        ),
+        (
+            "[missing]\nbacklog = 0",
+            "line 11, missing.backlog",
+            "expected at least 1 step, got 0",
         ),
         (
             "[missing]\nbridge = 5",

@@ -7,7 +7,7 @@ use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
 use betz_live::plan::OnFull;
 use betz_live::record::{Recorder, RecorderOptions};
-use betz_live::{Live, Pace, Part, Plan, Simulation, SimulationOptions, Until, bin};
+use betz_live::{Live, Pace, Part, Plan, Simulation, SimulationOptions, ThreadPlace, Until, bin};
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{Filter, FilterBank};
@@ -40,6 +40,7 @@ pub(crate) fn recorder(folder: &Path, ring: usize, segment: u64) -> Result<Recor
         segment,
         on_full: OnFull::StopRecording,
         reserve: 0,
+        place: ThreadPlace::default(),
     };
     Recorder::start(folder, &options)
 }
