@@ -296,6 +296,19 @@ typedef struct betz_live_health {
      * Longest such time.
      */
     double max_us;
+    /**
+     * Steps of `skipped` that were left out because the decoder was slow.
+     */
+    uint64_t behind;
+    /**
+     * Disk that is recorded to: 0 has room; 1 is full, and no voltage is recorded; 2 is full, and
+     * nothing is recorded.
+     */
+    uint64_t disk;
+    /**
+     * Share of the recorder's buffer that waits for the disk, from 0 to 1.
+     */
+    double recorder_fill;
 } betz_live_health;
 
 /**

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 
+use ::betz_live::record::Disk;
 use ::betz_live::{BackgroundHealth, Phase, Replay};
 use betz_ffi::beside::{self, Grows};
 use betz_ffi::status::betz_status;
@@ -92,12 +93,19 @@ pub struct betz_live_health {
     pub p99_us: f64,
     /// Longest such time.
     pub max_us: f64,
+    /// Steps of `skipped` that were left out because the decoder was slow.
+    pub behind: u64,
+    /// Disk that is recorded to: 0 has room; 1 is full, and no voltage is recorded; 2 is full, and
+    /// nothing is recorded.
+    pub disk: u64,
+    /// Share of the recorder's buffer that waits for the disk, from 0 to 1.
+    pub recorder_fill: f64,
 }
 
 offsets!(betz_live_health: phase, limits_crossed, steps, stale, calibrating, skipped, rows, lost, bounds, bridged, late,
     restarts, labels, odd_labels, marks, trials, unsent, recorded, unrecorded, written_bytes, source_late,
     source_duplicates, source_malformed, source_dropped, source_reconnects, clock_epoch, clock_drift_ppm,
-    clock_bound_us, p50_us, p99_us, max_us);
+    clock_bound_us, p50_us, p99_us, max_us, behind, disk, recorder_fill);
 
 impl From<&BackgroundHealth> for betz_live_health {
     fn from(health: &BackgroundHealth) -> Self {
@@ -140,6 +148,13 @@ impl From<&BackgroundHealth> for betz_live_health {
             p50_us: report.p50_us,
             p99_us: report.p99_us,
             max_us: report.max_us,
+            behind: input.behind,
+            disk: recorder.map_or(0, |r| match r.disk {
+                Disk::Room => 0,
+                Disk::KeepsSmall => 1,
+                Disk::Full => 2,
+            }),
+            recorder_fill: recorder.map_or(0.0, |r| r.fill),
         }
     }
 }

@@ -192,6 +192,7 @@ static void session(const char *plan, const char *folder, const betz_model *mode
     expect(betz_live_health_read(live, &health, sizeof health), BETZ_OK, "", "health");
     that(health.phase == BETZ_LIVE_PHASE_ENDED && health.rows == STEPS && health.lost == 1, "rows");
     that(heard.steps == taken && heard.outputs == outputs, "every step was heard");
+    that(health.behind == 0 && health.disk == 0 && health.recorder_fill >= 0 && health.recorder_fill <= 1, "disk");
     that(health.labels == 2 && health.trials == 2 && health.marks == 2, "notes");
     that(health.limits_crossed >= 1 && health.unrecorded == 0 && health.written_bytes > 0, "limits and recording");
 
