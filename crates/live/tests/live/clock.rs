@@ -122,7 +122,7 @@ fn a_drifting_source_is_within_half_its_path_and_50_us() {
 #[test]
 fn bounds_hold_over_random_sources() {
     let mut random = Random(11);
-    for seed in 0..60 {
+    for seed in 0..150 {
         let path = Path {
             drift: (2.0 * random.uniform() - 1.0) * 100e-6,
             least: random.uniform() * 400e-6,
@@ -135,6 +135,17 @@ fn bounds_hold_over_random_sources() {
         let (covered, _) = score(path, 60.0, 5.0, seed, &|_| 0.0);
         assert!(covered >= 0.999, "source {seed}: {covered}");
     }
+}
+
+#[test]
+fn bounds_hold_for_a_whole_day() {
+    let path = Path {
+        drift: 80e-6,
+        rate: 20.0,
+        ..Path::WIRE
+    };
+    let (covered, p99) = score(path, 86_400.0, 20.0, 13, &|_| 0.0);
+    assert!(covered >= 0.999 && p99 <= 0.5e-3, "{covered}, {p99}");
 }
 
 #[test]

@@ -216,3 +216,20 @@ fn each_fault_is_refused_with_file_line_and_key() {
     let refused = parse("[session]\nname = \"x\"\n", &[]).unwrap_err();
     assert!(refused.contains("missing field"), "{refused}");
 }
+
+#[test]
+fn the_plans_of_three_rigs_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rigs");
+    // A package of this crate alone has none.
+    if !folder.exists() {
+        return;
+    }
+    let names = ["utah-cerebus", "neuropixels-spikeglx", "intan-rhx"];
+    for name in names {
+        let plan = Plan::read(&folder.join(format!("{name}.toml")), &[]).unwrap();
+        let resolved = plan.resolved().unwrap();
+        let again = Plan::parse(&resolved, Path::new("again.toml"), &[]).unwrap();
+        assert_eq!(again.resolved().unwrap(), resolved);
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), names.len());
+}

@@ -97,7 +97,10 @@ fn a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(small: &Small) {
     run(&mut live, 20);
     let counts = {
         let _hang = system::hang();
-        run(&mut live, 250);
+        // A third of the ring is full when the session looks next, and there is room for a line of the log.
+        run(&mut live, 80);
+        std::thread::sleep(std::time::Duration::from_millis(110));
+        run(&mut live, 170);
         live.report().recorder.unwrap()
     };
     // 250 steps of 20 blocks of 1,488 bytes. The ring holds 5.76 MB, and the writer has taken at most another MiB: 423
@@ -120,6 +123,8 @@ fn a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(small: &Small) {
         .unwrap()
         .run(&mut |_| Ok(()))
         .unwrap();
+    let log = std::fs::read_to_string(live.folder().unwrap().join("log.jsonl")).unwrap();
+    assert!(log.contains("\"what\":\"slow-disk\",\"fill\":0."), "{log}");
     // The recording says where frames are missing; nothing before differs.
     let unrecorded = report.recorder.unwrap().unrecorded;
     assert_eq!(told.damage.unrecorded, unrecorded);
