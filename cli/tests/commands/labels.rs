@@ -145,3 +145,41 @@ fn labels_targets_marks_and_trials_by_udp_are_on_the_page_at_their_steps() {
         }
     });
 }
+
+#[test]
+fn a_device_that_starts_again_is_a_mark_on_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    any_model(folder);
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let patience = Duration::from_secs(100);
+    sink.set_read_timeout(Some(patience)).unwrap();
+    let [rig, notes] = addresses();
+    write_plan(folder, &rig, &notes, &sink);
+    let [stop, again] = [false; 2].map(AtomicBool::new);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| send(&rig, &stop));
+        let (_guard, _other) = (SenderGuard(&stop), SenderGuard(&again));
+        let line = "run labelled.toml --page --no-open --json";
+        let (_running, host, token) = serve(folder, line);
+        while output(&sink).0 < FIRST {}
+        stop.store(true, Ordering::Relaxed);
+        first.join().unwrap();
+        // Its rows begin at 0 again.
+        scope.spawn(|| send(&rig, &again));
+        let begin = Instant::now();
+        loop {
+            let events: Value = body(&ask(&host, "/api/events", &token));
+            let marks = events.as_array().unwrap().iter();
+            let mut marks = marks.filter(|event| event["what"] == "mark");
+            if let Some(mark) = marks.next() {
+                assert_eq!(mark["text"], "the device has started again", "{events}");
+                assert!(mark["tick"].as_u64().unwrap() > FIRST, "{events}");
+                assert!(marks.next().is_none(), "{events}");
+                break;
+            }
+            assert!(begin.elapsed() < patience, "{events}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}

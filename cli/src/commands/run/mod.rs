@@ -9,6 +9,7 @@ mod shown;
 mod simulated;
 mod status;
 
+use std::cell::Cell;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -203,6 +204,7 @@ fn decode(
         if let (Some(page), Some(newest)) = (page, status.newest_step()) {
             shown::show(live, &page.monitor, newest, status.has_truth())?;
             page.decide(live);
+            page.mark_restarts(live);
         }
         if (until.stop)() || Instant::now() < look {
             return Ok(());
@@ -228,6 +230,8 @@ fn decode(
 /// The page of a session. It ends with this.
 struct LivePage {
     monitor: Monitor,
+    /// Restarts of the device that are marked.
+    restarts: Cell<u64>,
     decisions: Receiver<Decision>,
     _door: Option<Door>,
 }
@@ -249,6 +253,19 @@ impl LivePage {
             self.monitor.event("control", event);
         }
     }
+
+    /// Marks the newest step if the device has started again since the last call.
+    fn mark_restarts(&self, live: &mut Live) {
+        let restarts = live.report().input.restarts;
+        if restarts == self.restarts.replace(restarts) {
+            return;
+        }
+        let text = "the device has started again";
+        if let Some(at) = shown::newest_tick(live) {
+            let mark = json!({"what": "mark", "text": text, "at": at});
+            self.monitor.event("control", mark);
+        }
+    }
 }
 
 /// Serves the page.
@@ -267,6 +284,7 @@ fn open_page(args: &Run, live: &mut Live, status: &mut Status) -> Result<LivePag
     live.take_notes_to_show();
     Ok(LivePage {
         monitor,
+        restarts: Cell::new(live.report().input.restarts),
         decisions,
         _door: door,
     })

@@ -15,16 +15,20 @@ fn target_of(text: &str) -> Option<Vec<f32>> {
     words.map(|word| word.parse().ok()).collect()
 }
 
+/// The tick of the newest step: steps are counted from the session's start, ticks by its clock.
+pub(super) fn newest_tick(live: &mut Live) -> Option<i64> {
+    let pipeline = live.pipeline_mut()?;
+    Some(pipeline.session_mut().tick() - 1)
+}
+
 /// Shows the notes that arrived since the last call; `newest` is the number of the newest step. Labels are left out if
 /// the page already has the truth.
 pub(super) fn show(live: &mut Live, page: &Monitor, newest: u64, has_truth: bool) -> Result<()> {
     let notes = live.take_notes_to_show();
     let delay = live.model().delay_steps().max(0);
-    let Some(pipeline) = live.pipeline_mut() else {
+    let Some(begin) = newest_tick(live).map(|tick| tick - newest as i64) else {
         return Ok(());
     };
-    // Steps are counted from the session's start, ticks by its clock.
-    let begin = pipeline.session_mut().tick() - 1 - newest as i64;
     let mut labels = Vec::new();
     for (step, content) in notes {
         let tick = begin + step as i64;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use betz_interop::rig::{Block, Loss, Samples};
 use betz_live::record::{Reader, Record};
@@ -45,24 +46,30 @@ fn child_that_records() {
     }
 }
 
-#[test]
-fn a_killed_session_keeps_what_was_written_before() {
-    let folder = tempfile::tempdir().unwrap();
+/// Kills the child once `is_time` says so, which is asked after every line; the newest block that it said it handed over.
+fn kill(folder: &Path, pause: Duration, is_time: &dyn Fn(u64) -> bool) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed::child_that_records", "--nocapture"])
-        .env(FOLDER, folder.path())
+        .env(FOLDER, folder)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The writer writes what is in the ring at least once between two of its turns: wait until a segment is full.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    while !folder.path().join("000002.blog").exists() {
-        lines.next().unwrap().unwrap();
+    let mut newest = None;
+    while newest.is_none_or(|newest| !is_time(newest)) {
+        let line = lines.next().unwrap().unwrap();
+        let number = line.rsplit_once("recorded ").map(|(_, number)| number);
+        newest = number.map(|n| n.parse().unwrap()).or(newest);
     }
+    std::thread::sleep(pause);
     child.kill().unwrap();
     child.wait().unwrap();
+    newest.unwrap()
+}
 
-    let mut reader = Reader::open(folder.path()).unwrap();
+/// Blocks of a recording that was killed: all of them, from the first on, but for those at the end.
+fn read(folder: &Path) -> u64 {
+    let mut reader = Reader::open(folder).unwrap();
     let mut next = 0;
     while let Some(record) = reader.next_record().unwrap() {
         assert_eq!(record, Record::Block(0, block(next)));
@@ -73,6 +80,28 @@ fn a_killed_session_keeps_what_was_written_before() {
         damage.is_clean() && !damage.ended && damage.torn <= 1,
         "{damage:?}"
     );
+    next
+}
+
+#[test]
+fn a_killed_session_keeps_what_was_written_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let segment = folder.path().join("000002.blog");
+    // The writer writes what is in the ring at least once between two of its turns: wait until a segment is full.
+    kill(folder.path(), Duration::ZERO, &|_| segment.exists());
     // Two whole segments, and whatever came after them.
-    assert!(next * 528 >= 2 << 20, "{next}");
+    let blocks = read(folder.path());
+    assert!(blocks * 528 >= 2 << 20, "{blocks}");
+}
+
+#[test]
+fn whenever_a_session_is_killed_every_frame_before_is_whole() {
+    let mut most = 0;
+    for number in 0..25 {
+        let folder = tempfile::tempdir().unwrap();
+        let pause = Duration::from_micros(number * 7919 % 5000);
+        let newest = kill(folder.path(), pause, &|newest| newest / PER_LINE >= number);
+        most = most.max((newest + 1).saturating_sub(read(folder.path())));
+    }
+    println!("at most {most} blocks of 1 ms were handed over and are lost");
 }
