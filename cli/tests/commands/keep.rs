@@ -128,6 +128,8 @@ fn a_session_that_is_killed_goes_on_with_its_recording() {
     assert_eq!(told["input"]["restarts"], 0, "{told}");
     assert!(told["input"]["lost"].as_u64().unwrap() > 0, "{told}");
     let path = told["folder"].as_str().unwrap();
+    let log = std::fs::read_to_string(folder.join(path).join("log.jsonl")).unwrap();
+    assert_eq!(log.matches("\"what\":\"resumed\"}").count(), 3, "{log}");
     let checked = json(folder, &format!("record check {path}"));
     assert!(
         checked["ended"] == true && checked["places"] == 0 && checked["missing"] == 0,

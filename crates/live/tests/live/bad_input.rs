@@ -150,3 +150,79 @@ fn settled_crossings_have_no_noise_to_hand_on() {
     let (_, noise) = bin(&plan, &mut rig, rigs::STEP_SECONDS, None).unwrap();
     assert_eq!(noise, None);
 }
+
+#[test]
+fn each_warning_of_a_check_is_provoked() {
+    let small = rigs::small(0.0);
+    let folder = tempfile::tempdir().unwrap();
+    let to = format!("record.to={:?}", folder.path().to_str().unwrap());
+    let second = Duration::from_secs(1);
+    let warnings = |rig: &mut ListRig, changes: &[&str]| -> Vec<String> {
+        let told = check(&rigs::plan(changes), &small.model, rig, second).unwrap();
+        let warned = told.lines.into_iter().filter(|line| line.warning);
+        warned
+            .map(|line| format!("{}: {}", line.part, line.text))
+            .collect()
+    };
+    let rig = |rate: f64, lost: u64, blocks: usize| {
+        let mut blocks = rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), blocks);
+        for block in &mut blocks {
+            block.lost_before.count = lost;
+            if rate > 30_000.0 {
+                // No voltage is so fast.
+                (block.rows, block.samples) = (1, Samples::Features(vec![0.0; 24]));
+            }
+        }
+        let mut signal = small.simulation.signal();
+        signal.rate = rate;
+        ListRig {
+            signal,
+            blocks: blocks.into_iter(),
+        }
+    };
+    let sends = "outputs.to=[\"udp://127.0.0.1:9\"]";
+    // The model of these tests says nothing of its features.
+    let features = "features: crossings";
+    let told = warnings(&mut rig(30_000.0, 0, 2), &[&to, sends]);
+    assert!(told.len() == 1 && told[0].starts_with(features), "{told:?}");
+    for (rate, lost, blocks, changes, words) in [
+        (
+            30_000.0,
+            0,
+            2,
+            vec![&*to],
+            "outputs: not sent: outputs.to is absent",
+        ),
+        (
+            30_000.0,
+            0,
+            2,
+            vec![sends],
+            "record: nothing is recorded: record.to is absent",
+        ),
+        (
+            30_000.0,
+            3,
+            2,
+            vec![&to, sends],
+            "source: rig: simulated: 24 channels at 30000 rows per second, 60 rows in 2 blocks, 6 lost",
+        ),
+        (
+            30_000.0,
+            0,
+            0,
+            vec![&to, sends],
+            "source: rig: simulated: nothing came in 1.0 s; the session will wait for it",
+        ),
+        // 960 GB per second fill any disk.
+        (1e10, 0, 2, vec![&to, sends], "record: "),
+    ] {
+        let told = warnings(&mut rig(rate, lost, blocks), &changes);
+        let others = usize::from(blocks > 0);
+        assert!(
+            told.iter().any(|line| line.starts_with(words)),
+            "{words}: {told:?}"
+        );
+        assert_eq!(told.len(), 1 + others, "{words}: {told:?}");
+    }
+}
