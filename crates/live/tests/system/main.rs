@@ -39,7 +39,7 @@ fn run(live: &mut Live, steps: u64) {
 /// One test, because the system is one.
 #[test]
 fn a_session_goes_on_while_the_system_misbehaves() {
-    let small = rigs::small(0.0);
+    let small = rigs::small_of(0.0, Some(64 << 20), 1.0);
     the_loop_of_a_session_that_is_kept_allocates_nothing(&small);
     a_wall_clock_that_jumps_changes_nothing(&small);
     a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(&small);
@@ -52,7 +52,16 @@ fn a_session_goes_on_while_the_system_misbehaves() {
 
 fn the_loop_of_a_session_that_is_kept_allocates_nothing(small: &Small) {
     let folder = tempfile::tempdir().unwrap();
-    let mut live = open(small, 6000, folder.path(), &[]);
+    let everything = [
+        "learn.mode=watch",
+        "recalibrate.mode=suggest",
+        "outputs.to=[\"udp://127.0.0.1:9\"]",
+        "outputs.clamp=[[-1, 1], [-1, 1]]",
+        "outputs.slew=[0.2, 0.2]",
+        "outputs.hold={ hold = \"0.2s\", decay = \"0.5s\" }",
+        "outputs.deadline=1ms",
+    ];
+    let mut live = open(small, 6000, folder.path(), &everything);
     live.keep().unwrap();
     // Past the first laps of the rings, and past a checkpoint.
     run(&mut live, 120);
@@ -97,10 +106,10 @@ fn a_disk_that_hangs_costs_frames_that_are_counted_and_no_step(small: &Small) {
     run(&mut live, 20);
     let counts = {
         let _hang = system::hang();
-        // A third of the ring is full when the session looks next, and there is room for a line of the log.
-        run(&mut live, 80);
+        // At least two fifths of the ring are full when the session looks next, and there is room for a line of the log.
+        run(&mut live, 120);
         std::thread::sleep(std::time::Duration::from_millis(110));
-        run(&mut live, 170);
+        run(&mut live, 130);
         live.report().recorder.unwrap()
     };
     // 250 steps of 20 blocks of 1,488 bytes. The ring holds 5.76 MB, and the writer has taken at most another MiB: 423
