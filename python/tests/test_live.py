@@ -32,7 +32,7 @@ def plan(folder, **more):
     return {
         "session": {"name": "a test", "model": folder / "model.betz"},
         "source": {"name": "bins", "from": "push", "sends": "steps"},
-        "missing": {"stale_after": "1h"},
+        "missing": {"stale_after": "1h", "backlog": 1000000},
         **more,
     }
 
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_the_session_and_its_recording(folder, tmp_path):
         import betz
         signal.signal(signal.SIGINT, signal.default_int_handler)
         plan = {{"session": {{"model": {str(folder / "model.betz")!r}}}, "record": {{"to": {str(tmp_path)!r}}},
-                "source": {{"name": "a", "from": "push", "sends": "steps"}}, "missing": {{"stale_after": "1h"}}}}
+                "source": {{"name": "a", "from": "push", "sends": "steps"}}, "missing": {{"stale_after": "1h", "backlog": 1000000}}}}
         try:
             with betz.Live(plan) as live:
                 live.push([[1] * 24] * 20)

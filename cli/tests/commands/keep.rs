@@ -67,7 +67,7 @@ fn write_plan(folder: &Path, from: &str, to: &str) {
     let plan = format!(
         "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"rig\"\nmicrovolts = 0.25\n\
          from = \"udp://{from}\"\n[voltage]\nnoise = {{ calibrate = \"0.2s\", track = \"30s\" }}\n\
-         [missing]\nstale_after = \"1h\"\n[outputs]\nto = [\"udp://{to}\"]\n\
+         [missing]\nstale_after = \"1h\"\nbacklog = 1000000\n[outputs]\nto = [\"udp://{to}\"]\n\
          [record]\nto = \"recordings\"\n[limits]\nlost = 1\nlate_steps = 1\n"
     );
     std::fs::write(folder.join("kept.toml"), plan).unwrap();

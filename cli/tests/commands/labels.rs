@@ -42,7 +42,7 @@ fn write_plan(folder: &Path, rig: &str, notes: &str, sink: &UdpSocket) {
     let plan = format!(
         "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"rig\"\nmicrovolts = 0.25\n\
          from = \"udp://{rig}\"\n[voltage]\nnoise = {{ calibrate = \"0.2s\", track = \"30s\" }}\n\
-         [missing]\nstale_after = \"1h\"\n[outputs]\nto = [\"udp://{}\"]\n\
+         [missing]\nstale_after = \"1h\"\nbacklog = 1000000\n[outputs]\nto = [\"udp://{}\"]\n\
          [labels]\nfrom = \"udp://{notes}\"\n",
         sink.local_addr().unwrap()
     );

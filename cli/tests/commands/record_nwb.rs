@@ -48,7 +48,7 @@ fn a_session_becomes_nwb_and_is_read_back() {
     done(folder, "train any.npz --step 0.02 --out any.betz");
     let plan = "[session]\nmodel = \"any.betz\"\n[[source]]\nname = \"c\"\nfrom = \"push\"\nchannels = 8\nrate = 30000\n\
                 microvolts = 0.25\n[voltage]\nnoise = { calibrate = \"60ms\", track = \"0s\" }\n\
-                [missing]\nstale_after = \"1h\"\n[record]\nto = \"recordings\"\n";
+                [missing]\nstale_after = \"1h\"\nbacklog = 1000000\n[record]\nto = \"recordings\"\n";
     let file = folder.join("session.toml");
     std::fs::write(&file, plan).unwrap();
     let session = BackgroundSession::open(Plan::read(&file, &[]).unwrap()).unwrap();

@@ -8,7 +8,7 @@ use crate::program::{any_model, betz, fails, json, refused, spawned, terminate};
 /// without data.
 fn recorded(folder: &Path) -> (serde_json::Value, PathBuf) {
     let line = "run --simulate --seconds 2 --set source.channels=8 --set record.to=recordings \
-                --set missing.stale_after=1h";
+                --set missing.stale_after=1h --set missing.backlog=1000000";
     let told = json(folder, line);
     let path = PathBuf::from(told["folder"].as_str().unwrap());
     (told, path)
@@ -153,7 +153,10 @@ fn recorded_without_a_model(folder: &Path) {
     std::fs::write(folder.join("bare.toml"), plan).unwrap();
     json(folder, "run bare.toml --check");
     refused(folder, "run bare.toml --simulate", 2, "session.model");
-    let told = json(folder, "run bare.toml --set missing.stale_after=1h");
+    let told = json(
+        folder,
+        "run bare.toml --set missing.stale_after=1h --set missing.backlog=1000000",
+    );
     assert_eq!(told["input"]["steps"], 100);
     let path = told["folder"].as_str().unwrap();
     let bins = json(folder, &format!("record bins {path} --out bare.npz"));
@@ -165,7 +168,7 @@ fn sigterm_ends_a_session_with_a_complete_recording() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let line = "run --simulate --json --set source.channels=8 --set record.to=recordings \
-                --set missing.stale_after=1h --set limits.lost=1";
+                --set missing.stale_after=1h --set missing.backlog=1000000 --set limits.lost=1";
     let mut child = spawned(folder, line);
     // Once some seconds of it are recorded.
     let path = loop {

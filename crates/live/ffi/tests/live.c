@@ -60,7 +60,7 @@ static void write_plan(const char *path, const char *model, const char *more) {
         exit(2);
     }
     fprintf(file, "[session]\nmodel = \"%s\"\n[[source]]\nname = \"c\"\nfrom = \"push\"\nsends = \"steps\"\n", model);
-    fprintf(file, "[missing]\nstale_after = \"1h\"\n%s", more);
+    fprintf(file, "[missing]\nstale_after = \"1h\"\nbacklog = 1000000\n%s", more);
     if (fclose(file) != 0) {
         exit(2);
     }

@@ -7,6 +7,7 @@ use betz_live::{Live, Pace, Part, Replay};
 use betz_runtime::stream::StepStatus;
 
 use super::rigs::{self, ALWAYS, ListRig};
+use super::sources::{self, FIRST, SECOND};
 
 #[test]
 fn steps_that_wait_for_a_slow_decoder_are_left_out_and_the_replay_gives_the_same_bits() {
@@ -65,4 +66,41 @@ fn steps_that_wait_for_a_slow_decoder_are_left_out_and_the_replay_gives_the_same
         }
     }
     assert_eq!(recorded, gaps);
+}
+
+#[test]
+fn a_slow_decoder_of_two_devices_leaves_out_the_steps_of_both() {
+    let small = rigs::small(0.0);
+    let voltage = sources::voltage(&small, 2000);
+    let folder = tempfile::tempdir().unwrap();
+    let rigs = sources::rigs_of(vec![
+        (16, FIRST.blocks(&voltage, &|_| Some(0))),
+        (8, SECOND.blocks(&voltage, &|_| Some(0))),
+    ]);
+    let record = sources::recorded_in(&folder);
+    let plan = sources::plan("", &[&record, "missing.backlog=8"]);
+    let mut live = Live::with_rigs(plan, small.model.clone(), rigs).unwrap();
+    let mut numbers = Vec::new();
+    live.run(&ALWAYS, &mut |step| {
+        numbers.push(step.number);
+        std::thread::sleep(Duration::from_millis(25));
+        Ok(())
+    })
+    .unwrap();
+    live.stop().unwrap();
+    let input = live.report().input;
+    assert!(
+        input.behind > 20 && input.skipped >= input.behind,
+        "{input:?}"
+    );
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+    let told = Replay::open(live.folder().unwrap())
+        .unwrap()
+        .run(&mut |_| Ok(()))
+        .unwrap();
+    assert!(
+        told.is_equal() && told.compared == numbers.len() as u64,
+        "{told:?}"
+    );
+    assert_eq!(told.input, input);
 }

@@ -29,7 +29,7 @@ fn a_session_without_a_model_records_voltage_and_labels_and_is_replayed() {
     let small = rigs::small(0.0);
     let folder = tempfile::tempdir().unwrap();
     let set = format!("record.to={:?}", folder.path().to_str().unwrap());
-    let plan = parse(&[&set, "missing.stale_after=1h"]).unwrap();
+    let plan = parse(&[&set, "missing.stale_after=1h", "missing.backlog=1000000"]).unwrap();
     let model = plan.load_model().unwrap();
     let report = check(&plan, &model, &mut rig(&small), Duration::from_secs(1)).unwrap();
     assert!(report.lines[0].text.contains("it only records"), "{report}");

@@ -24,20 +24,20 @@ const FIRST_ROW: u64 = 1_234_567;
 
 /// A device: some channels of the simulated rig, seen by a clock that drifts.
 #[derive(Clone, Copy)]
-struct Device {
+pub(crate) struct Device {
     channels: [usize; 2],
     drift: f64,
     first_row: u64,
     delay: f64,
 }
 
-const FIRST: Device = Device {
+pub(crate) const FIRST: Device = Device {
     channels: [0, 16],
     drift: 100e-6,
     first_row: 0,
     delay: 0.2e-3,
 };
-const SECOND: Device = Device {
+pub(crate) const SECOND: Device = Device {
     channels: [16, 24],
     drift: -100e-6,
     first_row: FIRST_ROW,
@@ -47,7 +47,7 @@ const SECOND: Device = Device {
 impl Device {
     /// Blocks of `voltage`, rows of 24 channels at `RATE` by the first device's clock. `alive` tells by the time whether a
     /// block comes, and in which epoch; an epoch after the first counts rows from 0.
-    fn blocks(&self, voltage: &[i16], alive: &dyn Fn(f64) -> Option<u32>) -> Vec<Block> {
+    pub(crate) fn blocks(&self, voltage: &[i16], alive: &dyn Fn(f64) -> Option<u32>) -> Vec<Block> {
         let [from, to] = self.channels;
         let mut blocks = Vec::new();
         let mut begun = HashMap::from([(0, 0)]);
@@ -189,7 +189,7 @@ fn a_device_that_answers_questions_has_its_path_measured() {
     assert!((150.0..450.0).contains(&path), "{source:?}");
 }
 
-fn rigs_of(parts: Vec<(usize, Vec<Block>)>) -> Vec<Box<dyn Rig>> {
+pub(crate) fn rigs_of(parts: Vec<(usize, Vec<Block>)>) -> Vec<Box<dyn Rig>> {
     let conductor = Arc::new(Conductor {
         next: Mutex::new(vec![i64::MIN; parts.len()]),
         changed: Condvar::new(),
@@ -206,19 +206,19 @@ fn rigs_of(parts: Vec<(usize, Vec<Block>)>) -> Vec<Box<dyn Rig>> {
         .collect()
 }
 
-fn plan(more: &str, changes: &[&str]) -> Plan {
+pub(crate) fn plan(more: &str, changes: &[&str]) -> Plan {
     let text = format!(
         "[session]\nmodel = \"none.betz\"\n[[source]]\nname = \"first\"\nfrom = \"simulated\"\n\
          [[source]]\nname = \"second\"\nfrom = \"udp://127.0.0.1:0\"\nchannels = 8\n{more}\
          [voltage]\nreference = \"none\"\nnoise = {{ calibrate = \"200ms\", track = \"30s\" }}\n\
-         [missing]\nstale_after = \"10000h\"\n"
+         [missing]\nstale_after = \"10000h\"\nbacklog = 1000000\n"
     );
     let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
     Plan::parse(&text, Path::new("two.toml"), &changes).unwrap()
 }
 
 /// Rows of all 24 channels of a small rig.
-fn voltage(small: &Small, blocks: usize) -> Vec<i16> {
+pub(crate) fn voltage(small: &Small, blocks: usize) -> Vec<i16> {
     let mut rig = small.simulation.rig(Part::Run, Pace::Fastest);
     let all = rigs::blocks(&mut rig, blocks);
     (all.iter())
@@ -273,7 +273,7 @@ fn correlation(a: &[StepCopy], b: &[StepCopy]) -> f64 {
     product / (squares[0] * squares[1]).sqrt()
 }
 
-fn recorded_in(folder: &tempfile::TempDir) -> String {
+pub(crate) fn recorded_in(folder: &tempfile::TempDir) -> String {
     format!("record.to={:?}", folder.path().to_str().unwrap())
 }
 
@@ -481,7 +481,7 @@ fn rows_of_a_source_of_labels_become_labels_of_their_steps() {
         "[session]\nmodel = \"none.betz\"\n[[source]]\nname = \"first\"\nfrom = \"simulated\"\n\
          [[source]]\nname = \"hand\"\nfrom = \"udp://127.0.0.1:0\"\n{text_of_channels}\
          [voltage]\nreference = \"none\"\nnoise = {{ calibrate = \"200ms\", track = \"30s\" }}\n\
-         [missing]\nstale_after = \"10000h\"\n[learn]\nmode = \"watch\"\n"
+         [missing]\nstale_after = \"10000h\"\nbacklog = 1000000\n[learn]\nmode = \"watch\"\n"
     );
     let plan = Plan::parse(&text, Path::new("two.toml"), &[recorded_in(&folder)]).unwrap();
     let (live, _) = run(plan, &small.model, rigs());
