@@ -86,7 +86,7 @@ static void refusals(const char *plan, const char *odd, const char *model) {
     config.changes = "\xff";
     expect(betz_live_open(plan, &config, &live), BETZ_ERROR_INVALID_ARGUMENT, "UTF-8", "changes that are no text");
     write_plan(odd, model, "[outptus]\nto = []\n");
-    expect(betz_live_open(odd, NULL, &live), BETZ_ERROR_INVALID_ARGUMENT, "line 9, outptus", "an unknown section");
+    expect(betz_live_open(odd, NULL, &live), BETZ_ERROR_INVALID_ARGUMENT, "line 10, outptus", "an unknown section");
     write_plan(odd, "none.betz", "");
     expect(betz_live_open(odd, NULL, &live), BETZ_ERROR_IO, "line 2, session.model", "a model that is not there");
     that(live == NULL, "nothing came of it");
