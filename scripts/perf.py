@@ -6,7 +6,8 @@
     gpu-bundle/perf --run gpu-bundle     there, on the machine with a GPU: runs them and prints the table
     scripts/perf --phantomcore FOLDER    a step beside one of PhantomCore's decoders, by counted instructions and by time
 
-The working tree is the second side; its programs are built against both libraries, so that both do the same work.
+The working tree is the second side. Its programs are built against both libraries, so that both do the same work; if BASE
+lacks what they need, it is measured by its own, and rows of one name are compared.
 A ratio is BASE's time divided by the working tree's: above 1, the working tree is faster. Machines change speed within
 seconds; two runs that follow each other share that, so each round gives one ratio, and the table has their median with
 a 95 % interval.
@@ -29,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("base", "head")
 # Programs of a bundle and the parts of them that the record's headlines come from.
 GPU_PROGRAMS = (("gpu_train", "train", "sizes"), ("gpu_gram", "alone", "bank"))
-# The sources of the measurement programs, which are taken from the working tree for both sides.
+# The sources of the measurement programs, which are taken from the working tree for both sides if BASE can build them.
 PROGRAMS = ("benches",)
 LINE = re.compile(r"^(.*): .*?median ([\d.]+) (ns|µs|ms)\b")
 PEER = ROOT / "benches/peers/phantomcore.cpp"
@@ -101,21 +102,26 @@ def in_turns(commands, rounds):
 
 
 def build(tree, target, arguments):
-    """Builds with `arguments` in `tree`; returns the folder of the programs, by cargo's messages."""
+    """Builds with `arguments` in `tree`; returns the programs by name, from cargo's messages, or None if it fails."""
     command = ["cargo", *arguments, "--message-format=json-render-diagnostics"]
     environment = os.environ | {"CARGO_TARGET_DIR": str(target)}
     ran = subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True)
-    if ran.returncode:
-        sys.exit(f"{tree}: `{' '.join(command[:-1])}` failed: the working tree's programs need what BASE has not")
-    return dict(re.findall(r'"name":"(\w+)"[^\n]*?"executable":"([^"]+)"', ran.stdout))
+    return dict(re.findall(r'"name":"(\w+)"[^\n]*?"executable":"([^"]+)"', ran.stdout)) if ran.returncode == 0 else None
 
 
-def base_tree(base, folder):
-    """A work tree of BASE in `folder`, with the programs of the working tree."""
+def build_base(base, folder, target, arguments):
+    """Builds BASE in `folder` with the programs of the working tree, or, if they need what BASE has not, with its own."""
     subprocess.run(["git", "worktree", "add", "--quiet", "--detach", folder, base], cwd=ROOT, check=True)
     for path in PROGRAMS:
         shutil.rmtree(Path(folder) / path, ignore_errors=True)
         shutil.copytree(ROOT / path, Path(folder) / path)
+    programs = build(folder, target, arguments)
+    if programs is None:
+        print("BASE has not all that the working tree's programs need: its own are taken, and rows of one name compared", file=sys.stderr)
+        subprocess.run(["git", "checkout", "--quiet", base, "--", *PROGRAMS], cwd=folder, check=True)
+        subprocess.run(["git", "clean", "-dfq", "--", *PROGRAMS], cwd=folder, check=True)
+        programs = build(folder, target, arguments)
+    return programs
 
 
 def collect(arguments, base, into):
@@ -124,11 +130,12 @@ def collect(arguments, base, into):
     with tempfile.TemporaryDirectory() as folder:
         tree = f"{folder}/tree"
         try:
-            base_tree(base, tree)
-            sides = {"base": build(tree, target / "perf", arguments), "head": build(ROOT, target, arguments)}
+            sides = {"base": build_base(base, tree, target / "perf", arguments), "head": build(ROOT, target, arguments)}
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=ROOT, check=False)
         for side, programs in sides.items():
+            if programs is None:
+                sys.exit(f"{side} cannot be built by `cargo {' '.join(arguments)}`: see its errors above")
             (into / side).mkdir(parents=True, exist_ok=True)
             for name, path in programs.items():
                 subprocess.run(["strip", "-o", into / side / name, path], check=True)
