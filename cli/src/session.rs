@@ -4,11 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use betz::model::Decoder;
+use betz::recording::Dataset;
 use betz::stream::Session;
-use betz::{Error, ErrorKind, Result};
+use betz::{Error, ErrorKind, Progress, Result};
 use betz_interop::rig::Rig;
 use betz_live::plan::Span;
 use betz_live::{FrontEnd, Live, Plan};
+
+use crate::report::Bar;
 
 /// The plan of a session whose steps are made elsewhere: none is made without data.
 const PLAN: &str = r#"[session]
@@ -57,4 +60,50 @@ pub(crate) fn of(live: &mut Live) -> Result<&mut Session> {
         Error::new(ErrorKind::Internal, message)
     })?;
     Ok(pipeline.session_mut())
+}
+
+/// Outputs of a recording's steps, row by row; NaN outside segments.
+pub(crate) struct DatasetOutputs {
+    values: Vec<f32>,
+    width: usize,
+    done: u64,
+    total: u64,
+    phase: &'static str,
+    bar: Bar,
+}
+
+impl DatasetOutputs {
+    /// No outputs yet, of `width` per step; `phase` names the work on the progress bar.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn new(dataset: &Dataset, width: usize, phase: &'static str) -> Result<Self> {
+        let length = dataset.steps.saturating_mul(width);
+        betz::memory::plan("the decoded outputs", length as u128 * 4)?;
+        Ok(Self {
+            values: betz::memory::filled("the decoded outputs", f32::NAN, length)?,
+            width,
+            done: 0,
+            total: dataset.steps_in_segments() as u64,
+            phase,
+            bar: Bar::new(),
+        })
+    }
+
+    /// Takes the outputs of the step that ends with `end`.
+    pub(crate) fn add(&mut self, end: u64, values: &[f32]) {
+        let row = end.saturating_sub(1) as usize * self.width;
+        if let Some(place) = self.values.get_mut(row..row + self.width) {
+            place.copy_from_slice(values);
+        }
+        self.done += 1;
+        if self.done.is_multiple_of(4096) {
+            self.bar.update(self.phase, self.done, self.total);
+        }
+    }
+
+    /// The rows, without the bar.
+    pub(crate) fn finish(self) -> Vec<f32> {
+        self.values
+    }
 }

@@ -2,31 +2,34 @@
 //! the model that stays as it is.
 
 pub(crate) mod args;
+mod trials;
 mod unlabelled;
+
+use std::sync::Arc;
 
 use betz::model::Decoder;
 use betz::recording::AlignReport;
-use betz::train::online::{
-    Replay, ReplayEvent, ReplayWindow, TrainerConfig, Worker, replay_windows,
-};
+use betz::train::online::{TrainerConfig, Worker};
 use betz::{Error, Result};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use serde::Serialize;
 
+use crate::commands::monitor::name_of;
 use crate::data;
 use crate::device;
 use crate::files::{Files, Kind};
 use crate::parse;
-use crate::report::{self, Bar, Outcome, Table};
+use crate::report::{self, Outcome, Table};
 use args::Adapt;
+use trials::{AdaptiveSession, Decision, Window};
 
 #[derive(Serialize)]
 struct AdaptationReport {
     decoder: &'static str,
     trials: usize,
-    windows: Vec<ReplayWindow>,
-    events: Vec<ReplayEvent>,
+    windows: Vec<Window>,
+    events: Vec<Decision>,
     accepted: u64,
     refused: u64,
     rolled_back: u64,
@@ -78,14 +81,16 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
     let label_of = shuffled(args, dataset.segments.len())?;
     // Channels are watched only if the model stores how many spikes are usual.
     let watches = !args.no_watch && model.limits().blanking.is_some();
-    let mut replay = Replay::open(&model, config, &dataset, watches)?;
-    let adapted = replay.run(&dataset, &label_of, &Bar::new())?;
-    let frozen = betz::model::decode(&model, &dataset)?;
+    let dataset = Arc::new(dataset);
+    let name = name_of(&args.model);
+    let mut session = AdaptiveSession::open(&name, &model, config, Arc::clone(&dataset), watches)?;
+    let adapted = session.run(&label_of)?;
+    let frozen = betz::model::decode(&model, &*dataset)?;
     if let Some(path) = &args.out {
-        replay.worker().model().save(path)?;
+        session.worker().model().save(path)?;
     }
-    let state = replay.worker().state();
-    let windows = replay_windows(
+    let state = session.worker().state();
+    let windows = trials::windows(
         &dataset,
         args.window,
         model.delay_steps(),
@@ -96,7 +101,7 @@ pub(crate) fn run(args: &Adapt) -> Result<()> {
         decoder: model.kind(),
         trials: dataset.segments.len(),
         windows,
-        events: replay.events().to_vec(),
+        events: session.into_decisions(),
         accepted: state.accepted,
         refused: state.refused,
         rolled_back: state.rolled_back,

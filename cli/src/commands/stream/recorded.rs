@@ -10,7 +10,7 @@ use betz::model::Decoder;
 use betz::recording::Dataset;
 use betz::stream::{ChannelRules, StepStatus};
 use betz::train::score::score_estimates;
-use betz::{Error, Progress, Result};
+use betz::{Error, Result};
 use betz_live::{DatasetFeed, DatasetRig, Until};
 use serde::Serialize;
 
@@ -22,8 +22,8 @@ use crate::device;
 use crate::files::Files;
 use crate::rates::Rates;
 use crate::replay::{LatencyUs, deadline};
-use crate::report::{self, Bar, Outcome, Scores};
-use crate::session;
+use crate::report::{self, Outcome, Scores};
+use crate::session::{self, DatasetOutputs};
 use crate::unlike::{SteppedComparison, UnlikeTraining};
 
 #[derive(Serialize)]
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         .map(|seconds| SteppedComparison::open(&model, session, seconds))
         .transpose()?;
     let mut flags = FlagCounts::default();
-    let mut decoded = Rows::new(&dataset, session.outputs())?;
+    let mut decoded = DatasetOutputs::new(&dataset, session.outputs(), "streaming")?;
     let whole = Until {
         steps: None,
         stop: &|| false,
@@ -144,46 +144,6 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         spikes: stats.spikes,
     };
     report::tell(&streamed, args.common.json)
-}
-
-/// Outputs of a recording's steps, row by row; NaN outside segments.
-struct Rows {
-    values: Vec<f32>,
-    width: usize,
-    done: u64,
-    total: u64,
-    bar: Bar,
-}
-
-impl Rows {
-    fn new(dataset: &Dataset, width: usize) -> Result<Self> {
-        let length = dataset.steps.saturating_mul(width);
-        betz::memory::plan("the decoded outputs", length as u128 * 4)?;
-        Ok(Self {
-            values: betz::memory::filled("the decoded outputs", f32::NAN, length)?,
-            width,
-            done: 0,
-            total: dataset.steps_in_segments() as u64,
-            bar: Bar::new(),
-        })
-    }
-
-    /// Takes the outputs of the step that ends with `end`.
-    fn add(&mut self, end: u64, values: &[f32]) {
-        let row = end.saturating_sub(1) as usize * self.width;
-        if let Some(place) = self.values.get_mut(row..row + self.width) {
-            place.copy_from_slice(values);
-        }
-        self.done += 1;
-        if self.done.is_multiple_of(4096) {
-            self.bar.update("streaming", self.done, self.total);
-        }
-    }
-
-    /// The rows, without the bar.
-    fn finish(self) -> Vec<f32> {
-        self.values
-    }
 }
 
 /// Refuses a multiple of life's speed that is none, or that never comes to the end of `dataset`.

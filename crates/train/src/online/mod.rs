@@ -64,9 +64,9 @@ mod adaptation;
 mod assemble;
 mod config;
 mod feed;
+mod follow;
 mod learner;
 mod paired;
-mod replay;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -81,8 +81,8 @@ use std::sync::atomic::Ordering;
 pub use assemble::Dropped;
 pub use config::TrainerConfig;
 pub use feed::{Labels, TrainerTap};
+pub use follow::follow_verdict;
 pub use learner::{MAGIC, Verdict};
-pub use replay::{Replay, ReplayEvent, ReplayWindow, follow_verdict, replay_windows};
 pub use thread::Trainer;
 
 use assemble::{Assembler, Shape};
