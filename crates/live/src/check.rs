@@ -13,7 +13,7 @@ use crate::ends::Ends;
 use crate::front_end::FrontEnd;
 use crate::live::label_lane;
 use crate::pipeline::Pipeline;
-use crate::plan::{Feature, Gives, OnFull, Plan};
+use crate::plan::{Feature, Gives, LabelRule, LabelsPlan, LearnMode, OnFull, Plan};
 use crate::record;
 use crate::scheduling;
 
@@ -173,8 +173,8 @@ pub fn check_all(
     for other in &of_others {
         tell_other(plan, model, other, pipeline.as_mut(), listen, &mut report)?;
     }
-    if let Some(labels) = &plan.labels {
-        report.say("labels", labels.from.clone());
+    if let Some(from) = &plan.labels.from {
+        tell_labels(plan, from, &mut report);
     }
     match plan.outputs.to.as_slice() {
         [] if plan.records_only() => {}
@@ -238,6 +238,23 @@ fn hear(
         heard.times.sort_unstable();
         (pipeline, heard)
     }))
+}
+
+/// Tells where labels come from, and how they find their steps.
+fn tell_labels(plan: &Plan, from: &str, report: &mut Report) {
+    let LabelsPlan { by, wait, .. } = &plan.labels;
+    let waits = match plan.learn.mode {
+        LearnMode::Off => String::new(),
+        _ => format!("; a trial waits {wait} for its labels"),
+    };
+    match by {
+        LabelRule::Step => report.say("labels", format!("{from} by step{waits}")),
+        LabelRule::Time => report.say("labels", format!("{from} by the sender's time{waits}")),
+        LabelRule::Arrival => {
+            let advice = "a label is as late as its way was long: prefer \"step\" or \"time\"";
+            report.warn("labels", format!("{from} by arrival{waits}; {advice}"));
+        }
+    }
 }
 
 /// Facts about a source beside the first after listening to it.

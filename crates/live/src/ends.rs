@@ -48,8 +48,8 @@ impl Ends {
         let sinks = (plan.outputs.to.iter())
             .map(|address| open_sink(address, &stream).map_err(|e| place("outputs", "to", &e)))
             .collect::<Result<_>>()?;
-        let notes = (plan.labels.as_ref())
-            .map(|labels| Notes::open(&labels.from).map_err(|e| place("labels", "from", &e)))
+        let notes = (plan.labels.from.as_ref())
+            .map(|from| Notes::open(from).map_err(|e| place("labels", "from", &e)))
             .transpose()?;
         Ok(Self { sinks, notes })
     }

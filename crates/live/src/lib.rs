@@ -33,7 +33,7 @@ mod simulated;
 mod source;
 mod swap;
 
-pub use betz_interop::rig::notes::NoteContent;
+pub use betz_interop::rig::notes::{Note, NoteContent};
 pub use betz_train::unlike::Suggestion;
 
 pub use background::{BackgroundHealth, BackgroundSession, OnStep, Phase};
@@ -45,7 +45,7 @@ pub use clock::{Clock, ClockState};
 pub use front_end::FrontEnd;
 pub use grid::Alignment;
 pub use health::{SessionReport, SourceHealth};
-pub use learn::LearnReport;
+pub use learn::{LearnReport, OtherModel, RelearnReport};
 pub use live::{Live, Resumption, Trial, Until};
 pub use notes::NoteCounts;
 pub use pipeline::{Pipeline, Step};

@@ -3,6 +3,7 @@
 mod backlog;
 mod begin;
 mod disk;
+mod labels;
 mod output;
 mod recalibration;
 mod report;
@@ -34,13 +35,13 @@ use crate::swap::{PreparedSwap, Swaps};
 use backlog::Backlog;
 use begin::Keep;
 pub use begin::Resumption;
+use labels::LabelClock;
+pub use labels::Trial;
 use output::Output;
 use sources::LiveSource;
 pub(crate) use sources::label_lane;
 use watch::Watch;
 
-/// Largest number of notes that wait to be shown.
-const MOST_SHOWN: usize = 1 << 16;
 /// Longest latency that is told, in nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 
@@ -51,17 +52,6 @@ pub struct Until<'a> {
     pub steps: Option<u64>,
     /// Returns true once the run is to stop.
     pub stop: &'a dyn Fn() -> bool,
-}
-
-/// Begin or end of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trial {
-    /// A trial begins.
-    Begin,
-    /// A trial ends.
-    End,
-    /// A trial ends and is not to be learned from.
-    Reject,
 }
 
 /// A session, from its source to its outputs.
@@ -78,6 +68,7 @@ pub struct Live {
     first: LiveSource,
     others: Vec<LiveSource>,
     notes: Option<Notes>,
+    label_clock: LabelClock,
     note_counts: NoteCounts,
     /// Notes for whoever shows them; `None` if nobody does.
     shown_notes: Option<Vec<(u64, NoteContent)>>,
@@ -138,6 +129,7 @@ impl Live {
             .ok_or_else(|| Error::new(ErrorKind::Internal, "a plan has a source"))?;
         Ok(Self {
             notes,
+            label_clock: LabelClock::new(),
             note_counts: NoteCounts::default(),
             shown_notes: None,
             stale_ns: (plan.missing.stale_after.seconds() * 1e9) as i64,
@@ -293,76 +285,10 @@ impl Live {
         Ok(())
     }
 
-    /// Takes the labels, marks and trials that have arrived.
-    fn take_notes(&mut self) -> Result<()> {
-        while let Some(note) = self.notes.as_mut().and_then(Notes::take) {
-            let step = note.step.unwrap_or_else(|| self.open_step());
-            self.note(step, &note.content, note.host_ns);
-        }
-        let failure = self.notes.as_ref().and_then(Notes::failure);
-        failure.map_or(Ok(()), Err)
-    }
-
     /// Number of the next step that is made; 0 before the first block.
     pub fn open_step(&self) -> u64 {
         let next = self.pipeline.as_ref().and_then(|p| p.binner().next_step());
         next.unwrap_or(0)
-    }
-
-    /// Counts and records a note.
-    fn note(&mut self, step: u64, content: &NoteContent, host_ns: i64) {
-        let counts = &mut self.note_counts;
-        match content {
-            NoteContent::Label(values) => {
-                let outputs = self.model.outputs().len();
-                if values.len() != outputs || values.iter().any(|v| !v.is_finite()) {
-                    counts.odd_labels += 1;
-                    return;
-                }
-                counts.labels += 1;
-            }
-            NoteContent::Mark(_) => counts.marks += 1,
-            _ => counts.trials += 1,
-        }
-        let open = self.open_step();
-        if let Some(shown) = &mut self.shown_notes
-            && shown.len() < MOST_SHOWN
-        {
-            shown.push((step, content.clone()));
-        }
-        if let Some(learner) = &mut self.learner {
-            learner.note(step, open, content);
-        }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.note(step, content, host_ns);
-        }
-    }
-
-    /// Labels, marks, and begins and ends of trials since the last call, with their steps, in the order of their arrival.
-    /// The first call begins to collect them and returns none. Of more than 65,536 between two calls, the first are
-    /// returned.
-    pub fn take_notes_to_show(&mut self) -> Vec<(u64, NoteContent)> {
-        self.shown_notes.replace(Vec::new()).unwrap_or_default()
-    }
-
-    /// Adds the true outputs of a step; of another width, or not finite, they are counted and left out.
-    pub fn label(&mut self, step: u64, values: &[f32]) {
-        self.note(step, &NoteContent::Label(values.to_vec()), host_ns());
-    }
-
-    /// Adds a text at the open step.
-    pub fn mark(&mut self, text: &str) {
-        self.note(self.open_step(), &NoteContent::Mark(text.into()), host_ns());
-    }
-
-    /// Adds the begin or the end of a trial at the open step.
-    pub fn trial(&mut self, trial: Trial) {
-        let content = match trial {
-            Trial::Begin => NoteContent::TrialBegin,
-            Trial::End => NoteContent::TrialEnd,
-            Trial::Reject => NoteContent::TrialReject,
-        };
-        self.note(self.open_step(), &content, host_ns());
     }
 
     fn steps(&self) -> u64 {
@@ -471,10 +397,10 @@ impl Live {
     /// Lets the trainer know the steps that were made, and takes a model that it has made.
     fn follow_trainer(&mut self) -> Result<()> {
         let open = self.open_step();
-        let (Some(learner), Some(pipeline)) = (&mut self.learner, &mut self.pipeline) else {
+        let Some(learner) = &mut self.learner else {
             return Ok(());
         };
-        learner.follow(pipeline.session_mut().tick(), open);
+        learner.follow(open);
         match learner.take() {
             Some(swap) => self.swap_prepared(&swap),
             None => Ok(()),

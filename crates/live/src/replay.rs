@@ -7,6 +7,7 @@ use betz_base::{Error, Result};
 use serde::Serialize;
 
 use crate::binner::BinnerCounts;
+use crate::learn::{RelearnReport, Relearner};
 use crate::pipeline::{Give, Pipeline, Step};
 use crate::record::{Damage, Facts, Record, Recording};
 use crate::resume::Checkpoint;
@@ -40,6 +41,9 @@ pub struct ReplayReport {
     pub damage: Damage,
     /// Length of the session in seconds.
     pub seconds: f64,
+    /// Result of learning again, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relearned: Option<RelearnReport>,
 }
 
 /// A replay.
@@ -47,6 +51,7 @@ pub struct Replay {
     recording: Recording,
     pipeline: Pipeline,
     swaps: Swaps,
+    relearner: Option<Relearner>,
 }
 
 /// A step of the replay that waits for the recorded one.
@@ -77,7 +82,20 @@ impl Replay {
             recording,
             pipeline,
             swaps: Swaps::default(),
+            relearner: None,
         })
+    }
+
+    /// Runs the online trainer again, too. Every model that the session was given is compared with those that the trainer
+    /// makes. The replay still swaps what was recorded.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for the recording of a session without a trainer; the errors of the trainer.
+    pub fn relearn(&mut self) -> Result<()> {
+        let Recording { plan, model, .. } = &self.recording;
+        let relearner = Relearner::open(plan, model, self.pipeline.session_mut())?;
+        self.relearner = Some(relearner);
+        Ok(())
     }
 
     /// The recording.
@@ -97,14 +115,22 @@ impl Replay {
     pub fn run(mut self, each: &mut dyn FnMut(&Step<'_>) -> Result<()>) -> Result<ReplayReport> {
         let mut made: VecDeque<PendingStep> = VecDeque::new();
         let mut replayed = ReplayReport::default();
+        let mut relearner = self.relearner.take();
         while let Some(record) = self.recording.reader.next_record()? {
             let damage = self.recording.reader.damage();
+            if let (Some(relearner), Record::Swap { step, fingerprint }) = (&mut relearner, &record)
+            {
+                relearner.compare(*step, *fingerprint);
+            }
             let mut give = |step: &Step<'_>| {
                 made.push_back(PendingStep {
                     number: step.number,
                     status: step.status.bits(),
                     values: step.values.to_vec(),
                 });
+                if let Some(relearner) = &mut relearner {
+                    relearner.made(step);
+                }
                 each(step)
             };
             match record {
@@ -126,11 +152,22 @@ impl Replay {
                 } => {
                     // The steps whose outputs were not yet written when the session was killed.
                     made.clear();
-                    self.resume(&state)?;
+                    self.resume(&state, relearner.as_mut())?;
+                }
+                Record::Note { step, content } => {
+                    let open = self.open_step();
+                    if let Some(relearner) = &mut relearner {
+                        relearner.note(step, open, &content);
+                    }
                 }
                 other => self.take(other, damage.is_clean(), &mut give)?,
             }
+            if let Some(relearner) = &mut relearner {
+                let open = self.open_step();
+                relearner.work(open)?;
+            }
         }
+        replayed.relearned = relearner.map(|relearner| relearner.report());
         replayed.damage = self.recording.reader.damage();
         if replayed.damage.ended && replayed.damage.is_clean() {
             replayed.unmatched(&made);
@@ -142,8 +179,13 @@ impl Replay {
         Ok(replayed)
     }
 
+    /// Number of the next step that is made.
+    fn open_step(&self) -> u64 {
+        self.pipeline.binner().next_step().unwrap_or(0)
+    }
+
     /// Goes on from a checkpoint, as the session did.
-    fn resume(&mut self, state: &[u8]) -> Result<()> {
+    fn resume(&mut self, state: &[u8], relearner: Option<&mut Relearner>) -> Result<()> {
         let state = Checkpoint::from_bytes(state)?;
         let Recording {
             plan,
@@ -154,6 +196,10 @@ impl Replay {
         } = &self.recording;
         self.pipeline = Pipeline::resume(plan, model, folder, facts, &state)?;
         self.swaps = Swaps::default();
+        if let Some(relearner) = relearner {
+            let decodes = state.model(model, folder)?;
+            relearner.resume(plan, model, &decodes, self.pipeline.session_mut())?;
+        }
         Ok(())
     }
 
@@ -202,9 +248,14 @@ impl Replay {
 }
 
 impl ReplayReport {
-    /// True if every recorded step came again with the same bits, and nothing of the recording is damaged.
+    /// True if every recorded step came again with the same bits, nothing of the recording is damaged, and the trainer, if it
+    /// ran, made every model again.
     pub fn is_equal(&self) -> bool {
-        self.different == 0 && self.not_compared == 0 && self.damage.is_clean()
+        let learned = self
+            .relearned
+            .as_ref()
+            .is_none_or(|learned| learned.other == 0);
+        self.different == 0 && self.not_compared == 0 && self.damage.is_clean() && learned
     }
 
     /// Counts steps that a session which ended as asked has not recorded.

@@ -11,7 +11,7 @@ use crate::parse::seconds;
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500\n  betz run session.toml --set voltage.threshold=-4 --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
+    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500 --relearn\n  betz run session.toml --set voltage.threshold=-4 --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
 )]
 pub(crate) struct Run {
     /// Plan of the session, a TOML file
@@ -28,6 +28,9 @@ pub(crate) struct Run {
     /// output with the recorded one, bit by bit
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plan", "simulate", "check", "set", "seconds", "shown"])]
     pub(crate) replay: Option<PathBuf>,
+    /// Run the online trainer again, too, and compare every model that the session was given with those that the trainer makes
+    #[arg(long, requires = "replay")]
+    pub(crate) relearn: bool,
     /// Seconds after which the session ends [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         return run_simulated(args, made);
     }
     if let Some(folder) = &args.replay {
-        return replay::run(folder, args.json);
+        return replay::run(folder, args.relearn, args.json);
     }
     let file = args
         .plan

@@ -246,7 +246,7 @@ impl RunReport {
             folder: live.folder().map(Path::to_owned),
             r2: status.r2(),
             not_stored: live.not_stored().map(|e| e.message().to_owned()),
-            hears_labels: live.plan().labels.is_some(),
+            hears_labels: live.plan().labels.from.is_some(),
             crossed: live.crossed(),
         }
     }

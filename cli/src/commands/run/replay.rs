@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use betz::{Error, Result};
-use betz_live::{Replay, ReplayReport};
+use betz_live::{RelearnReport, Replay, ReplayReport};
 use serde::Serialize;
 
 use crate::report::{self, Outcome};
@@ -17,15 +17,28 @@ struct ReplayOutcome {
     equal: bool,
 }
 
-pub(super) fn run(folder: &Path, as_json: bool) -> Result<()> {
+pub(super) fn run(folder: &Path, relearn: bool, as_json: bool) -> Result<()> {
     let begun = std::time::Instant::now();
-    let replayed = Replay::open(folder)?.run(&mut |_| Ok(()))?;
+    let mut replay = Replay::open(folder)?;
+    if relearn {
+        let named = |e: Error| e.at(folder.display());
+        replay.relearn().map_err(named)?;
+    }
+    let replayed = replay.run(&mut |_| Ok(()))?;
     let told = ReplayOutcome {
         times_real_time: replayed.seconds / begun.elapsed().as_secs_f64().max(1e-9),
         equal: replayed.is_equal(),
         replayed,
     };
     report::tell(&told, as_json)?;
+    let other = (told.replayed.relearned.as_ref()).map_or(0, |learned| learned.other);
+    if told.replayed.different == 0 && other > 0 {
+        return Err(Error::recording(format!(
+            "{}: expected every model that the session was given from its trainer again, got {other} that it did not make; models \
+             that a person or a recalibration gave are among them",
+            folder.display()
+        )));
+    }
     if told.replayed.different == 0 {
         return Ok(());
     }
@@ -54,6 +67,9 @@ impl Outcome for ReplayOutcome {
                 first.step, first.recorded, first.replayed
             ))?;
         }
+        if let Some(learned) = &r.relearned {
+            print_relearned(learned)?;
+        }
         if r.not_compared > 0 {
             report::line(&format!(
                 "not compared: {} after the recording's first gap",
@@ -61,5 +77,25 @@ impl Outcome for ReplayOutcome {
             ))?;
         }
         super::super::record::print_damage(&r.damage)
+    }
+}
+
+fn print_relearned(learned: &RelearnReport) -> Result<()> {
+    report::line(&format!(
+        "learned again from {}, {} left out: {} accepted, {} refused, {} rolled back; {} of {} came again, bit by bit",
+        report::count(learned.trials, "trial"),
+        learned.dropped,
+        learned.accepted,
+        learned.refused,
+        learned.rolled_back,
+        learned.equal,
+        report::count(learned.equal + learned.other, "swapped model"),
+    ))?;
+    match &learned.first_other {
+        Some(other) => report::line(&format!(
+            "first model that did not come again: {}, given at step {}",
+            other.fingerprint, other.step
+        )),
+        None => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn of(live: &Live) -> SessionStatus {
         learning: learning(&now),
         unlike_training: unlike_training(&now),
         recalibration: recalibration(&now),
-        notes: (live.plan().labels.is_some()).then(|| notes(&now)),
+        notes: (live.plan().labels.from.is_some()).then(|| notes(&now)),
         behind: now.input.behind,
         sources: live.sources().iter().map(source).collect(),
     }

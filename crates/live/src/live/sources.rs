@@ -97,7 +97,7 @@ impl LiveSource {
     }
 
     /// The row of a host time.
-    fn row(&self, host: f64) -> f64 {
+    pub(super) fn row(&self, host: f64) -> f64 {
         let origin = self.origin.map_or(0, |(_, first)| first) as f64;
         origin + self.clock.device(host) * self.ear.rate()
     }

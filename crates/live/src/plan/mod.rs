@@ -23,11 +23,14 @@ use serde::{Deserialize, Serialize};
 use place::Lines;
 pub use priority::Priority;
 pub use sections::{
-    At, Feature, Gives, HoldPlan, LabelsPlan, LearnMode, LearnPlan, LimitsPlan, MissingPlan,
-    NoisePlan, OnFull, OutputsPlan, RecalibrateMode, RecalibratePlan, RecordPlan, ReferencePlan,
-    Sends, SessionPlan, SourcePlan, VoltagePlan,
+    At, Feature, Gives, HoldPlan, LabelRule, LabelsPlan, LearnMode, LearnPlan, LimitsPlan,
+    MissingPlan, NoisePlan, OnFull, OutputsPlan, RecalibrateMode, RecalibratePlan, RecordPlan,
+    ReferencePlan, Sends, SessionPlan, SourcePlan, VoltagePlan,
 };
 pub use units::Span;
+
+/// Longest time in seconds for which a trial waits for its labels.
+const LONGEST_WAIT: f64 = 60.0;
 
 /// The plan of a session, with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,9 +49,9 @@ pub struct Plan {
     /// Outputs and their bounds.
     #[serde(default)]
     pub outputs: OutputsPlan,
-    /// Labels, marks and trials from a bus; none if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub labels: Option<LabelsPlan>,
+    /// Labels, marks and trials from a bus, and the time for which they may be late.
+    #[serde(default)]
+    pub labels: LabelsPlan,
     /// Online trainer; none unless it says so.
     #[serde(default)]
     pub learn: LearnPlan,
@@ -238,6 +241,7 @@ impl Plan {
         self.check_sources()?;
         self.check_model()?;
         self.check_recalibration()?;
+        self.check_labels()?;
         let VoltagePlan {
             band: [low, high],
             threshold,
@@ -312,6 +316,19 @@ impl Plan {
                 "at",
                 "settled crossings keep the noise that they are given: expected noise = { calibrate = \"0s\" } beside it, or at = \"once\"",
             ));
+        }
+        Ok(())
+    }
+
+    fn check_labels(&self) -> Result<()> {
+        let wait = self.labels.wait.seconds();
+        if wait > LONGEST_WAIT {
+            let message = format_args!("expected at most {LONGEST_WAIT}s, got {wait}s");
+            return Err(self.refuse("labels", "wait", message));
+        }
+        if self.labels.from.is_none() && self.labels.by != LabelRule::Step {
+            let message = "expected labels.from beside it, got none: it is about labels of a bus";
+            return Err(self.refuse("labels", "by", message));
         }
         Ok(())
     }

@@ -217,12 +217,30 @@ pub struct HoldPlan {
     pub patience: u32,
 }
 
+/// Rule by which a label, a mark or a trial of the bus finds its step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LabelRule {
+    /// The sender names the step, as the output that it saw did. Without a name it is the step that is open when it arrives.
+    #[default]
+    Step,
+    /// The sender's time, on the host's clock by a clock of the sender's own. Without a time it is the arrival.
+    Time,
+    /// The time of the arrival.
+    Arrival,
+}
+
 /// Section `[labels]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct LabelsPlan {
-    /// Address at which they are received: `udp://HOST:PORT`. One without a step belongs to the step that is open when it arrives.
-    pub from: String,
+    /// Address at which they are received: `udp://HOST:PORT`. None if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Rule by which they find their steps.
+    pub by: LabelRule,
+    /// Time for which a trial that has ended waits for its labels.
+    pub wait: Span,
 }
 
 /// Use of the online trainer.
@@ -371,6 +389,16 @@ impl Default for MissingPlan {
             bridge: Span::from_seconds(5e-3),
             stale_after: Span::from_seconds(10e-3),
             backlog: 8,
+        }
+    }
+}
+
+impl Default for LabelsPlan {
+    fn default() -> Self {
+        Self {
+            from: None,
+            by: LabelRule::Step,
+            wait: Span::from_seconds(2.0),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use betz_live::record::{Disk, Reader};
-use betz_live::{Live, Pace, Part, Until};
+use betz_live::{Live, Pace, Part, Trial, Until};
 
 use super::rigs::{self, ALWAYS, ListRig, Small};
 
@@ -139,9 +139,16 @@ fn labels_that_come_too_late_are_counted_and_not_learned() {
     for step in [5, 6, 3, 6, 7] {
         live.label(step, &[0.0, 0.0]);
     }
+    live.trial(Trial::End);
+    // It waits for its labels, of which the last step's is the last.
+    live.label(9, &[0.0, 0.0]);
+    live.label(19, &[0.0, 0.0]);
+    live.label(12, &[0.0, 0.0]);
+    live.trial(Trial::Begin);
+    live.label(19, &[0.0, 0.0]);
     live.label(8, &[0.0, f32::NAN]);
     live.label(8, &[0.0]);
     let report = live.report();
     assert_eq!(report.learn.unwrap().late_labels, 2);
-    assert_eq!((report.notes.labels, report.notes.odd_labels), (5, 2));
+    assert_eq!((report.notes.labels, report.notes.odd_labels), (9, 2));
 }

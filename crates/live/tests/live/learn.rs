@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-use betz_live::{FrontEnd, Live, Pace, Part, Replay, Trial, Until, check};
+use betz_live::{FrontEnd, Live, Pace, Part, RelearnReport, Replay, Trial, Until, check};
 
 use super::rigs::{self, ListRig, Small};
 
@@ -16,7 +16,8 @@ fn open(small: &Small, blocks: usize, to: &Path, changes: &[&str]) -> Live {
             .into_iter(),
     };
     let set = format!("record.to={:?}", to.to_str().unwrap());
-    let mut all = vec![set.as_str(), "missing.stale_after=1h"];
+    // The tests wait for the trainer between two trials.
+    let mut all = vec![set.as_str(), "missing.stale_after=1h", "labels.wait=0s"];
     all.extend(changes);
     let mut live = Live::with_rig(rigs::plan(&all), small.model.clone(), Box::new(rig)).unwrap();
     live.set_noise(small.noise.clone());
@@ -156,7 +157,52 @@ fn a_session_learns_from_labels_and_its_replay_is_equal() {
         assert!(learn.accepted >= 1 && !learn.dead, "{mode}: {learn:?}");
         assert!(report.swapped.min(1) == swaps, "{mode}: {report:?}");
         replayed(&live, &made);
+        let again = relearned(&live);
+        assert_eq!((again.equal, again.other), (report.swapped, 0), "{mode}");
+        let counts = |accepted, refused, rolled_back| [accepted, refused, rolled_back];
+        assert_eq!(
+            counts(again.accepted, again.refused, again.rolled_back),
+            counts(learn.accepted, learn.refused, learn.rolled_back)
+        );
+        assert_eq!((again.trials, again.dropped), (learn.trials, learn.dropped));
     }
+}
+
+/// What the trainer does in a replay of a session.
+pub(crate) fn relearned(live: &Live) -> RelearnReport {
+    let mut replay = Replay::open(live.folder().unwrap()).unwrap();
+    replay.relearn().unwrap();
+    let told = replay.run(&mut |_| Ok(())).unwrap();
+    let learned = told.relearned.clone().unwrap();
+    assert_eq!(told.is_equal(), learned.other == 0, "{told:?}");
+    learned
+}
+
+#[test]
+fn a_replay_that_learns_again_names_a_model_that_the_trainer_did_not_make() {
+    let small = rigs::small_of(0.0, Some(64 << 20), 1.0);
+    let other = rigs::small_of(0.0, None, -1.0).model;
+    let folder = tempfile::tempdir().unwrap();
+    let mut live = open(&small, 1000, folder.path(), &["learn.mode=watch"]);
+    let mut made = Vec::new();
+    assert!(run(&mut live, 20, &mut made));
+    live.swap(&other).unwrap();
+    assert!(run(&mut live, 20, &mut made));
+    live.stop().unwrap();
+    let again = relearned(&live);
+    assert_eq!((again.equal, again.other), (0, 1));
+    let named = again.first_other.unwrap();
+    let model = live.folder().unwrap().join("models");
+    assert!(model.join(format!("{}.betz", named.fingerprint)).exists());
+    assert_eq!(named.step, 20);
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut live = open(&small, 1000, folder.path(), &[]);
+    assert!(run(&mut live, 20, &mut made));
+    live.stop().unwrap();
+    let mut replay = Replay::open(live.folder().unwrap()).unwrap();
+    let refused = replay.relearn().unwrap_err();
+    assert!(refused.message().contains("learn.mode"), "{refused}");
 }
 
 #[test]

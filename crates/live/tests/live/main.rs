@@ -10,6 +10,7 @@ mod failures;
 mod gaps;
 mod inline;
 mod killed;
+mod labels;
 mod learn;
 mod log;
 mod plan;

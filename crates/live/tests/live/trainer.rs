@@ -101,7 +101,8 @@ fn a_session_whose_trainer_dies_goes_on_without_it() {
     DIES.store(true, Ordering::SeqCst);
     teach(&small, &mut live, 0..50);
     wait(&live, |learn| learn.dead);
-    for second in 1..5 {
+    // Three seconds in all: the recorder's ring has room for four, however slow the disk and this machine are.
+    for second in 1..3 {
         run(&mut live, 50);
         teach(&small, &mut live, 50 * second..50 * (second + 1));
     }
@@ -109,13 +110,13 @@ fn a_session_whose_trainer_dies_goes_on_without_it() {
     let report = live.report();
     let learn = report.learn.unwrap();
     assert!(learn.dead && learn.trials == 0, "{learn:?}");
-    assert_eq!((report.input.steps, report.input.stale), (250, 0));
+    assert_eq!((report.input.steps, report.input.stale), (150, 0));
     assert_eq!(report.swapped, 0);
     // It is no limit of the plan: the session ends as asked.
     assert_eq!(live.crossed(), Vec::<String>::new());
     let replay = Replay::open(live.folder().unwrap()).unwrap();
     let told = replay.run(&mut |_| Ok(())).unwrap();
-    assert!(told.is_equal() && told.compared == 250, "{told:?}");
+    assert!(told.is_equal() && told.compared == 150, "{told:?}");
 }
 
 #[test]

@@ -169,12 +169,24 @@ impl Labels {
         Ok(true)
     }
 
+    /// Tick of the step just taken, as the tap heard it; `None` before the first.
+    pub fn newest_tick(&self) -> Option<i64> {
+        let tick = self.shared.tick.load(Ordering::Relaxed);
+        self.shared.has_stepped().then_some(tick)
+    }
+
     /// The trial ends with the step just taken. `keep` is false for one that is not to be learned from
     /// (aborted, distracted). `false` where there is no room: this trial and the next are then left out.
     pub fn end_trial(&mut self, keep: bool) -> bool {
+        self.end_trial_at(self.shared.tick.load(Ordering::Relaxed), keep)
+    }
+
+    /// The trial ends with the step at `tick`, as the tap heard it; otherwise the same as [`end_trial`](Self::end_trial).
+    /// Labels of later steps are given after this call.
+    pub fn end_trial_at(&mut self, tick: i64, keep: bool) -> bool {
         let keep = keep && !self.broken;
         let end = Item {
-            tick: self.shared.tick.load(Ordering::Relaxed),
+            tick,
             what: END,
             value: f32::from(u8::from(keep)),
         };

@@ -3,7 +3,9 @@
 //! The trainer works on its own thread. A second one prepares and stores the models that it offers, so that the loop only
 //! takes them.
 
-use std::collections::BTreeMap;
+mod again;
+mod feed;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +16,15 @@ use betz_base::ring::ring;
 use betz_base::{Error, ErrorKind, Result};
 use betz_interop::rig::notes::NoteContent;
 use betz_runtime::model::Decoder;
-use betz_runtime::stream::{Session, StepStatus};
+use betz_runtime::stream::Session;
 use betz_train::online::{Labels, Trainer, TrainerConfig, Worker};
 use ringbuf::traits::{Consumer, Producer};
 use ringbuf::{HeapCons, HeapProd};
 use serde::Serialize;
+
+pub(crate) use again::Relearner;
+pub use again::{OtherModel, RelearnReport};
+use feed::TrialFeed;
 
 use crate::pipeline::Step;
 use crate::plan::{LearnMode, Plan};
@@ -28,10 +34,6 @@ use crate::swap::PreparedSwap;
 const LOOK: Duration = Duration::from_millis(20);
 /// Looks from one attempt to store a model to the next: the disk may have room again.
 const RETRY: u64 = 50;
-/// Labels of steps to come that may wait.
-const AHEAD: usize = 1024;
-/// Newest steps of which the trainer knows whether data were missing. Labels of older ones come too late.
-const REMEMBERED: u64 = 1 << 16;
 
 /// Counts of an online trainer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -42,7 +44,7 @@ pub struct LearnReport {
     pub dropped: u64,
     /// Time of labelled steps that were learned from, in seconds.
     pub labelled_seconds: f64,
-    /// Labels that came too late, out of order or without room.
+    /// Labels that came after their trial had ended and waited for them (`labels.wait`), before its begin, or without room.
     pub late_labels: u64,
     /// Labels of steps in which data of a source were missing. Such steps are not learned from.
     pub left_out: u64,
@@ -74,20 +76,11 @@ struct OfferState {
 /// The loop's end of the trainer.
 pub(crate) struct Learner {
     mode: LearnMode,
-    labels: Labels,
+    feed: TrialFeed,
     offers: HeapCons<PreparedSwap>,
     proposed: Option<PreparedSwap>,
     state: Arc<OfferState>,
     thread: Option<JoinHandle<()>>,
-    /// Labels of steps that are not made yet.
-    ahead: BTreeMap<u64, Vec<f32>>,
-    /// First step of the epoch, and the session's tick minus the step's number.
-    grid: (u64, i64),
-    /// The newest step that has a label.
-    labelled: Option<u64>,
-    late: u64,
-    missing: MissingSteps,
-    left_out: u64,
 }
 
 impl Learner {
@@ -122,80 +115,27 @@ impl Learner {
             .map_err(|e| Error::new(ErrorKind::Io, format!("starting a thread: {e}")))?;
         Ok(Some(Self {
             mode: plan.learn.mode,
-            labels,
+            feed: TrialFeed::new(labels, plan.labels.wait, model.step_seconds())?,
             offers,
             proposed: None,
             state,
             thread: Some(thread),
-            ahead: BTreeMap::new(),
-            grid: (0, 0),
-            labelled: None,
-            late: 0,
-            missing: MissingSteps::new()?,
-            left_out: 0,
         }))
     }
 
     /// Takes a label, or the begin or end of a trial; `open` is the step that is being filled.
     pub(crate) fn note(&mut self, step: u64, open: u64, content: &NoteContent) {
-        match content {
-            NoteContent::Label(values) if step < open => self.label(step, values),
-            NoteContent::Label(values) if self.ahead.len() < AHEAD => {
-                self.ahead.insert(step, values.clone());
-            }
-            NoteContent::Label(_) => self.late += 1,
-            NoteContent::Mark(_) => {}
-            // A trial has no part of the pause before it.
-            NoteContent::TrialBegin => self.end_trial(false),
-            NoteContent::TrialEnd => self.end_trial(true),
-            NoteContent::TrialReject => self.end_trial(false),
-        }
+        self.feed.note(step, open, content);
     }
 
-    fn end_trial(&mut self, keep: bool) {
-        let begun = self.labelled.take().is_some();
-        if keep || begun {
-            self.labels.end_trial(keep);
-        }
-    }
-
-    fn label(&mut self, step: u64, values: &[f32]) {
-        let (first, offset) = self.grid;
-        let in_order = self.labelled.is_none_or(|newest| step > newest);
-        let tick = (step as i64).saturating_add(offset);
-        if step < first || !in_order || self.missing.is_forgotten(step) {
-            self.late += 1;
-        } else if self.missing.contains(step) {
-            self.labelled = Some(step);
-            self.left_out += 1;
-        } else if self.labels.label_at(tick, values).is_ok() {
-            self.labelled = Some(step);
-        } else {
-            // The trainer counts what it refuses, too; the values were looked at before.
-            self.late += 1;
-        }
-    }
-
-    /// Takes note of the quality of a step that was made.
+    /// Takes note of a step that was made.
     pub(crate) fn made(&mut self, step: &Step<'_>) {
-        let flags = StepStatus::STALE | StepStatus::DROPPED;
-        self.missing.set(step.number, step.status.intersects(flags));
+        self.feed.made(step);
     }
 
-    /// Takes note of the steps that were made: the session's next tick, and the step that is open.
-    pub(crate) fn follow(&mut self, tick: i64, open: u64) {
-        let offset = tick.saturating_sub(open as i64);
-        if offset != self.grid.1 {
-            // The device has started again: labels of steps before belong to no trial.
-            self.grid = (open, offset);
-        }
-        while let Some(entry) = self.ahead.first_entry() {
-            if *entry.key() >= open {
-                break;
-            }
-            let (step, values) = entry.remove_entry();
-            self.label(step, &values);
-        }
+    /// Takes note of the steps that were made; `open` is the one that is being filled.
+    pub(crate) fn follow(&mut self, open: u64) {
+        self.feed.follow(open);
     }
 
     /// The model that the session is to run, if there is a new one.
@@ -220,8 +160,8 @@ impl Learner {
     pub(crate) fn report(&self) -> LearnReport {
         let shown = *lock(&self.state.report);
         LearnReport {
-            late_labels: shown.late_labels + self.late,
-            left_out: self.left_out,
+            late_labels: shown.late_labels + self.feed.late,
+            left_out: self.feed.left_out,
             proposed: self.proposed.is_some(),
             // Without the thread that offers models, none is applied any more either.
             dead: shown.dead || self.thread.as_ref().is_none_or(JoinHandle::is_finished),
@@ -242,61 +182,6 @@ impl Drop for Learner {
             // A panic of the thread has been printed by it.
             let _ = thread.join();
         }
-    }
-}
-
-/// The newest steps in which data of a source were missing. Skipped steps are among them.
-struct MissingSteps {
-    /// A bit per step.
-    bits: Vec<u64>,
-    newest: Option<u64>,
-}
-
-impl MissingSteps {
-    /// No step yet.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    fn new() -> Result<Self> {
-        let words = (REMEMBERED / 64) as usize;
-        Ok(Self {
-            bits: betz_base::memory::filled("the trainer's steps", 0, words)?,
-            newest: None,
-        })
-    }
-
-    /// The word and the bit of a step.
-    fn place(step: u64) -> (usize, u64) {
-        let place = step % REMEMBERED;
-        ((place / 64) as usize, 1 << (place % 64))
-    }
-
-    fn put(&mut self, step: u64, missing: bool) {
-        let (word, bit) = Self::place(step);
-        match missing {
-            true => self.bits[word] |= bit,
-            false => self.bits[word] &= !bit,
-        }
-    }
-
-    /// Takes note of the newest step; those between it and the one before were skipped.
-    fn set(&mut self, step: u64, missing: bool) {
-        if let Some(newest) = self.newest {
-            let oldest = (newest + 1).max(step.saturating_sub(REMEMBERED));
-            (oldest..step).for_each(|skipped| self.put(skipped, true));
-        }
-        self.put(step, missing);
-        self.newest = Some(step);
-    }
-
-    fn contains(&self, step: u64) -> bool {
-        let (word, bit) = Self::place(step);
-        self.bits[word] & bit != 0
-    }
-
-    /// True for a step that is too old.
-    fn is_forgotten(&self, step: u64) -> bool {
-        (self.newest).is_some_and(|newest| step.saturating_add(REMEMBERED) <= newest)
     }
 }
 
@@ -378,28 +263,4 @@ fn tell(trainer: &Trainer, unstored: u64, shared: &OfferState) {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_without_data_and_skipped_ones_are_missing_until_they_are_forgotten() -> Result<()> {
-        let mut missing = MissingSteps::new()?;
-        for (step, lacks) in [(10, false), (11, true), (15, false)] {
-            missing.set(step, lacks);
-        }
-        let of = |missing: &MissingSteps, steps: std::ops::Range<u64>| -> Vec<u64> {
-            steps.filter(|step| missing.contains(*step)).collect()
-        };
-        assert_eq!(of(&missing, 8..17), [11, 12, 13, 14]);
-        assert!(!missing.is_forgotten(0));
-        missing.set(15 + REMEMBERED, false);
-        assert!(missing.is_forgotten(15) && !missing.is_forgotten(16));
-        // All between were skipped.
-        let skipped: Vec<u64> = (16..15 + REMEMBERED).collect();
-        assert_eq!(of(&missing, 16..16 + REMEMBERED), skipped);
-        Ok(())
-    }
 }
