@@ -168,7 +168,7 @@ fn a_session_learns_from_labels_and_its_replay_is_equal() {
     }
 }
 
-/// What the trainer does in a replay of a session.
+/// The result of learning again in a replay of a session.
 pub(crate) fn relearned(live: &Live) -> RelearnReport {
     let mut replay = Replay::open(live.folder().unwrap()).unwrap();
     replay.relearn().unwrap();
