@@ -37,6 +37,12 @@ fn a_simulated_session_is_recorded_checked_and_replayed_bit_by_bit() {
         replayed["equal"] == true && replayed["compared"] == steps,
         "{replayed}"
     );
+    assert_eq!(replayed.get("relearned"), None);
+    fails(
+        folder,
+        &format!("run --replay {path} --relearn"),
+        "expected the recording of a session with a trainer (learn.mode)",
+    );
     let bins = json(
         folder,
         &format!("record bins {path} --step 0.02 --out bins.npz"),
@@ -122,6 +128,7 @@ fn plans(folder: &Path, model: &str) {
         "channels",
     );
     refused(folder, "run --replay nowhere", 1, "nowhere");
+    refused(folder, "run --simulate --relearn", 2, "--relearn");
     std::fs::create_dir(folder.join("empty")).unwrap();
     refused(
         folder,
@@ -238,4 +245,22 @@ fn a_source_that_never_came_is_a_failure_that_is_said() {
     let words = "--seconds: expected seconds, got ";
     refused(folder, "run silent.toml --seconds=-1", 2, words);
     refused(folder, "run silent.toml --seconds nan", 2, words);
+}
+
+#[test]
+fn a_session_that_learned_is_replayed_with_its_trainer() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = "run --simulate --seconds 4 --set learn.mode=apply --set learn.batch=2 \
+                --set record.to=rec --set source.channels=8 --set missing.stale_after=1h --set missing.backlog=1000000";
+    let told = json(folder, line);
+    let path = told["folder"].as_str().unwrap();
+    let again = json(folder, &format!("run --replay {path} --relearn"));
+    assert_eq!(again["equal"], true, "{again}");
+    let relearned = &again["relearned"];
+    assert!(relearned["trials"].as_u64().unwrap() >= 2, "{again}");
+    assert_eq!(
+        (&relearned["equal"], &relearned["other"]),
+        (&told["swapped"], &0.into())
+    );
 }

@@ -29,7 +29,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["plan", "simulate", "check", "set", "seconds", "shown"])]
     pub(crate) replay: Option<PathBuf>,
     /// Run the online trainer again, too, and compare every model that the session was given with those that the trainer makes
-    #[arg(long, requires = "replay")]
+    #[arg(long, requires = "replay", conflicts_with_all = ["plan", "simulate", "check"])]
     pub(crate) relearn: bool,
     /// Seconds after which the session ends [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
