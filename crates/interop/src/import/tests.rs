@@ -335,3 +335,11 @@ fn damaged_files_and_other_recordings_are_refused() {
 mod chains;
 mod draft;
 mod moves;
+
+impl draft::Draft {
+    /// The message with which the file is refused.
+    fn refused(self, output: &str) -> String {
+        let error = onnx::read(&self.file(output)).unwrap_err();
+        error.message().to_owned()
+    }
+}

@@ -1,6 +1,4 @@
-//! Builder of ONNX files.
-
-use super::onnx;
+//! Builder of ONNX files; also for the tests of other packages.
 
 fn varint(mut value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -38,10 +36,20 @@ pub(super) enum Attribute<'a> {
 impl Draft {
     /// A graph whose input has so many axes.
     pub(super) fn new(rank: usize) -> Self {
-        let shape = bytes(1, number(1, 3)).repeat(rank);
+        Self::default().floats_input("x", &vec![3; rank])
+    }
+
+    /// An input of float32; an axis of length 0 is one of any length.
+    pub(super) fn floats_input(mut self, name: &str, shape: &[usize]) -> Self {
+        let axis = |&length: &usize| match length {
+            0 => bytes(1, bytes(2, "any")),
+            length => bytes(1, number(1, length as i64)),
+        };
+        let shape: Vec<u8> = shape.iter().flat_map(axis).collect();
         let tensor = [number(1, 1), bytes(2, shape)].concat();
-        let input = [bytes(1, "x"), bytes(2, bytes(1, tensor))].concat();
-        Self(bytes(11, input))
+        let input = [bytes(1, name), bytes(2, bytes(1, tensor))].concat();
+        self.0.extend(bytes(11, input));
+        self
     }
 
     fn tensor(mut self, name: &str, shape: &[usize], kind: i64, raw: &[u8]) -> Self {
@@ -90,28 +98,30 @@ impl Draft {
         node.extend(bytes(3, outputs));
         node.extend(bytes(4, operator));
         for (name, value) in attributes {
-            let content = match value {
-                Attribute::Int(value) => number(3, *value),
-                Attribute::Ints(values) => values.iter().flat_map(|&v| number(8, v)).collect(),
+            let (kind, content) = match value {
+                Attribute::Int(value) => (2, number(3, *value)),
+                Attribute::Ints(values) => (7, values.iter().flat_map(|&v| number(8, v)).collect()),
                 Attribute::Float(value) => {
-                    [varint(2 << 3 | 5), value.to_le_bytes().into()].concat()
+                    (1, [varint(2 << 3 | 5), value.to_le_bytes().into()].concat())
                 }
-                Attribute::Text(text) => bytes(4, text),
+                Attribute::Text(text) => (3, bytes(4, text)),
             };
-            node.extend(bytes(5, [bytes(1, name), content].concat()));
+            let attribute = [bytes(1, name), content, number(20, kind)].concat();
+            node.extend(bytes(5, attribute));
         }
         self.0.extend(bytes(1, node));
         self
     }
 
-    /// The file, whose first output is `output`.
-    pub(super) fn file(mut self, output: &str) -> Vec<u8> {
-        self.0.extend(bytes(12, bytes(1, output)));
-        bytes(7, self.0)
+    pub(super) fn output(mut self, name: &str) -> Self {
+        self.0.extend(bytes(12, bytes(1, name)));
+        self
     }
 
-    pub(super) fn refused(self, output: &str) -> String {
-        let error = onnx::read(&self.file(output)).unwrap_err();
-        error.message().to_owned()
+    /// The file, whose last output is `output`.
+    pub(super) fn file(self, output: &str) -> Vec<u8> {
+        let graph = self.output(output).0;
+        let operators = bytes(8, number(2, 17));
+        [number(1, 8), bytes(7, graph), operators].concat()
     }
 }
