@@ -7,7 +7,7 @@ use std::path::Path;
 
 use betz::model::Decoder;
 use betz::recording::{
-    AlignOptions, AlignReport, Dataset, Recording, SpikeForm, invented_channel_names,
+    AlignOptions, AlignReport, Dataset, OutputInfo, Recording, SpikeForm, invented_channel_names,
 };
 use betz::{Error, Result};
 use betz_interop::{ReadOptions, Report};
@@ -270,14 +270,14 @@ pub(crate) struct OutputsRow<'a> {
 /// a session when the step is over, and the behaviour at that moment.
 pub(crate) fn write_outputs(
     path: &Path,
-    model: &Decoder,
+    outputs: &[OutputInfo],
     dataset: &Dataset,
     decoded: &[f32],
     columns: Columns,
 ) -> Result<()> {
     betz::file::write_atomically(path, |file| {
-        write_outputs_header(file, model, columns)?;
-        let width = model.outputs().len();
+        write_outputs_header(file, outputs, columns)?;
+        let width = outputs.len();
         for (number, segment) in dataset.segments.iter().enumerate() {
             for step in segment.start..segment.stop {
                 let values = step as usize * width..(step + 1) as usize * width;
@@ -297,14 +297,14 @@ pub(crate) fn write_outputs(
 /// The first line of [`write_outputs`].
 pub(crate) fn write_outputs_header(
     to: &mut impl Write,
-    model: &Decoder,
+    outputs: &[OutputInfo],
     columns: Columns,
 ) -> std::io::Result<()> {
     write!(to, "step,start_seconds,end_seconds")?;
     if columns.segment {
         write!(to, ",segment")?;
     }
-    for output in model.outputs() {
+    for output in outputs {
         write!(to, ",{}", csv_field(&output.name))?;
         if columns.truth {
             write!(to, ",{}", csv_field(&format!("{}_true", output.name)))?;

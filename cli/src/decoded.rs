@@ -5,7 +5,7 @@ use std::path::Path;
 use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::arrays::{self, Array};
-use betz::recording::{Dataset, Recording};
+use betz::recording::{Dataset, OutputInfo, Recording};
 use betz::stream::{MAX_PHASES, PhasedSession, SessionConfig};
 use betz::{Error, Result, input_form};
 use betz_interop::nwb::{self, DecodedOutputs, Moment, Session, WriteOptions};
@@ -123,14 +123,33 @@ pub(super) fn at_ticks(
     })
 }
 
-/// `estimates` of `model` for the steps of `dataset`, as a series: one for the end of each step inside a segment.
+/// The decoder that estimates come from.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) outputs: &'a [OutputInfo],
+    pub(super) kind: &'a str,
+    /// Version of Betz that trained it; `None` for a network of another program.
+    pub(super) version: Option<&'a str>,
+}
+
+impl<'a> From<&'a Decoder> for Source<'a> {
+    fn from(model: &'a Decoder) -> Self {
+        Self {
+            outputs: model.outputs(),
+            kind: model.kind(),
+            version: Some(&model.training().betz_version),
+        }
+    }
+}
+
+/// `estimates` of `source` for the steps of `dataset`, as a series: one for the end of each step inside a segment.
 pub(super) fn series(
     name: &Path,
-    model: &Decoder,
+    source: Source<'_>,
     dataset: &Dataset,
     estimates: &[f32],
 ) -> DecodedOutputs {
-    let width = model.outputs().len();
+    let width = source.outputs.len();
     let (mut times, mut values) = (Vec::new(), Vec::new());
     for segment in &dataset.segments {
         for step in segment.start..segment.stop {
@@ -140,13 +159,12 @@ pub(super) fn series(
         }
     }
     let name = name.file_name().unwrap_or_default().to_string_lossy();
+    let author = source
+        .version
+        .map_or_else(String::new, |v| format!(" that Betz {v} trained"));
     DecodedOutputs {
-        by: format!(
-            "{name}, a {} decoder that Betz {} trained",
-            model.kind(),
-            model.training().betz_version
-        ),
-        outputs: model.outputs().to_vec(),
+        by: format!("{name}, a {} decoder{author}", source.kind),
+        outputs: source.outputs.to_vec(),
         times,
         values,
     }
@@ -217,28 +235,28 @@ pub(super) struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
-    /// Writes `estimates` of `model` for `dataset`: as a table, as arrays, or into an NWB file with the whole
+    /// Writes `estimates` of `source` for `dataset`: as a table, as arrays, or into an NWB file with the whole
     /// recording.
     pub(super) fn write(
         &self,
-        model: &Decoder,
+        source: Source<'_>,
         dataset: &Dataset,
         estimates: &[f32],
     ) -> Result<()> {
         match kind(self.out)? {
-            Kind::Nwb => self.write_nwb(model, dataset, estimates),
-            Kind::Decoded => self.write_npz(model, dataset, estimates),
+            Kind::Nwb => self.write_nwb(source, dataset, estimates),
+            Kind::Decoded => self.write_npz(source, dataset, estimates),
             _ => {
                 let columns = Columns {
                     segment: self.segments,
                     truth: !dataset.outputs.is_empty(),
                 };
-                data::write_outputs(self.out, model, dataset, estimates, columns)
+                data::write_outputs(self.out, source.outputs, dataset, estimates, columns)
             }
         }
     }
 
-    fn write_nwb(&self, model: &Decoder, dataset: &Dataset, estimates: &[f32]) -> Result<()> {
+    fn write_nwb(&self, source: Source<'_>, dataset: &Dataset, estimates: &[f32]) -> Result<()> {
         let (recording, read) = data::read_again(self.recording, self.behavior)?;
         let session = said(
             self.recording,
@@ -252,13 +270,13 @@ impl Outputs<'_> {
         if let Some(created) = created()? {
             options.created = created;
         }
-        options.decoded = Some(series(self.model, model, dataset, estimates));
+        options.decoded = Some(series(self.model, source, dataset, estimates));
         nwb::write(&recording, self.out, &options)
     }
 
     /// Arrays with a row for each step inside a segment.
-    fn write_npz(&self, model: &Decoder, dataset: &Dataset, estimates: &[f32]) -> Result<()> {
-        let width = model.outputs().len();
+    fn write_npz(&self, source: Source<'_>, dataset: &Dataset, estimates: &[f32]) -> Result<()> {
+        let width = source.outputs.len();
         let (mut steps, mut segments) = (Vec::new(), Vec::new());
         let (mut decoded, mut truth) = (Vec::new(), Vec::new());
         for (number, segment) in dataset.segments.iter().enumerate() {
@@ -276,14 +294,14 @@ impl Outputs<'_> {
             .map(|step| (step + 1) as f64 * dataset.step_seconds)
             .collect();
         let [names, units] = [
-            model.outputs().iter().map(|o| o.name.clone()).collect(),
-            model.outputs().iter().map(|o| o.unit.clone()).collect(),
+            source.outputs.iter().map(|o| o.name.clone()).collect(),
+            source.outputs.iter().map(|o| o.unit.clone()).collect(),
         ] as [Vec<String>; 2];
         let meta = [format!(
             "{DECODED}{}, \"recording\": {}, \"decoder\": \"{}\"}}",
             json_text(self.model),
             json_text(self.recording),
-            model.kind()
+            source.kind
         )];
         let rows = [steps.len()];
         let values = [steps.len(), width];

@@ -238,6 +238,11 @@ fn a_recurrent_decoder_comes_back_from_safetensors_and_its_onnx_is_refused_by_na
         &format!("import m.onnx {import}"),
         "is not supported",
     );
+    fails(
+        folder,
+        &format!("import m.onnx {import}"),
+        "betz decode, built with --features graph",
+    );
     for weights in ["bf16", "int8"] {
         let line = format!("import m.safetensors {import} --weights {weights}");
         assert_eq!(json(folder, &line)["network"], "gru 16, 16");

@@ -9,6 +9,7 @@ mod compare;
 mod convert;
 mod decode;
 mod fixtures;
+mod graph;
 mod guide;
 #[cfg(target_os = "linux")]
 mod interrupts;

@@ -188,7 +188,7 @@ fn decode(args: &Convert, path: &Path, recording: &Recording) -> Result<DecodedO
     let decoded = decoded::whole(&device, &model, seen, &Part::default()).map_err(at)?;
     Ok(decoded::series(
         path,
-        &model,
+        (&model).into(),
         &decoded.dataset,
         &decoded.estimates,
     ))

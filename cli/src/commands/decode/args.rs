@@ -17,7 +17,7 @@ pub(crate) struct Decode {
     pub(crate) common: Common,
     #[command(flatten)]
     pub(crate) part: Part,
-    /// Model file
+    /// Model file, or the .onnx file of a network that `betz import` refuses (only in builds with the feature graph)
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Recording to decode (.npz, .nwb); it need not have behaviour
@@ -32,4 +32,20 @@ pub(crate) struct Decode {
     /// spikes of the last step's length, by as many sessions as the step has ticks [default: the model's step]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) every: Option<f64>,
+    #[cfg(feature = "graph")]
+    #[command(flatten)]
+    pub(crate) network: NetworkOptions,
+}
+
+/// Properties of a network in an ONNX file.
+#[cfg(feature = "graph")]
+#[derive(Args)]
+pub(crate) struct NetworkOptions {
+    /// Number of steps that an ONNX network sees at once [default: the file's number]
+    #[arg(long, value_name = "STEPS")]
+    pub(crate) window: Option<usize>,
+    /// Length of one step of an ONNX network in seconds [default: step_seconds in the file's metadata, else the bin of a
+    /// binned recording, else 0.005]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) step: Option<f64>,
 }

@@ -1,6 +1,8 @@
 //! `betz decode`: the outputs of a whole recording, in a file.
 
 pub(crate) mod args;
+#[cfg(feature = "graph")]
+mod network;
 mod print;
 
 use betz::device::Device;
@@ -25,6 +27,11 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
         .reads("RECORDING", &args.recording)
         .writes("--out", out, decoded::kind(out)?)?;
     decoded::check(Some(out), &args.recording)?;
+    if is_network(args) {
+        return decode_network(args);
+    }
+    #[cfg(feature = "graph")]
+    network::check_unused(args)?;
     let device = device::open(&args.common.device)?;
     let model = Decoder::load(&args.model)?;
     let mut recording = data::recording_for(&model, &args.recording, &args.part.behavior)?;
@@ -53,7 +60,7 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
         model: &args.model,
         segments: true,
     };
-    outputs.write(&model, &decoded.dataset, &decoded.estimates)?;
+    outputs.write((&model).into(), &decoded.dataset, &decoded.estimates)?;
     let scored = with_behavior
         .map(|recording| {
             scores(
@@ -79,6 +86,23 @@ pub(crate) fn run(args: &Decode) -> Result<()> {
         total_seconds: report::total_seconds(),
     };
     report::tell(&report, args.common.json)
+}
+
+/// True if the model is a network in an ONNX file.
+fn is_network(args: &Decode) -> bool {
+    let ending = args.model.extension();
+    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"))
+}
+
+#[cfg(feature = "graph")]
+use network::run as decode_network;
+
+#[cfg(not(feature = "graph"))]
+fn decode_network(args: &Decode) -> Result<()> {
+    Err(Error::argument(format!(
+        "MODEL: expected a model of Betz, got the ONNX file {}; betz import makes a model of it, and networks that it refuses are decoded by a betz built with --features graph (docs/connect.md)",
+        args.model.display()
+    )))
 }
 
 /// Scores of the steps with behaviour, or of the ticks if a step has several; `None`, with the reason on standard error, if

@@ -99,7 +99,7 @@ fn written(
             segment: false,
             truth: true,
         };
-        data::write_outputs_header(&mut to, model, columns)?;
+        data::write_outputs_header(&mut to, model.outputs(), columns)?;
         let mut each = |row: Decoded<'_>| {
             let row = data::OutputsRow {
                 step: row.step,

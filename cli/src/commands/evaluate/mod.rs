@@ -174,7 +174,7 @@ fn scored(
             model: &args.model,
             segments: false,
         };
-        outputs.write(model, dataset, &decoded.estimates)?;
+        outputs.write(model.into(), dataset, &decoded.estimates)?;
     }
     let delay = model.delay_steps();
     if let Some(least) = args.moving {

@@ -119,7 +119,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
             model: &args.model,
             segments: false,
         };
-        outputs.write(&model, &dataset, &decoded)?;
+        outputs.write((&model).into(), &dataset, &decoded)?;
     }
     let stats = session::of(&mut live)?.stats();
     let scores = Scores {

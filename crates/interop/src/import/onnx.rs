@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use betz_base::Result;
+use betz_base::{Error, Result};
 use betz_runtime::model::{Activation, Cell};
 
 use super::axes::{Axis, Layout};
@@ -95,9 +95,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network> {
         }
     }
     for node in &nodes {
-        chain.node(node)?;
+        chain.node(node).map_err(beyond)?;
     }
-    chain.network(&output)
+    chain.network(&output).map_err(beyond)
+}
+
+/// The refusal of a graph that is no such chain, and what decodes it.
+fn beyond(refusal: Error) -> Error {
+    let message = format!(
+        "{}; betz decode, built with --features graph, decodes networks of any operators",
+        refusal.message()
+    );
+    refusal.in_words(message)
 }
 
 /// The nodes on which `output` depends, in order.
