@@ -1,5 +1,7 @@
 //! Networks trained on data whose answer is known.
 
+mod controls;
+
 use super::samples::runs;
 use super::*;
 use crate::kinds::KindOptions;
