@@ -322,6 +322,44 @@ struct Stage {
     name: String,
     started: Instant,
     said: Instant,
+    /// How far the work was at earlier times, in their order.
+    marks: Vec<Mark>,
+}
+
+/// How far a stage was at a time since its beginning.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    seconds: f64,
+    done: u64,
+}
+
+/// Shortest time between two marks.
+const MARK_EVERY: f64 = 1.0;
+
+impl Stage {
+    fn begin(&mut self, name: &str, now: Instant) {
+        name.clone_into(&mut self.name);
+        self.started = now;
+        self.marks = vec![Mark::default()];
+    }
+
+    /// The mark before the newest quarter of the time: the pace since then tells what is left. Parts of a stage differ
+    /// in pace from what was expected, so its mean pace would tell of parts that are over.
+    fn before(&self, newest: Mark) -> Mark {
+        let since = 0.75 * newest.seconds;
+        let marks = self.marks.iter().rev();
+        let mark = marks
+            .copied()
+            .find(|mark| mark.seconds <= since && mark.done < newest.done);
+        mark.unwrap_or_default()
+    }
+
+    fn remember(&mut self, newest: Mark) {
+        let last = self.marks.last().copied().unwrap_or_default();
+        if newest.done != last.done && newest.seconds - last.seconds >= MARK_EVERY {
+            self.marks.push(newest);
+        }
+    }
 }
 
 impl Bar {
@@ -343,6 +381,7 @@ impl Bar {
                 name: String::new(),
                 started,
                 said: started,
+                marks: vec![Mark::default()],
             }),
             started,
         }
@@ -354,20 +393,21 @@ impl Bar {
 }
 
 /// `surrogates: 40 %, 12 s, about 18 s left`.
-fn progress_line(stage: &str, done: u64, total: u64, seconds: f64) -> String {
-    let share = done as f64 / total.max(1) as f64;
-    let left = time_left(done, total, seconds);
-    format!("{stage}: {:.0} %, {left}", share * 100.0)
+fn progress_line(stage: &Stage, now: Mark, total: u64) -> String {
+    let share = now.done as f64 / total.max(1) as f64;
+    let left = time_left(stage, now, total);
+    format!("{}: {:.0} %, {left}", stage.name, share * 100.0)
 }
 
-/// `12 s, about 18 s left`: what is left takes as long in proportion as what is done, from the stage's beginning.
-fn time_left(done: u64, total: u64, seconds: f64) -> String {
-    let share = done as f64 / total.max(1) as f64;
-    if share == 0.0 {
-        return format!("{seconds:.0} s");
+/// `12 s, about 18 s left`: what is left takes as long in proportion as what was done in the newest quarter of the time.
+fn time_left(stage: &Stage, now: Mark, total: u64) -> String {
+    if now.done == 0 {
+        return format!("{:.0} s", now.seconds);
     }
-    let left = seconds * (1.0 - share).max(0.0) / share;
-    format!("{seconds:.0} s, about {left:.0} s left")
+    let from = stage.before(now);
+    let left = total.saturating_sub(now.done) as f64 / (now.done - from.done) as f64;
+    let left = left * (now.seconds - from.seconds);
+    format!("{:.0} s, about {left:.0} s left", now.seconds)
 }
 
 impl Drop for Bar {
@@ -386,25 +426,27 @@ impl betz::Progress for Bar {
         let now = Instant::now();
         let new = current.name != stage;
         if new {
-            stage.clone_into(&mut current.name);
-            current.started = now;
+            current.begin(stage, now);
         }
+        let mark = Mark {
+            seconds: (now - current.started).as_secs_f64(),
+            done,
+        };
+        current.remember(mark);
         let Some(bar) = &self.bar else {
             if now - current.said >= SAY_EVERY && !QUIET.load(Ordering::Relaxed) {
                 current.said = now;
-                let seconds = (now - current.started).as_secs_f64();
-                eprintln!("{}", progress_line(stage, done, total, seconds));
+                eprintln!("{}", progress_line(&current, mark, total));
             }
             return;
         };
-        let seconds = (now - current.started).as_secs_f64();
         // A bar of no length is drawn full.
         bar.set_length(total);
         bar.set_position(done);
         if new {
             bar.set_prefix(stage.to_string());
         }
-        bar.set_message(time_left(done, total, seconds));
+        bar.set_message(time_left(&current, mark, total));
     }
 
     fn cancelled(&self) -> bool {
@@ -420,8 +462,38 @@ mod tests {
     fn one_is_one_and_time_that_is_left_is_said() {
         assert_eq!(count(1_u32, "channel"), "1 channel");
         assert_eq!(count(0_u32, "channel"), "0 channels");
-        let line = progress_line("surrogates", 40, 100, 12.0);
+        let now = Instant::now();
+        let stage = |name: &str| Stage {
+            name: name.into(),
+            started: now,
+            said: now,
+            marks: Vec::new(),
+        };
+        let at = |seconds: f64, done: u64| Mark { seconds, done };
+        let line = progress_line(&stage("surrogates"), at(12.0, 40), 100);
         assert_eq!(line, "surrogates: 40 %, 12 s, about 18 s left");
-        assert_eq!(progress_line("read", 0, 0, 7.0), "read: 0 %, 7 s");
+        assert_eq!(
+            progress_line(&stage("read"), at(7.0, 0), 0),
+            "read: 0 %, 7 s"
+        );
+
+        // A first part takes a minute for a hundredth; the others take a second for each.
+        let mut training = stage("training");
+        training.begin("training", now);
+        for second in 1..=80 {
+            let done = second / 60 + (second - 60).max(0);
+            training.remember(at(second as f64, done as u64));
+        }
+        assert_eq!(
+            progress_line(&training, at(80.0, 21), 101),
+            "training: 21 %, 80 s, about 80 s left"
+        );
+        // Work that is told of in large parts has the pace of whole parts.
+        training.begin("training", now);
+        for second in 1..=60 {
+            training.remember(at(second as f64, second as u64 / 20 * 20));
+        }
+        let left = time_left(&training, at(60.0, 60), 100);
+        assert_eq!(left, "60 s, about 40 s left");
     }
 }
