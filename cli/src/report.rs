@@ -322,11 +322,11 @@ struct Stage {
     name: String,
     started: Instant,
     said: Instant,
-    /// How far the work was at earlier times, in their order.
+    /// Marks at earlier times, in their order.
     marks: Vec<Mark>,
 }
 
-/// How far a stage was at a time since its beginning.
+/// Work that a stage had done at a time since its beginning.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     seconds: f64,
