@@ -395,3 +395,22 @@ fn floods_of_spikes_leave_estimates_finite() {
         assert!(out.iter().all(|v| v.is_finite()));
     }
 }
+
+#[test]
+fn networks_take_over_warm_and_are_rolled_back() {
+    let all = decoders();
+    let counts = counts(&mut rng(97), 200, CHANNELS);
+    for (from, to) in all.iter().zip(all.iter().skip(1)) {
+        let (alone, fresh) = (run(&mut open(from), &counts), run(&mut open(to), &counts));
+        let mut session = open(from);
+        let mut swapper = session.swapper().unwrap();
+        swapper.swap(to).unwrap();
+        let warm_up = open(to).model().memory_steps() as usize;
+        let (taken, back) = (warm_up * CHANNELS, (warm_up + 30) * CHANNELS);
+        let [at, end] = [warm_up, warm_up + 30].map(|step| step * OUTPUTS);
+        assert_eq!(run(&mut session, &counts[..taken]), alone[..at]);
+        assert_eq!(run(&mut session, &counts[taken..back]), fresh[at..end]);
+        swapper.roll_back().unwrap();
+        assert_eq!(run(&mut session, &counts[back..]), alone[end..]);
+    }
+}
