@@ -26,6 +26,8 @@ const SUM_STEPS: usize = 128;
 pub struct LowerProduct {
     arch: Arch,
     rows: usize,
+    /// The first columns of the product, which are computed.
+    columns: usize,
     shape: TileShape,
     /// For each panel: (step, row); rows beyond A's last are zero.
     packed: Vec<f32>,
@@ -51,14 +53,19 @@ impl TileShape {
 impl LowerProduct {
     /// Room for the product of `rows` rows, with the widest registers there are.
     pub fn new(rows: usize) -> Self {
-        Self::with_arch(rows, Arch::new())
+        Self::with_arch((rows, rows), Arch::new())
     }
 
-    fn with_arch(rows: usize, arch: Arch) -> Self {
+    /// Room for the first `columns` columns of that product.
+    pub fn of_first_columns(rows: usize, columns: usize) -> Self {
+        Self::with_arch((rows, columns), Arch::new())
+    }
+
+    fn with_arch((rows, most): (usize, usize), arch: Arch) -> Self {
         let shape = arch.dispatch(TileOfRegisters);
         let places: Vec<_> = (0..rows.div_ceil(shape.rows))
             .flat_map(|panel| {
-                let columns = ((panel + 1) * shape.rows).min(rows);
+                let columns = ((panel + 1) * shape.rows).min(rows).min(most);
                 (0..columns)
                     .step_by(shape.columns)
                     .map(move |first| (panel, first))
@@ -67,6 +74,7 @@ impl LowerProduct {
         Self {
             arch,
             rows,
+            columns: most,
             shape,
             packed: Vec::new(),
             tiles: vec![0.0; places.len() * shape.len()],
@@ -103,14 +111,15 @@ impl LowerProduct {
             });
     }
 
-    /// Adds the product to the lower triangle of `sums`, (rows, rows).
+    /// Adds the product, or its first columns, to the lower triangle of `sums`, (rows, rows).
     pub fn add_to(&self, sums: &mut [f64]) {
         let TileShape { rows, columns } = self.shape;
         let sums = sums.par_chunks_mut(self.rows.max(1)).enumerate();
         sums.for_each(|(i, sums)| {
             let before = self.places.partition_point(|(panel, _)| *panel < i / rows);
             let tiles = self.tiles.chunks_exact(self.shape.len()).skip(before);
-            for (sums, tile) in sums[..=i].chunks_mut(columns).zip(tiles) {
+            let length = (i + 1).min(self.columns);
+            for (sums, tile) in sums[..length].chunks_mut(columns).zip(tiles) {
                 for (sum, column) in sums.iter_mut().zip(tile.chunks_exact(rows)) {
                     *sum += f64::from(column[i % rows]);
                 }
@@ -231,7 +240,7 @@ mod tests {
     fn what_is_tiny_is_zero_and_its_neighbours_are_not() {
         let a = [TINY, TINY / 2.0, -TINY, f32::MIN_POSITIVE, 1.0, -0.25];
         for arch in archs() {
-            let mut product = LowerProduct::with_arch(6, arch);
+            let mut product = LowerProduct::with_arch((6, 6), arch);
             product.multiply(&a);
             let mut sums = vec![0.0; 36];
             product.add_to(&mut sums);
@@ -250,8 +259,9 @@ mod tests {
     fn equals_plain_loops_for_every_shape_and_kind_of_register() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
         for arch in archs() {
-            for rows in [1, 2, 3, 4, 11, 12, 13, 24, 47, 48, 49, 100] {
-                let mut product = LowerProduct::with_arch(rows, arch);
+            let squares = [1, 2, 3, 4, 11, 12, 13, 24, 47, 48, 49, 100].map(|rows| (rows, rows));
+            for (rows, columns) in squares.into_iter().chain([(13, 5), (100, 49), (149, 50)]) {
+                let mut product = LowerProduct::with_arch((rows, columns), arch);
                 // Longer and shorter again: what an earlier block left must not show.
                 for steps in [1, 2, 16, 33, 150, 15, 0, 7] {
                     let a: Vec<f32> = (0..rows * steps).map(|_| rng.random()).collect();
@@ -262,7 +272,7 @@ mod tests {
                     for i in 0..rows {
                         for j in 0..rows {
                             let dot = |(x, y): (&f32, &f32)| f64::from(*x) * f64::from(*y);
-                            let expected: f64 = match j <= i {
+                            let expected: f64 = match j <= i && j < columns {
                                 true => row(i).iter().zip(row(j)).map(dot).sum(),
                                 false => 0.0,
                             };

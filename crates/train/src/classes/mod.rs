@@ -181,7 +181,8 @@ impl Training {
         )?;
         let latents = self.kinds.latents.unwrap_or(LATENTS);
         let units = self.kinds.units.unwrap_or(UNITS);
-        let behind = Nonlinear::with_targets(data, train, &found, class_targets(&data), progress)?;
+        let aims = (class_targets(&data), latents);
+        let behind = Nonlinear::with_targets(data, train, &found, aims, progress)?;
         let fitting = ClassFit {
             labels,
             delay_steps: train.delay_steps,

@@ -1,5 +1,7 @@
 //! Common parts of the nonlinear kinds: a basis behind the latents, and a ridge readout of it.
 
+use std::rc::Rc;
+
 use super::Kind;
 use super::split::{Fold, Split};
 use crate::readout::{Basis, Pass, Weights, mean_of, ridge_readout};
@@ -11,7 +13,7 @@ use betz_gram::NormalEquations;
 pub(crate) trait Family {
     /// A configuration.
     type Config: Copy + PartialEq + std::fmt::Debug;
-    type Basis: Basis;
+    type Basis: Basis + 'static;
     const KIND: Kind;
 
     /// Passes over the steps that compare all there is to choose from, `latents` being the most that every fold has.
@@ -72,18 +74,66 @@ impl Plan {
     }
 }
 
+/// Features of one pass over a fold's steps, as its training steps make them.
+pub(crate) struct FoldFeatures {
+    pub(crate) latents: usize,
+    pub(crate) basis: Box<dyn Basis>,
+    /// ḡ.
+    pub(crate) mean: Vec<f64>,
+    /// Seconds of the filters behind them.
+    pub(crate) filters: Vec<f64>,
+}
+
+impl FoldFeatures {
+    /// The features of `basis`, about their mean over `fold`'s training steps.
+    ///
+    /// # Errors
+    /// The errors of [`mean_of`] and of [`Fold::walk`].
+    pub(crate) fn new(
+        fold: Fold<'_>,
+        (latents, basis): (usize, impl Basis + 'static),
+        filters: &[f64],
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let mean = mean_of(fold.walk(latents)?, &basis, &fold.trains(), progress)?;
+        Ok(Self {
+            latents,
+            basis: Box::new(basis),
+            mean,
+            filters: filters.to_vec(),
+        })
+    }
+
+    /// A pass over the steps of `fold`.
+    ///
+    /// # Errors
+    /// The same as for [`Fold::walk`].
+    pub(crate) fn pass<'a>(&'a self, fold: Fold<'a>) -> Result<Pass<'a>> {
+        let walk = fold.walk(self.latents)?;
+        Ok(Pass::new(walk, &*self.basis, &self.mean, &self.filters))
+    }
+}
+
+/// A readout that was fitted to a fold's training steps, and what it reads.
+#[derive(Clone)]
+pub(crate) struct FoldReadout {
+    pub(crate) features: Rc<FoldFeatures>,
+    /// 0 for features that its configuration leaves out; `None` for a ridge that was too small.
+    pub(crate) readout: Option<Weights>,
+}
+
 /// A configuration and what it leaves unexplained.
-#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Residual<C> {
     /// The pass that compared it.
     pub(crate) pass: usize,
     pub(crate) config: C,
     /// Sum of squares, one per output.
     pub(crate) residual: Vec<f64>,
+    /// Its readouts, one per fold that it was compared on.
+    pub(crate) readouts: Vec<FoldReadout>,
 }
 
 /// Residuals of configurations on one fold, or on several.
-#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Residuals<C> {
     pub(crate) left: Vec<Residual<C>>,
     /// Sums over the held-out steps that count.
@@ -167,7 +217,7 @@ pub(crate) fn compared<F: Family>(
         let more = family.compare(fold, latents, passes, progress)?;
         match &mut all {
             None => all = Some(more),
-            Some(all) => all.add(&more),
+            Some(all) => all.add(more),
         }
     }
     Ok(all)
@@ -175,12 +225,13 @@ pub(crate) fn compared<F: Family>(
 
 impl<C: PartialEq> Residuals<C> {
     /// The same configurations over other folds as well.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.truth.add(&other.truth);
-        for (sum, more) in self.left.iter_mut().zip(&other.left) {
+        for (sum, more) in self.left.iter_mut().zip(other.left) {
             debug_assert!(sum.config == more.config);
             let both = sum.residual.iter_mut().zip(&more.residual);
             both.for_each(|(s, m)| *s += m);
+            sum.readouts.extend(more.readouts);
         }
     }
 
@@ -232,27 +283,53 @@ pub(crate) fn fit<F: Family>(
     })
 }
 
+/// Estimates of every step that a fold of `split` holds out, (steps, outputs), by `readouts`, one per fold; NaN elsewhere.
+///
+/// # Errors
+/// The errors of [`FoldFeatures::pass`] and [`ErrorKind::Interrupted`](betz_base::ErrorKind::Interrupted).
+pub(crate) fn estimates_of(
+    split: &Split<'_>,
+    readouts: &[FoldReadout],
+    progress: &dyn Progress,
+) -> Result<Vec<f32>> {
+    let data = split.data;
+    let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
+    for (done, (fold, fitted)) in split.folds().zip(readouts).enumerate() {
+        progress.update("decode folds", done as u64, split.stages.len() as u64);
+        let Some(readout) = &fitted.readout else {
+            continue;
+        };
+        let pass = fitted.features.pass(fold)?;
+        let readout = (&readout.weights[..], &readout.intercept[..]);
+        pass.estimate(readout, &fold.holds(), &mut estimates, progress)?;
+    }
+    Ok(estimates)
+}
+
 /// Estimates of every step that a fold of `split` holds out, (steps, outputs), by `family` in `config` fitted
 /// to the fold's training set; NaN elsewhere.
 ///
 /// # Errors
-/// The same as for [`fit`].
+/// The same as for [`Family::compare`].
 pub(crate) fn held_out<F: Family>(
     family: &F,
     split: &Split<'_>,
     config: &F::Config,
     progress: &dyn Progress,
 ) -> Result<Vec<f32>> {
-    let data = split.data;
-    let mut estimates = vec![f32::NAN; data.steps * data.outputs.len()];
-    for (done, fold) in split.folds().enumerate() {
-        progress.update("decode folds", done as u64, split.stages.len() as u64);
+    let mut readouts = Vec::new();
+    for fold in split.folds() {
         let fitted = fit(family, fold, config, progress)?;
-        let walk = fold.walk(fitted.plan.latents)?;
-        let filters = fitted.plan.tau_seconds;
-        let pass = Pass::new(walk, &fitted.basis, &fitted.mean, filters.as_slice());
-        let readout = (&fitted.readout.weights[..], &fitted.readout.intercept[..]);
-        pass.estimate(readout, &fold.holds(), &mut estimates, progress)?;
+        let features = FoldFeatures {
+            latents: fitted.plan.latents,
+            basis: Box::new(fitted.basis),
+            mean: fitted.mean,
+            filters: fitted.plan.tau_seconds.into_iter().collect(),
+        };
+        readouts.push(FoldReadout {
+            features: Rc::new(features),
+            readout: Some(fitted.readout),
+        });
     }
-    Ok(estimates)
+    estimates_of(split, &readouts, progress)
 }

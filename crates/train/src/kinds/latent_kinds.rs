@@ -1,8 +1,9 @@
 //! The kinds behind latents of the linear decoder: lifts and experts.
 
-use super::family::held_out;
+use super::family::{estimates_of, held_out};
 use super::lifts::{LiftConfig, Lifts};
 use super::nonlinear::Nonlinear;
+use super::race::Winner;
 use super::split::Split;
 use super::teams::{TeamConfig, Teams};
 use super::{Kind, KindOptions, KindScore, model};
@@ -19,7 +20,7 @@ pub(super) struct LatentKinds<'a> {
     lifts: Lifts,
     teams: Teams,
     lift: Option<LiftConfig>,
-    team: Option<TeamConfig>,
+    team: Option<Winner<TeamConfig>>,
     /// Latents of regions, made without them; `None` before they are asked for, and where there are none.
     regions: Option<Split<'a>>,
     seed: u64,
@@ -35,10 +36,14 @@ impl<'a> LatentKinds<'a> {
         kinds: &KindOptions,
         progress: &dyn Progress,
     ) -> Result<Self> {
+        let lifts = Lifts::new(kinds.latents, kinds.units, kinds.seed);
+        let teams = Teams::new(data, kinds.latents, kinds.experts, kinds.seed);
+        let of_lifts = lifts.latents.iter().copied();
+        let most = of_lifts.fold(teams.latents, usize::max);
         Ok(Self {
-            behind: Nonlinear::new(*data, options, found, progress)?,
-            lifts: Lifts::new(kinds.latents, kinds.units, kinds.seed),
-            teams: Teams::new(data, kinds.latents, kinds.experts, kinds.seed),
+            behind: Nonlinear::new(*data, options, found, most, progress)?,
+            lifts,
+            teams,
             lift: None,
             team: None,
             regions: None,
@@ -54,12 +59,12 @@ impl<'a> LatentKinds<'a> {
         if kind == Kind::Experts {
             self.regions = self.behind.regions(self.seed, progress)?;
             let regions = self.regions.as_ref();
-            let (config, score) = self.behind.enter(&self.teams, regions, progress)?;
-            self.team = Some(config);
+            let (winner, score) = self.behind.enter(&self.teams, regions, progress)?;
+            self.team = Some(winner);
             return Ok(score);
         }
-        let (config, score) = self.behind.enter(&self.lifts, None, progress)?;
-        self.lift = Some(config);
+        let (winner, score) = self.behind.enter(&self.lifts, None, progress)?;
+        self.lift = Some(winner.config);
         Ok(score)
     }
 
@@ -83,8 +88,8 @@ impl<'a> LatentKinds<'a> {
             (Kind::Lift, Some(config), _) => {
                 held_out(&self.lifts, regions, config, progress).map(Some)
             }
-            (Kind::Experts, _, Some(config)) => {
-                held_out(&self.teams, regions, config, progress).map(Some)
+            (Kind::Experts, _, Some(winner)) => {
+                estimates_of(regions, &winner.of_regions, progress).map(Some)
             }
             _ => Ok(None),
         }
@@ -106,9 +111,9 @@ impl<'a> LatentKinds<'a> {
                 let head = |fit: &_| model::lift(fit, seed);
                 behind.fit(&self.lifts, config, head, scores, progress)
             }
-            (Kind::Experts, _, Some(config)) => {
+            (Kind::Experts, _, Some(winner)) => {
                 let head = |fit: &_| model::experts(fit, seed);
-                behind.fit(&self.teams, config, head, scores, progress)
+                behind.fit(&self.teams, &winner.config, head, scores, progress)
             }
             _ => return Ok(None),
         }

@@ -1,10 +1,12 @@
 //! Which lift: latents, units, filter and ridge by what is held out.
 
+use std::rc::Rc;
+
 use crate::kinds::Kind;
-use crate::kinds::family::{Family, Plan, Residual, Residuals, Truth};
+use crate::kinds::family::{Family, FoldFeatures, FoldReadout, Plan, Residual, Residuals, Truth};
 use crate::kinds::split::Fold;
 use crate::lift::Cosines;
-use crate::readout::{KAPPAS, Pass, best_of, mean_of};
+use crate::readout::{KAPPAS, best_of};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_base::text::count;
@@ -86,10 +88,10 @@ impl Family for Lifts {
         let mut truth = None;
         for &number in passes {
             let latents = counts[number];
-            let walk = fold.walk(latents)?;
             let cosines = Cosines::draw(self.seed, latents, most);
-            let mean = mean_of(walk, &cosines, &fold.trains(), progress)?;
-            let pass = Pass::new(walk, &cosines, &mean, &FILTERS);
+            let features = FoldFeatures::new(fold, (latents, cosines), &FILTERS, progress)?;
+            let features = Rc::new(features);
+            let pass = features.pass(fold)?;
             let train = pass.sums(&fold.trains(), progress)?;
             let held = pass.sums(&fold.holds(), progress)?;
             let subsets = self.subsets(latents, most);
@@ -105,6 +107,10 @@ impl Family for Lifts {
                     pass: number,
                     config: LiftConfig { units, plan },
                     residual: left.residual,
+                    readouts: vec![FoldReadout {
+                        features: features.clone(),
+                        readout: left.readout,
+                    }],
                 });
             }
             truth = Some(Truth::new(&held));

@@ -1,10 +1,10 @@
 //! Shared parts of training the nonlinear kinds: sums of the targets, latents of every fold and of the whole
 //! recording, scores, and the decoder's linear engine.
 
-use super::family::{self, Family, FamilyFit, held_out};
-use super::options::MOST_LATENTS;
-use super::race::race;
+use super::family::{self, Family, FamilyFit, estimates_of};
+use super::race::{Winner, race};
 use super::split::{Fold, NOWHERE, Split, Stage};
+use super::unseen::REGIONS;
 use super::{Kind, KindScore, gain, regions::regions};
 use crate::device::normal_equations;
 use crate::fit::{checked, silent};
@@ -27,9 +27,6 @@ use betz_runtime::psc::FilterBank;
 const RACE: u64 = 3;
 const HELD_OUT: u64 = 1;
 
-/// Regions that are held out one by one.
-const MOST_REGIONS: usize = 4;
-
 /// A recording with the linear decoder's choices and the latents behind them.
 pub(crate) struct Nonlinear<'a> {
     data: DatasetView<'a>,
@@ -40,6 +37,8 @@ pub(crate) struct Nonlinear<'a> {
     split: Split<'a>,
     /// Sums of the targets over all folds.
     total: NormalEquations,
+    /// Most latents that are looked at.
+    most_latents: usize,
 }
 
 /// Latents of the whole recording and the engine that gives them.
@@ -59,6 +58,8 @@ impl Whole {
 }
 
 impl<'a> Nonlinear<'a> {
+    /// At most `most_latents` latents.
+    ///
     /// # Errors
     /// Returns the errors of the sums and of their solution, and
     /// [`ErrorKind::InsufficientData`](betz_base::ErrorKind) if no output changes.
@@ -66,12 +67,14 @@ impl<'a> Nonlinear<'a> {
         data: DatasetView<'a>,
         options: &'a TrainOptions,
         found: &'a BankChoice,
+        most_latents: usize,
         progress: &dyn Progress,
     ) -> Result<Self> {
-        Self::with_targets(data, options, found, targets(&data), progress)
+        let aims = (targets(&data), most_latents);
+        Self::with_targets(data, options, found, aims, progress)
     }
 
-    /// The same with latents that predict `targets`.
+    /// The same with at most `most_latents` latents that predict `targets`.
     ///
     /// # Errors
     /// The same as for [`new`](Self::new).
@@ -79,11 +82,12 @@ impl<'a> Nonlinear<'a> {
         data: DatasetView<'a>,
         options: &'a TrainOptions,
         found: &'a BankChoice,
-        targets: Targets,
+        (targets, most_latents): (Targets, usize),
         progress: &dyn Progress,
     ) -> Result<Self> {
         let shared = (data, &targets, options, found);
-        let (split, total) = split_of(shared, &found.split, usize::MAX, progress)?;
+        let counts = (usize::MAX, most_latents);
+        let (split, total) = split_of(shared, &found.split, counts, progress)?;
         Ok(Self {
             data,
             options,
@@ -91,6 +95,7 @@ impl<'a> Nonlinear<'a> {
             targets,
             split,
             total,
+            most_latents,
         })
     }
 
@@ -108,7 +113,8 @@ impl<'a> Nonlinear<'a> {
             return Ok(None);
         };
         let shared = (self.data, &self.targets, self.options, self.found);
-        let (split, _) = split_of(shared, &folds, MOST_REGIONS, progress)?;
+        let counts = (REGIONS, self.most_latents);
+        let (split, _) = split_of(shared, &folds, counts, progress)?;
         Ok(Some(split))
     }
 
@@ -123,10 +129,12 @@ impl<'a> Nonlinear<'a> {
         family: &F,
         regions: Option<&Split<'_>>,
         progress: &dyn Progress,
-    ) -> Result<(F::Config, KindScore)> {
+    ) -> Result<(Winner<F::Config>, KindScore)> {
         let mut phases = Phases::new(progress, "training", RACE + HELD_OUT);
-        let config = &race(family, &self.split, regions, &phases.next(RACE))?;
-        let estimates = held_out(family, &self.split, config, &phases.next(HELD_OUT))?;
+        let winner = race(family, &self.split, regions, &phases.next(RACE))?;
+        let decoding = &phases.next(HELD_OUT);
+        let estimates = estimates_of(&self.split, &winner.readouts, decoding)?;
+        let config = &winner.config;
         let plan = F::plan(config);
         let outputs = self.data.outputs.len();
         let engine = engine_cost(&self.data, &self.found.validation.bank, plan.latents);
@@ -137,7 +145,7 @@ impl<'a> Nonlinear<'a> {
             &estimates,
             engine + F::multiply_adds(config, outputs),
         )?;
-        Ok((*config, score))
+        Ok((winner, score))
     }
 
     /// The decoder of `family` in `config`, fitted to the whole recording, with the readout that `head` makes.
@@ -185,7 +193,7 @@ impl<'a> Nonlinear<'a> {
                 solution.weights[channel * row..][..row].fill(0.0);
             }
         }
-        let latents = Latents::new(&total, &solution, MOST_LATENTS)?;
+        let latents = Latents::new(&total, &solution, self.most_latents)?;
         let z = filter_latents(&latents, &self.data, bank, options.low_pass)?;
         let mut fold_of = vec![NOWHERE; self.data.steps];
         for segment in self.data.segments {
@@ -253,11 +261,11 @@ impl<'a> Nonlinear<'a> {
     }
 }
 
-/// Latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
+/// At most `most_latents` latents of the first `most` folds, each made without what it holds out, and the sums over all of them.
 fn split_of<'a>(
     (data, targets, options, found): (DatasetView<'a>, &Targets, &TrainOptions, &'a BankChoice),
     folds: &Folds,
-    most: usize,
+    (most, most_latents): (usize, usize),
     progress: &dyn Progress,
 ) -> Result<(Split<'a>, NormalEquations)> {
     let (bank, placement) = (&found.validation.bank, &found.placement);
@@ -292,7 +300,7 @@ fn split_of<'a>(
         }
         let held = HeldOut::new(solving, &sums.total, fold)?;
         let solution = held.solve(found.bank.best.ridge)?;
-        let latents = Latents::new(held.rest(), &solution, MOST_LATENTS)?;
+        let latents = Latents::new(held.rest(), &solution, most_latents)?;
         let z = filter_latents(&latents, &data, bank, options.low_pass)?;
         stages.push(Stage { latents, z });
     }

@@ -1,6 +1,8 @@
 //! Which configuration of a kind does best on what it was not trained on: a race, since most are behind soon.
 
-use super::family::{Family, Residuals, compared};
+use std::ops::Range;
+
+use super::family::{Family, FoldReadout, Residuals, compared};
 use super::split::Split;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{Phases, Progress};
@@ -8,15 +10,46 @@ use betz_base::progress::{Phases, Progress};
 /// Part of the score that regions are: one movement in twenty is expected to be unlike all that was trained on.
 pub(super) const UNSEEN: f64 = 0.05;
 
-/// Folds, and regions, that all configurations go through. Those of the passes that are ahead go through the others.
-const FIRST_FOLDS: usize = 2;
-const FIRST_REGIONS: usize = 1;
+/// Folds and regions that passes go through together, and which of the passes go on.
+struct Round {
+    folds: Range<usize>,
+    regions: Range<usize>,
+    /// A pass goes on if its best is so close to the best of all.
+    within: f64,
+    /// Most passes that go on.
+    most: usize,
+}
 
-/// A pass is ahead when its best is so close to the best of all.
-const AHEAD: f64 = 0.003;
+/// Most passes are far behind after one fold. The last round has all other folds and regions.
+const ROUNDS: [Round; 3] = [
+    Round {
+        folds: 0..1,
+        regions: 0..0,
+        within: 0.01,
+        most: 3,
+    },
+    Round {
+        folds: 1..2,
+        regions: 0..1,
+        within: 0.003,
+        most: 2,
+    },
+    Round {
+        folds: 2..usize::MAX,
+        regions: 1..usize::MAX,
+        within: 0.0,
+        most: 1,
+    },
+];
 
-/// Most passes that are ahead.
-const MOST_AHEAD: usize = 2;
+/// The best configuration, with its readouts.
+pub(super) struct Winner<C> {
+    pub(super) config: C,
+    /// One per fold.
+    pub(super) readouts: Vec<FoldReadout>,
+    /// One per region; empty without regions.
+    pub(super) of_regions: Vec<FoldReadout>,
+}
 
 /// The best configuration of `family` over all folds of `split`. Where there are `regions`, a twentieth of the score is
 /// what it makes of those that it never saw, so that one that only knows what it has seen is not preferred.
@@ -28,64 +61,59 @@ pub(super) fn race<F: Family>(
     split: &Split<'_>,
     regions: Option<&Split<'_>>,
     progress: &dyn Progress,
-) -> Result<F::Config> {
+) -> Result<Winner<F::Config>> {
     let of_regions = regions.map_or(usize::MAX, Split::latents);
     let latents = of_regions.min(split.latents());
     let mut passes: Vec<usize> = (0..family.passes(latents)).collect();
-    let first = if passes.len() > 1 { FIRST_FOLDS } else { 0 };
-    let first_regions = first.min(FIRST_REGIONS);
     // Every pass takes about as long on every fold and region.
-    let ahead_at_most = passes.len().min(MOST_AHEAD);
-    let share = |folds: usize, passes: usize| (folds * passes) as u64;
-    let of_split = |split: Option<&Split<'_>>, first: usize| {
-        let count = split.map_or(0, |split| split.stages.len());
-        let first = first.min(count);
-        (
-            share(first, passes.len()),
-            share(count - first, ahead_at_most),
-        )
+    let count = |split: Option<&Split<'_>>, range: &Range<usize>| {
+        let stages = split.map_or(0, |split| split.stages.len());
+        stages.min(range.end).saturating_sub(range.start)
     };
-    let (folds, places) = (
-        of_split(Some(split), first),
-        of_split(regions, first_regions),
-    );
-    let mut phases = Phases::new(
-        progress,
-        "training",
-        folds.0 + folds.1 + places.0 + places.1,
-    );
-    let mut run = |split, folds, passes: &[usize], share| {
-        let phase = &phases.next(share);
-        compared(family, (split, folds), (latents, passes), phase)
-    };
-    let mut all = run(split, 0..first, &passes, folds.0)?;
-    let mut elsewhere = match regions {
-        Some(regions) => run(regions, 0..first_regions, &passes, places.0)?,
-        None => None,
-    };
-    if let Some(all) = &mut all {
-        passes = ahead(&scores(all, elsewhere.as_ref()));
+    let mut most = passes.len();
+    let shares = ROUNDS.map(|round| {
+        let folds = count(Some(split), &round.folds) * most;
+        let regions = count(regions, &round.regions) * most;
+        most = most.min(round.most);
+        [folds as u64, regions as u64]
+    });
+    let total = shares.as_flattened().iter().sum();
+    let mut phases = Phases::new(progress, "training", total);
+    let (mut all, mut elsewhere) = (None, None);
+    for (round, share) in ROUNDS.into_iter().zip(shares) {
+        let mut run = |split, folds, share| {
+            let phase = &phases.next(share);
+            compared(family, (split, folds), (latents, &passes), phase)
+        };
+        all = joined(all, run(split, round.folds, share[0])?);
+        if let Some(regions) = regions {
+            elsewhere = joined(elsewhere, run(regions, round.regions, share[1])?);
+        }
+        let Some(all) = &mut all else { continue };
+        passes = ahead(&scores(all, elsewhere.as_ref()), (round.within, round.most));
         for compared in [Some(all), elsewhere.as_mut()].into_iter().flatten() {
             compared.left.retain(|left| passes.contains(&left.pass));
         }
     }
-    let all = joined(all, run(split, first..usize::MAX, &passes, folds.1)?);
-    if let Some(regions) = regions {
-        let rest = run(regions, first_regions..usize::MAX, &passes, places.1)?;
-        elsewhere = joined(elsewhere, rest);
-    }
     let none = || Error::argument("cross-validation: expected configurations, got none");
-    let all = all.ok_or_else(none)?;
+    let mut all = all.ok_or_else(none)?;
     let scores = scores(&all, elsewhere.as_ref());
     // NaN never beats what is there.
     let best = (0..scores.len()).reduce(|a, b| if scores[b].1 > scores[a].1 { b } else { a });
-    Ok(all.left[best.ok_or_else(none)?].config)
+    let best = best.ok_or_else(none)?;
+    let of_regions = elsewhere.map_or_else(Vec::new, |mut e| e.left.swap_remove(best).readouts);
+    let best = all.left.swap_remove(best);
+    Ok(Winner {
+        config: best.config,
+        readouts: best.readouts,
+        of_regions,
+    })
 }
 
 fn joined<C: PartialEq>(a: Option<Residuals<C>>, b: Option<Residuals<C>>) -> Option<Residuals<C>> {
     match (a, b) {
         (Some(mut a), Some(b)) => {
-            a.add(&b);
+            a.add(b);
             Some(a)
         }
         (a, b) => a.or(b),
@@ -103,8 +131,9 @@ fn scores<C: PartialEq>(all: &Residuals<C>, elsewhere: Option<&Residuals<C>>) ->
     scores
 }
 
-/// The passes that are ahead, ascending, by the best score of each; all where none has a score.
-fn ahead(scores: &[(usize, f64)]) -> Vec<usize> {
+/// The passes that are ahead, ascending, by the best score of each: at most `most`, `within` so much of the best of all;
+/// all where none has a score.
+fn ahead(scores: &[(usize, f64)], (within, most): (f64, usize)) -> Vec<usize> {
     let mut best: Vec<(usize, f64)> = Vec::new();
     for &(pass, score) in scores {
         match best.iter_mut().find(|(p, _)| *p == pass) {
@@ -116,13 +145,13 @@ fn ahead(scores: &[(usize, f64)]) -> Vec<usize> {
     // Above all numbers in that order: not to be taken for the best.
     let (known, unknown): (Vec<_>, Vec<_>) = best.iter().partition(|(_, score)| score.is_finite());
     let of = if known.is_empty() { unknown } else { known };
-    let least = of.first().map_or(f64::NAN, |(_, best)| best - AHEAD);
+    let least = of.first().map_or(f64::NAN, |(_, best)| best - within);
     let close = of
         .iter()
         .filter(|(_, score)| least.is_nan() || *score >= least);
     let mut passes: Vec<usize> = close.map(|(pass, _)| *pass).collect();
     if least.is_finite() {
-        passes.truncate(MOST_AHEAD);
+        passes.truncate(most);
     }
     passes.sort_unstable();
     passes
@@ -143,10 +172,14 @@ mod tests {
             (3, 0.94),
             (4, f64::NAN),
         ];
-        assert_eq!(ahead(&scores), [0, 1]);
-        assert_eq!(ahead(&[(0, 0.5), (1, 0.9), (2, f64::NEG_INFINITY)]), [1]);
-        assert_eq!(ahead(&[(0, f64::NAN), (1, f64::NAN)]), [0, 1]);
-        assert_eq!(ahead(&[(3, 0.1)]), [3]);
+        assert_eq!(ahead(&scores, (0.003, 2)), [0, 1]);
+        assert_eq!(ahead(&scores, (0.003, 3)), [0, 1, 2]);
+        assert_eq!(
+            ahead(&[(0, 0.5), (1, 0.9), (2, f64::NEG_INFINITY)], (0.003, 2)),
+            [1]
+        );
+        assert_eq!(ahead(&[(0, f64::NAN), (1, f64::NAN)], (0.003, 1)), [0, 1]);
+        assert_eq!(ahead(&[(3, 0.1)], (0.0, 1)), [3]);
     }
 
     #[test]
@@ -159,6 +192,7 @@ mod tests {
                     pass,
                     config: pass,
                     residual: vec![*residual],
+                    readouts: Vec::new(),
                 })
                 .collect(),
             truth: Truth::new(&sums),

@@ -1,11 +1,13 @@
 //! Which experts: how many, how soft their gate, and the ridge, by what is held out.
 
+use std::rc::Rc;
+
 use crate::experts::{Clusters, Discriminant, Gate};
 use crate::kinds::Kind;
-use crate::kinds::family::{Family, Plan, Residual, Residuals, Truth};
+use crate::kinds::family::{Family, FoldFeatures, FoldReadout, Plan, Residual, Residuals, Truth};
 use crate::kinds::split::Fold;
 use crate::latents::labels;
-use crate::readout::{Pass, best_of, mean_of};
+use crate::readout::best_of;
 use betz_base::error::Result;
 use betz_base::progress::Progress;
 use betz_base::text::count;
@@ -28,7 +30,7 @@ const LATENTS: usize = 12;
 /// The experts to choose from, on one recording.
 #[derive(Debug, Clone)]
 pub(crate) struct Teams {
-    latents: usize,
+    pub(crate) latents: usize,
     experts: Vec<usize>,
     betas: Vec<f64>,
     seed: u64,
@@ -107,7 +109,6 @@ impl Family for Teams {
         progress: &dyn Progress,
     ) -> Result<Residuals<TeamConfig>> {
         let latents = self.latents.min(latents);
-        let walk = fold.walk(latents)?;
         let mut residuals = Vec::new();
         let mut truth = None;
         let betas = self.betas.len();
@@ -118,8 +119,9 @@ impl Family for Teams {
             for &number in passes {
                 let beta = self.betas[number % betas];
                 let gate = discriminant.gate(beta);
-                let mean = mean_of(walk, &gate, &fold.trains(), progress)?;
-                let pass = Pass::new(walk, &gate, &mean, &[TAU_SECONDS]);
+                let features = FoldFeatures::new(fold, (latents, gate), &[TAU_SECONDS], progress)?;
+                let features = Rc::new(features);
+                let pass = features.pass(fold)?;
                 let train = pass.sums(&fold.trains(), progress)?;
                 let held = pass.sums(&fold.holds(), progress)?;
                 let every = vec![(0..train.features).collect()];
@@ -138,6 +140,10 @@ impl Family for Teams {
                         pass: number,
                         config,
                         residual: left.residual,
+                        readouts: vec![FoldReadout {
+                            features: features.clone(),
+                            readout: left.readout,
+                        }],
                     });
                 }
                 truth = Some(Truth::new(&held));

@@ -177,10 +177,12 @@ fn a_decoder_says_what_training_saw() {
         let data = &data.view();
         let found =
             validate::cross_validate_banks(&Device::cpu(), data, &options, &search, &()).unwrap();
-        let behind = Nonlinear::new(*data, &options, &found, &()).unwrap();
+        let behind = Nonlinear::new(*data, &options, &found, 12, &()).unwrap();
         let whole = behind.whole(&()).unwrap();
         let lifts = Lifts::new(Some(6), Some(32), 5);
-        let (config, _) = behind.enter(&lifts, None, &()).unwrap();
+        let (winner, _) = behind.enter(&lifts, None, &()).unwrap();
+        let config = winner.config;
+        assert_as_fitted_anew(&lifts, behind.split(), &winner);
         let fitted = family::fit(&lifts, behind.all(&whole), &config, &()).unwrap();
         let walk = behind.all(&whole).walk(fitted.plan.latents).unwrap();
         let pass = crate::readout::Pass::new(
@@ -203,7 +205,9 @@ fn a_decoder_says_what_training_saw() {
             assert!((g - e).abs() < 0.05, "value {i}: {g}, expected {e}");
         }
         let teams = Teams::new(data, Some(5), Some(4), 5);
-        let (config, _) = behind.enter(&teams, None, &()).unwrap();
+        let (winner, _) = behind.enter(&teams, None, &()).unwrap();
+        let config = winner.config;
+        assert_as_fitted_anew(&teams, behind.split(), &winner);
         let fitted = family::fit(&teams, behind.all(&whole), &config, &()).unwrap();
         let walk = behind.all(&whole).walk(fitted.plan.latents).unwrap();
         let pass = crate::readout::Pass::new(
@@ -224,6 +228,23 @@ fn a_decoder_says_what_training_saw() {
             assert!((g - e).abs() < 0.05, "value {i}: {g}, expected {e}");
         }
     }
+}
+
+/// The readouts that a race leaves estimate the folds as the winner does, fitted to each of them again.
+fn assert_as_fitted_anew<F: family::Family>(
+    family: &F,
+    split: &super::split::Split<'_>,
+    winner: &super::race::Winner<F::Config>,
+) {
+    let left = family::estimates_of(split, &winner.readouts, &()).unwrap();
+    let anew = family::held_out(family, split, &winner.config, &()).unwrap();
+    for (a, b) in left.iter().zip(&anew) {
+        assert!(
+            (a.is_nan() && b.is_nan()) || (a - b).abs() < 1e-3,
+            "{a} {b}"
+        );
+    }
+    assert!(left.iter().any(|v| v.is_finite()));
 }
 
 #[test]

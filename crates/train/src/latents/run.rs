@@ -93,9 +93,15 @@ impl<'a> Recursion<'a> {
         for (step, z) in (segment.start..segment.stop).zip(z.chunks_exact_mut(r)) {
             self.weighted.fill(0.0);
             while let Some(i) = of_segment.next_if(|&i| spikes.ticks[i] == step) {
-                let row = spikes.channels[i] as usize * self.weighted.len();
+                let channel = spikes.channels[i];
+                let row = channel as usize * self.weighted.len();
                 let row = &self.latents.weights[row..][..self.weighted.len()];
-                let count = f64::from(spikes.weight(i));
+                let mut count = f64::from(spikes.weight(i));
+                // Spikes of a channel in one step often follow each other, as in binned counts.
+                let again = |&i: &usize| spikes.ticks[i] == step && spikes.channels[i] == channel;
+                while let Some(i) = of_segment.next_if(again) {
+                    count += f64::from(spikes.weight(i));
+                }
                 self.weighted
                     .iter_mut()
                     .zip(row)

@@ -25,6 +25,8 @@ pub(crate) struct Candidate {
     pub(crate) kappa: f64,
     /// Σ(x − x̂)² of what was held out, one per output.
     pub(crate) residual: Vec<f64>,
+    /// The solution; `None` for a ridge that is too small.
+    pub(crate) readout: Option<Weights>,
 }
 
 /// The ridge solution of `sums` for the features `subset`, λ = `kappa` × the mean of their centred
@@ -59,17 +61,20 @@ pub(crate) fn best_of(
             let centred = CentredSums::new(train, subset)?;
             let mut candidates = Vec::with_capacity(kappas.len());
             for &kappa in kappas {
-                let residual = match centred.solve(train, subset, kappa) {
-                    Ok(found) => residuals(held, subset, &found),
-                    Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
-                        vec![f64::INFINITY; held.outputs]
-                    }
+                let readout = match centred.solve(train, subset, kappa) {
+                    Ok(found) => Some(found),
+                    Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => None,
                     Err(e) => return Err(e),
+                };
+                let residual = match &readout {
+                    Some(found) => residuals(held, subset, found),
+                    None => vec![f64::INFINITY; held.outputs],
                 };
                 candidates.push(Candidate {
                     subset: number,
                     kappa,
                     residual,
+                    readout,
                 });
             }
             Ok(candidates)

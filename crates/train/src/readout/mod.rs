@@ -7,6 +7,7 @@
 
 mod choose;
 mod cuda;
+mod filtered;
 mod pass;
 
 pub(crate) use choose::{KAPPAS, Weights, best_of, ridge_readout};

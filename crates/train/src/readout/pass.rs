@@ -3,6 +3,7 @@
 use pulp::Arch;
 use rayon::prelude::*;
 
+use super::filtered::FilteredSums;
 use super::{Basis, cuda, decay};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
@@ -13,8 +14,9 @@ use betz_gram::gram::paired_steps;
 use betz_gram::gram::product::LowerProduct;
 use betz_recording::DatasetView;
 
-/// Steps whose features are in memory together.
-const BLOCK: usize = 2048;
+/// Steps whose features are in memory together. No multiple of a page: rows of a power of two would all lie in the same
+/// few sets of the first cache, and a low-pass along several of them would find none of them there.
+const BLOCK: usize = 2000;
 
 /// Neighbouring steps closer than this say the same twice: sums take every n-th.
 const SPACING_SECONDS: f64 = 0.02;
@@ -252,19 +254,49 @@ impl<'a> Pass<'a> {
                 }
             }
         }
-        let mut product = LowerProduct::new(features);
+        let mut filtered = self.filtered_sums(&wants);
+        let mut product = match &filtered {
+            Some(_) => LowerProduct::of_first_columns(features, self.basis.width()),
+            None => LowerProduct::new(features),
+        };
         self.blocks(&wants, progress, |steps, values| {
             product.multiply(values);
             product.add_to(&mut sums.gram);
             self.add_outputs(steps, values, &mut sums);
+            if let Some(filtered) = &mut filtered {
+                filtered.add_last(steps, values);
+            }
             Ok(())
         })?;
+        if let Some(filtered) = filtered {
+            filtered.complete(&mut sums.gram);
+        }
         for i in 0..features {
             for j in 0..i {
                 sums.gram[j * features + i] = sums.gram[i * features + j];
             }
         }
         Ok(sums)
+    }
+
+    /// What makes the sums of filtered features out of others; `None` without filters, and where steps do not count
+    /// from their segment's first on, one after another.
+    fn filtered_sums(&self, wants: &dyn Fn(usize) -> bool) -> Option<FilteredSums> {
+        let data = self.walk.data;
+        let mut is_last = vec![false; data.steps];
+        for segment in data.segments {
+            let mut steps = segment.start as usize..segment.stop as usize;
+            let counting = steps.clone().take_while(|&step| wants(step)).count();
+            if steps.any(|step| wants(step) && step >= segment.start as usize + counting) {
+                return None;
+            }
+            if counting > 0 {
+                is_last[segment.start as usize + counting - 1] = true;
+            }
+        }
+        let kept = |tau: &f64| f64::from(decay(*tau, data.step_seconds) as f32);
+        let kept: Vec<f64> = self.filters.iter().map(kept).collect();
+        (!kept.is_empty()).then(|| FilteredSums::new(self.basis.width(), kept, is_last))
     }
 
     /// Adds the block's part of Υ and of the plain sums.

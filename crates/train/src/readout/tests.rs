@@ -141,17 +141,25 @@ fn sums_and_estimates_are_those_of_the_definition() {
     // One block and several; steps as they are and every fifth; delays both ways.
     let long: &[(i64, i64)] = &[(2, 2500), (2500, 2501), (2600, 6000)];
     let trials: &[(i64, i64)] = &[(0, 20), (20, 47), (50, 90)];
-    for (step_seconds, segments, stride, delay) in [
-        (0.1, trials, 1, 0),
-        (0.1, trials, 1, 3),
-        (0.004, long, 5, -2),
-        (0.03, long, 1, 0),
+    // Where all steps of a segment count, or its first ones, filtered features are not multiplied with each other.
+    for (step_seconds, segments, stride, delay, first) in [
+        (0.1, trials, 1, 0, 0),
+        (0.1, trials, 1, 0, 100),
+        (0.1, trials, 1, 0, 25),
+        (0.1, trials, 1, 3, 0),
+        (0.1, trials, 1, -3, 100),
+        (0.004, long, 5, -2, 0),
+        (0.03, long, 1, 0, 0),
+        (0.03, long, 1, 0, 6000),
     ] {
         let (data, z) = recording(step_seconds, segments);
         let walk = walk(&data, &z, delay);
         let cosines = Cosines::draw(2, LATENTS, 9);
         let filters = [0.1, 0.5];
-        let counts = |step: usize| step / 10 % 3 != 1;
+        let counts = |step: usize| match first {
+            0 => step / 10 % 3 != 1,
+            first => step < first,
+        };
         let zero = vec![0.0; cosines.width()];
         let means =
             plain_sums(walk, &plain(walk, &cosines, &zero, &[]), stride, counts).feature_mean();

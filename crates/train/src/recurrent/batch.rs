@@ -9,6 +9,7 @@ use super::pass::Packing;
 use super::random::Random;
 use super::samples::{Samples, Scaling};
 use super::shape::Shape;
+use pulp::Arch;
 
 /// Runs of steps that are gone through without a reset between them.
 pub(super) type Sequence = Vec<Range<usize>>;
@@ -301,14 +302,14 @@ impl Batch {
         self.targets.clear();
         let rows = self.inputs.chunks_exact_mut(channels.max(1));
         let mut mask = vec![0.0; channels];
+        let arch = Arch::new();
+        let mut thinning = Thinning::default();
         for ((row, &step), &sequence) in rows.zip(&self.steps).zip(&self.sequence) {
             let lost = &lost[sequence * channels..][..channels];
             let mut add = |step: usize, part: f32, row: &mut [f32]| {
-                for (channel, count) in samples.counts(step) {
-                    if lost[channel] {
-                        continue;
-                    }
-                    let count = thin(count, thinned[sequence], random);
+                let left = samples.counts(step).filter(|(channel, _)| !lost[*channel]);
+                thinning.thin(left, thinned[sequence], (arch, &mut *random));
+                for &(channel, count) in &thinning.counts {
                     row[channel] += part * scaling.input(channel, count);
                 }
             };
@@ -325,12 +326,11 @@ impl Batch {
                 }
             }
             if recipe.noise > 0.0 {
-                row.iter_mut()
-                    .for_each(|input| *input += recipe.noise * random.noise());
+                random.add_noise(arch, row, recipe.noise);
             }
             if recipe.input_dropout > 0.0 {
                 let kept = 1.0 / (1.0 - recipe.input_dropout);
-                random.drop_out(&mut mask, recipe.input_dropout, [0.0, kept]);
+                random.drop_out(arch, &mut mask, recipe.input_dropout, [0.0, kept]);
                 row.iter_mut()
                     .zip(&mask)
                     .for_each(|(input, mask)| *input *= mask);
@@ -339,15 +339,48 @@ impl Batch {
     }
 }
 
-/// Number of spikes left of `count`, if each is lost with `probability`.
-#[inline]
-fn thin(count: f32, probability: f32, random: &mut Random) -> f32 {
-    if probability <= 0.0 {
-        return count;
+/// Counts of a step of which spikes are lost.
+#[derive(Debug, Default)]
+struct Thinning {
+    /// What is left of each channel's count.
+    counts: Vec<(usize, f32)>,
+    numbers: Vec<u64>,
+    before: Vec<u32>,
+}
+
+impl Thinning {
+    /// Keeps `counts` without the spikes that are lost, each with `probability`. Draws one number per spike.
+    fn thin(
+        &mut self,
+        counts: impl Iterator<Item = (usize, f32)>,
+        probability: f32,
+        (arch, random): (Arch, &mut Random),
+    ) {
+        self.counts.clear();
+        self.counts.extend(counts);
+        if probability <= 0.0 {
+            return;
+        }
+        let spikes = self.counts.iter().map(|(_, count)| *count as u32 as usize);
+        self.numbers.resize(spikes.sum(), 0);
+        random.fill(arch, &mut self.numbers);
+        // A uniform number below the probability, in units of 2⁻²⁴.
+        let least = (probability * (1 << 24) as f32).ceil() as u64;
+        // Kept spikes before each one: short loops over each channel's spikes would be guessed wrongly.
+        self.before.clear();
+        self.before.push(0);
+        self.before
+            .extend(self.numbers.iter().scan(0, |kept, &bits| {
+                *kept += u32::from((bits >> 40) >= least);
+                Some(*kept)
+            }));
+        let mut end = 0;
+        for (_, count) in &mut self.counts {
+            let start = end;
+            end += *count as u32 as usize;
+            *count = (self.before[end] - self.before[start]) as f32;
+        }
     }
-    (0..count as u32)
-        .filter(|_| random.uniform() >= probability)
-        .count() as f32
 }
 
 #[cfg(test)]
@@ -405,8 +438,21 @@ mod tests {
     #[test]
     fn thinning_keeps_the_expected_part() {
         let mut random = Random::new(5, 2);
-        let kept: f32 = (0..20_000).map(|_| thin(5.0, 0.3, &mut random)).sum();
+        let mut thinning = Thinning::default();
+        let mut kept = 0.0;
+        for _ in 0..10_000 {
+            let counts = [(0, 5.0), (3, 0.0), (7, 5.0)];
+            let mut single = random.clone();
+            thinning.thin(counts.into_iter(), 0.3, (Arch::new(), &mut random));
+            for ((_, got), (_, count)) in thinning.counts.iter().zip(counts) {
+                let left = (0..count as u32).filter(|_| single.uniform() >= 0.3);
+                assert_eq!(*got, left.count() as f32);
+                kept += got;
+            }
+            assert_eq!(single.state(), random.state());
+        }
         assert!((kept / 100_000.0 - 0.7).abs() < 0.01);
-        assert_eq!(thin(5.0, 0.0, &mut random), 5.0);
+        thinning.thin([(2, 5.0)].into_iter(), 0.0, (Arch::new(), &mut random));
+        assert_eq!(thinning.counts, [(2, 5.0)]);
     }
 }

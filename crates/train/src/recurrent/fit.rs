@@ -191,7 +191,7 @@ impl Optimiser {
 
     /// One step against `gradient`; false, and nothing else, where that overflowed.
     fn step(&mut self, arch: Arch, gradient: &[f32]) -> bool {
-        let square: f64 = gradient.iter().map(|&g| f64::from(g) * f64::from(g)).sum();
+        let square = arch.dispatch(|| square_of(gradient));
         self.step += 1;
         if square.is_nan() || square >= OVERFLOW {
             return false;
@@ -213,6 +213,20 @@ impl Optimiser {
         });
         true
     }
+}
+
+/// Σg², in eight sums side by side.
+#[inline(always)]
+fn square_of(gradient: &[f32]) -> f64 {
+    let (eights, rest) = gradient.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for eight in eights {
+        for (sum, &g) in sums.iter_mut().zip(eight) {
+            *sum += f64::from(g) * f64::from(g);
+        }
+    }
+    let rest = rest.iter().map(|&g| f64::from(g) * f64::from(g));
+    sums.into_iter().chain(rest).sum()
 }
 
 /// Factors of one step of the optimiser.

@@ -122,7 +122,8 @@ impl<T: Real> Pass<'_, T> {
                 let kept = T::from_f32(1.0 / (1.0 - dropout.probability));
                 let length = rows * layer.units;
                 own.mask.resize(length, T::default());
-                (dropout.random).drop_out(&mut own.mask, dropout.probability, [T::default(), kept]);
+                let factors = [T::default(), kept];
+                (dropout.random).drop_out(self.arch, &mut own.mask, dropout.probability, factors);
                 let states = own.after[..length].iter().zip(&own.mask);
                 own.left.extend(states.map(|(&state, &mask)| state * mask));
             }

@@ -20,6 +20,12 @@ use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::{Decoder, OutputScore, TrainingRecord};
 use betz_runtime::psc::FilterBank;
 
+/// Folds that all ridges are compared on; those that are far behind are not tried with the others.
+const FIRST_FOLDS: usize = 2;
+
+/// A ridge whose mean R² is lower than the best by more than this is far behind.
+const FAR_BEHIND: f64 = 0.01;
+
 /// The sums of one bank, fold by fold, and its best ridge.
 pub(crate) struct BankSums {
     pub(crate) bank: FilterBank,
@@ -224,11 +230,30 @@ impl BankSums {
         progress: &dyn Progress,
     ) -> Result<Vec<Result<TriedRidge>>> {
         let mut residual = vec![Ok(vec![0.0; self.total.outputs]); ridges.len()];
+        let squares = self.total.output_total_squares();
+        let r2 = |residual: &[f64]| {
+            let changes = |o: &usize| squares[*o] > 1e-12 * self.total.output_sq_sum[*o];
+            let known: Vec<f64> = (0..squares.len())
+                .filter(changes)
+                .map(|o| 1.0 - residual[o] / squares[o])
+                .collect();
+            known.iter().sum::<f64>() / known.len() as f64
+        };
+        let mut steps = 0;
         for (number, fold) in self.folds.iter().enumerate() {
             progress::check(progress, "cross-validate")?;
-            // A ridge that was too small for one fold is not tried with the next.
+            if number == FIRST_FOLDS {
+                let share = steps as f64 / self.total.steps as f64;
+                drop_far_behind(&mut residual, r2, FAR_BEHIND * share);
+            }
+            steps += fold.steps;
+            // A ridge that was too small for one fold, or is far behind, is not tried with the next.
+            let is_tried = |left: &Result<Vec<f64>>| {
+                left.as_ref()
+                    .is_ok_and(|left| !left.contains(&f64::INFINITY))
+            };
             let (mut so_far, tried): (Vec<_>, Vec<Ridge>) = (residual.iter_mut().zip(ridges))
-                .filter(|(left, _)| left.is_ok())
+                .filter(|(left, _)| is_tried(left))
                 .map(|(left, &ridge)| (left, ridge))
                 .unzip();
             if tried.is_empty() {
@@ -253,15 +278,6 @@ impl BankSums {
                 }
             }
         }
-        let squares = self.total.output_total_squares();
-        let r2 = |residual: &[f64]| {
-            let changes = |o: &usize| squares[*o] > 1e-12 * self.total.output_sq_sum[*o];
-            let known: Vec<f64> = (0..squares.len())
-                .filter(changes)
-                .map(|o| 1.0 - residual[o] / squares[o])
-                .collect();
-            known.iter().sum::<f64>() / known.len() as f64
-        };
         let choices = ridges.iter().zip(residual);
         Ok(choices
             .map(|(&ridge, left)| {
@@ -337,5 +353,41 @@ impl BankSums {
         let held = data.with_segments(&held);
         let scores = score_estimates(held, &estimates, options.delay_steps)?.outputs;
         Ok((estimates, scores))
+    }
+}
+
+/// Makes infinite what ridges leave whose `r2` is lower than the best by more than `most`.
+fn drop_far_behind(residual: &mut [Result<Vec<f64>>], r2: impl Fn(&[f64]) -> f64, most: f64) {
+    let known = residual.iter().flatten().map(|left| r2(left));
+    // NaN, where no output changes, is below nothing.
+    let least = known.fold(f64::NAN, f64::max) - most;
+    for left in residual.iter_mut().flatten() {
+        if r2(left) < least {
+            left.fill(f64::INFINITY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ridges_that_are_far_behind_are_dropped() {
+        let r2 = |left: &[f64]| 1.0 - left[0];
+        let singular = || Err(Error::argument("singular"));
+        let mut residual = vec![Ok(vec![0.3]), Ok(vec![0.295]), singular(), Ok(vec![0.31])];
+        drop_far_behind(&mut residual, r2, 0.01);
+        assert_eq!(residual[0], Ok(vec![0.3]));
+        assert_eq!(residual[1], Ok(vec![0.295]));
+        assert!(residual[2].is_err());
+        assert_eq!(residual[3], Ok(vec![f64::INFINITY]));
+        let mut unknown = vec![Ok(vec![f64::NAN]), Ok(vec![f64::NAN])];
+        drop_far_behind(&mut unknown, r2, 0.01);
+        assert!(
+            unknown
+                .iter()
+                .all(|left| left.as_ref().is_ok_and(|l| l[0].is_nan()))
+        );
     }
 }
