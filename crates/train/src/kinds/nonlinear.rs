@@ -4,7 +4,6 @@
 use super::family::{self, Family, FamilyFit, estimates_of};
 use super::race::{Winner, race};
 use super::split::{Fold, NOWHERE, Split, Stage};
-use super::unseen::REGIONS;
 use super::{Kind, KindScore, gain, regions::regions};
 use crate::device::normal_equations;
 use crate::fit::{checked, silent};
@@ -26,6 +25,9 @@ use betz_runtime::psc::FilterBank;
 /// Shares of the time that the race of configurations takes, and decoding the folds by the best.
 const RACE: u64 = 3;
 const HELD_OUT: u64 = 1;
+
+/// Regions that are held out one by one.
+const MOST_REGIONS: usize = 4;
 
 /// A recording with the linear decoder's choices and the latents behind them.
 pub(crate) struct Nonlinear<'a> {
@@ -58,7 +60,7 @@ impl Whole {
 }
 
 impl<'a> Nonlinear<'a> {
-    /// At most `most_latents` latents.
+    /// Latents number at most `most_latents`.
     ///
     /// # Errors
     /// Returns the errors of the sums and of their solution, and
@@ -113,7 +115,7 @@ impl<'a> Nonlinear<'a> {
             return Ok(None);
         };
         let shared = (self.data, &self.targets, self.options, self.found);
-        let counts = (REGIONS, self.most_latents);
+        let counts = (MOST_REGIONS, self.most_latents);
         let (split, _) = split_of(shared, &folds, counts, progress)?;
         Ok(Some(split))
     }

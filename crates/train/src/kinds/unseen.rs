@@ -12,7 +12,7 @@ use betz_gram::score::{mean_r2, score_estimates};
 use betz_recording::{DatasetView, Segment};
 
 /// Regions that are held out one by one.
-pub(super) const REGIONS: usize = 2;
+const REGIONS: usize = 2;
 
 /// Regions of a recording, the largest ones of which are held out.
 pub(crate) struct UnseenRegions<'a> {

@@ -279,8 +279,8 @@ impl<'a> Pass<'a> {
         Ok(sums)
     }
 
-    /// What makes the sums of filtered features out of others; `None` without filters, and where steps do not count
-    /// from their segment's first on, one after another.
+    /// Room for sums of filtered features that follow from others. `None` without filters, and if other steps than the
+    /// first of each segment count.
     fn filtered_sums(&self, wants: &dyn Fn(usize) -> bool) -> Option<FilteredSums> {
         let data = self.walk.data;
         let mut is_last = vec![false; data.steps];

@@ -303,7 +303,7 @@ impl Batch {
         let rows = self.inputs.chunks_exact_mut(channels.max(1));
         let mut mask = vec![0.0; channels];
         let arch = Arch::new();
-        let mut thinning = Thinning::default();
+        let mut thinning = SpikeLoss::default();
         for ((row, &step), &sequence) in rows.zip(&self.steps).zip(&self.sequence) {
             let lost = &lost[sequence * channels..][..channels];
             let mut add = |step: usize, part: f32, row: &mut [f32]| {
@@ -341,14 +341,14 @@ impl Batch {
 
 /// Counts of a step of which spikes are lost.
 #[derive(Debug, Default)]
-struct Thinning {
-    /// What is left of each channel's count.
+struct SpikeLoss {
+    /// Rest of each channel's count.
     counts: Vec<(usize, f32)>,
     numbers: Vec<u64>,
     before: Vec<u32>,
 }
 
-impl Thinning {
+impl SpikeLoss {
     /// Keeps `counts` without the spikes that are lost, each with `probability`. Draws one number per spike.
     fn thin(
         &mut self,
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn thinning_keeps_the_expected_part() {
         let mut random = Random::new(5, 2);
-        let mut thinning = Thinning::default();
+        let mut thinning = SpikeLoss::default();
         let mut kept = 0.0;
         for _ in 0..10_000 {
             let counts = [(0, 5.0), (3, 0.0), (7, 5.0)];
