@@ -20,22 +20,16 @@ struct Round {
     most: usize,
 }
 
-/// Most passes are far behind after one fold. The last round has all other folds and regions.
-const ROUNDS: [Round; 3] = [
+/// Most passes are far behind after one fold and one region. The last round has all others.
+const ROUNDS: [Round; 2] = [
     Round {
         folds: 0..1,
-        regions: 0..0,
-        within: 0.01,
-        most: 3,
-    },
-    Round {
-        folds: 1..2,
         regions: 0..1,
         within: 0.003,
         most: 2,
     },
     Round {
-        folds: 2..usize::MAX,
+        folds: 1..usize::MAX,
         regions: 1..usize::MAX,
         within: 0.0,
         most: 1,
