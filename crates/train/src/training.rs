@@ -214,6 +214,7 @@ impl Training {
         };
         let used = firing.as_ref().map_or(data, |firing| &firing.data);
         let (trained, comparison) = train(used, self.plan(&used.view(), delay)?)?;
+        let left_out = comparison.as_ref().and_then(|c| c.left_out.as_ref());
         let mut decoder = trained.decoder;
         if let Some(firing) = &firing {
             decoder = spread(decoder, &data.channel_names, &firing.channels)?;
@@ -224,7 +225,10 @@ impl Training {
             ran: trained.ran,
             gram_error: trained.gram_error,
             artefacts: trained.artefacts,
-            warnings: single_step_warning(data).into_iter().collect(),
+            warnings: single_step_warning(data)
+                .into_iter()
+                .chain(left_out.cloned())
+                .collect(),
             comparison,
         })
     }

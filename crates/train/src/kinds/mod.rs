@@ -24,8 +24,9 @@ use crate::device::Trained;
 
 use crate::limits::without_blanking;
 use crate::options::TrainOptions;
+use crate::recurrent::scored_early;
 use crate::search::Search;
-use betz_base::error::Result;
+use betz_base::error::{ErrorKind, Result};
 use betz_base::progress::{Phases, Progress};
 use betz_base::text::count;
 use betz_device::Device;
@@ -79,6 +80,8 @@ pub struct Comparison {
     pub artefacts: usize,
     /// A sentence that says how far training came, if it was asked to stop and kept what it had.
     pub stopped: Option<String>,
+    /// A sentence that says which kinds could not be trained and why, if the linear one competed with them.
+    pub left_out: Option<String>,
 }
 
 /// Trains the kind of decoder that decodes held-out data best, and returns the comparison of all kinds.
@@ -94,8 +97,8 @@ pub struct Comparison {
 /// # Errors
 /// The errors of [`train_validated_on`](super::train_validated_on), which needs at least two folds;
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for options out of range;
-/// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) if no output changes and a kind other
-/// than the linear one is requested.
+/// [`ErrorKind::InsufficientData`](betz_base::ErrorKind::InsufficientData) if no output changes and the linear kind is
+/// not among those requested.
 pub fn train_kinds_on<'d>(
     device: &Device,
     data: impl Into<DatasetView<'d>>,
@@ -153,8 +156,13 @@ impl Kind {
     }
 }
 
+/// Times that the networks of a recurrent decoder are trained more briefly to be scored, where that is done early.
+const SCORED_EARLY: u64 = 7;
+
 /// Shares of a comparison's time.
 struct TimeShares {
+    /// Divides the shares of scores of a recurrent decoder.
+    early: u64,
     latents: u64,
     /// Of regions that no kind has seen.
     regions: u64,
@@ -163,27 +171,40 @@ struct TimeShares {
 }
 
 impl TimeShares {
-    fn new(kinds: &KindOptions) -> Self {
+    fn new(data: &DatasetView<'_>, kinds: &KindOptions) -> Self {
         let asked = |kind| kinds.kinds.contains(&kind);
+        let early = match scored_early(data, kinds) {
+            true => SCORED_EARLY,
+            false => 1,
+        };
+        let mut shares = Self {
+            early,
+            latents: match asked(Kind::Lift) || asked(Kind::Experts) {
+                true => LATENTS,
+                false => 0,
+            },
+            regions: match asked(Kind::Recurrent) && kinds.kinds.len() > 1 {
+                true => REGIONS / early,
+                false => 0,
+            },
+            finish: match asked(Kind::Recurrent) {
+                true => RECURRENT_FINISH,
+                false => FINISH,
+            },
+            all: 0,
+        };
         let others = kinds.kinds.iter().filter(|kind| **kind != Kind::Linear);
-        let latents = match asked(Kind::Lift) || asked(Kind::Experts) {
-            true => LATENTS,
-            false => 0,
-        };
-        let finish = match asked(Kind::Recurrent) {
-            true => RECURRENT_FINISH,
-            false => FINISH,
-        };
-        let regions = match asked(Kind::Recurrent) && kinds.kinds.len() > 1 {
-            true => REGIONS,
-            false => 0,
-        };
-        let of_kinds: u64 = others.map(|kind| kind.time_share()).sum();
-        Self {
-            latents,
-            regions,
-            finish,
-            all: Kind::Linear.time_share() + latents + of_kinds + regions + finish,
+        let of_kinds: u64 = others.map(|kind| shares.of(*kind)).sum();
+        shares.all = shares.of(Kind::Linear) + shares.latents + of_kinds;
+        shares.all += shares.regions + shares.finish;
+        shares
+    }
+
+    /// The share of scoring `kind`.
+    const fn of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Recurrent => kind.time_share() / self.early,
+            _ => kind.time_share(),
         }
     }
 }
@@ -195,6 +216,7 @@ impl Comparison {
             kinds: scores,
             artefacts: 0,
             stopped: None,
+            left_out: None,
         }
     }
 }
@@ -224,15 +246,15 @@ fn compare(
     progress: &dyn Progress,
 ) -> Result<(Trained, Comparison)> {
     let asked = |kind| kinds.kinds.contains(&kind);
-    let shares = TimeShares::new(kinds);
+    let shares = TimeShares::new(data, kinds);
     let mut phases = Phases::new(progress, "training", shares.all);
-    let phase = &phases.next(Kind::Linear.time_share());
+    let phase = &phases.next(shares.of(Kind::Linear));
     let found = validate::cross_validate_banks(device, data, options, search, phase)?;
     let mut scores = vec![linear_score(data, options, &found)?];
     plan_memory(data, &found, kinds)?;
     let mut others = Vec::new();
     for kind in OtherKind::ALL.into_iter().filter(|kind| asked(*kind)) {
-        let phase = &phases.next(kind.time_share());
+        let phase = &phases.next(shares.of(kind));
         let (other, score) = match kind {
             Kind::Place => place_score(data, options, &found, kinds.cells, phase)?,
             Kind::Recurrent => recurrent_score(device, data, options, &found, kinds, phase)?,
@@ -241,11 +263,19 @@ fn compare(
         others.push((kind, other));
         scores.push(score);
     }
+    let mut left_out = None;
     let mut latents = match shares.latents {
         0 => None,
         share => {
             let phase = &phases.next(share);
-            Some(LatentKinds::new(data, options, &found, kinds, phase)?)
+            match LatentKinds::new(data, options, &found, kinds, phase) {
+                // The linear decoder needs no latents.
+                Err(e) if e.kind() == ErrorKind::InsufficientData && asked(Kind::Linear) => {
+                    left_out = Some(format!("lift and experts are left out: {}", e.message()));
+                    None
+                }
+                latents => Some(latents?),
+            }
         }
     };
     if let Some(latents) = &mut latents {
@@ -253,7 +283,7 @@ fn compare(
             .into_iter()
             .filter(|kind| asked(*kind))
         {
-            scores.push(latents.enter(kind, &phases.next(kind.time_share()))?);
+            scores.push(latents.enter(kind, &phases.next(shares.of(kind)))?);
         }
     }
     if shares.regions > 0 {
@@ -261,7 +291,10 @@ fn compare(
         let entered = (&others[..], latents.as_mut());
         score_regions((data, options, &found), kinds, entered, &mut scores, phase)?;
     }
-    let mut comparison = Comparison::new(scores, kinds);
+    let mut comparison = Comparison {
+        left_out,
+        ..Comparison::new(scores, kinds)
+    };
     let last = &phases.next(shares.finish);
     if let Some(other) = taken_other(&others, (data, options, &found), &comparison, last)? {
         return Ok((trained_kind(&mut comparison, found, other), comparison));

@@ -326,7 +326,17 @@ fn options_out_of_range_and_data_without_movement_are_refused() {
     }
     let mut still = data.clone();
     still.behavior.fill(2.0);
-    assert_eq!(refused(&still, &base).0, ErrorKind::InsufficientData);
+    let lift = KindOptions::among(&[Kind::Lift]);
+    assert_eq!(refused(&still, &lift).0, ErrorKind::InsufficientData);
+    // The linear decoder is trained where others cannot be.
+    let (_, compared) = trained(&still, &base);
+    assert_eq!(compared.taken, Kind::Linear);
+    assert!(
+        compared
+            .left_out
+            .unwrap()
+            .contains("expected outputs that change")
+    );
     // Of a recording of one trial there are pieces.
     let mut one = data;
     one.segments = vec![Segment {
@@ -344,6 +354,13 @@ fn options_out_of_range_and_data_without_movement_are_refused() {
     assert!(decoder.latents() <= 27);
 }
 
+/// The configuration of the recurrent decoder.
+fn configuration(compared: &Comparison) -> &str {
+    let mut kinds = compared.kinds.iter();
+    let recurrent = kinds.find(|score| score.kind == Kind::Recurrent);
+    recurrent.map_or("", |score| &score.configuration)
+}
+
 #[test]
 fn regions_that_no_kind_has_seen_count_beside_networks() {
     let sizes = KindOptions {
@@ -358,11 +375,19 @@ fn regions_that_no_kind_has_seen_count_beside_networks() {
     let data = reaches(80, 3);
     let compared = trained(&data, &sizes).1;
     assert_eq!(compared.kinds.len(), 4);
+    assert!(!configuration(&compared).contains("scored after"));
     for score in &compared.kinds {
         // Four places are seen by each fold, three by a region.
         let unseen = score.unseen.unwrap();
         assert!(unseen.is_finite() && unseen < score.r2, "{score:?}");
     }
+    let longer = KindOptions {
+        epochs: Some(30),
+        kinds: vec![Kind::Linear, Kind::Recurrent],
+        ..sizes.clone()
+    };
+    let compared = trained(&data, &longer).1;
+    assert!(configuration(&compared).ends_with("scored after 20 of 30 epochs"));
     let without = KindOptions {
         kinds: KindOptions::auto().kinds,
         ..sizes

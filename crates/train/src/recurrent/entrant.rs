@@ -18,10 +18,16 @@ use betz_recording::{DatasetView, Segment};
 use betz_runtime::model::{Decoder, TrainingRecord};
 use rayon::prelude::*;
 
+/// Epochs that networks of trials are scored after where they compete with other kinds. Their scores are then below those
+/// of all epochs, so that they are not taken by mistake.
+const SCORED_EPOCHS: usize = 20;
+
 /// A recurrent decoder, with how it does on everything held out.
 pub(crate) struct Entrant {
     sizes: Sizes,
     recipe: Recipe,
+    /// The recipe of the networks that are scored.
+    scored: Recipe,
     /// (steps, outputs); NaN where nothing is held out.
     pub(crate) estimates: Vec<f32>,
     /// The fold's networks that had come furthest when training was asked to stop, and what they were trained on.
@@ -124,26 +130,35 @@ impl Entrant {
             epochs: kinds.epochs.unwrap_or(usual.epochs),
             ..usual
         };
+        let scored = Recipe {
+            epochs: match scored_early(data, kinds) {
+                true => recipe.epochs.min(SCORED_EPOCHS),
+                false => recipe.epochs,
+            },
+            ..recipe
+        };
         let samples = Samples::new(*data, options.delay_steps);
         let folds = &found.split.folds;
         let all = runs(data.segments.iter().copied());
-        let networks = (folds.len() + 1) * sizes.networks();
+        let whole = (folds.len() * scored.epochs).div_ceil(recipe.epochs) + 1;
+        let networks = whole * sizes.networks();
         let placement = place(device, &samples, &all, (&sizes, &recipe), networks);
         let trainer = FoldTrainer {
             samples: &samples,
             sizes: &sizes,
-            recipe: &recipe,
+            recipe: &scored,
             placement: &placement,
         };
         let made = trainer.folds((folds, folds.len()), progress);
-        let complete = (made.iter().flatten()).all(|fold| fold.trained.epochs == recipe.epochs);
+        let complete = (made.iter().flatten()).all(|fold| fold.trained.epochs == scored.epochs);
         if !complete || made.iter().any(Result::is_err) {
-            return Self::stopped((sizes, recipe, placement), made);
+            return Self::stopped((sizes, [recipe, scored], placement), made);
         }
         let estimates = joined(data, made.into_iter().flatten());
         Ok(Self {
             sizes,
             recipe,
+            scored,
             estimates,
             stopped: None,
             placement,
@@ -165,14 +180,14 @@ impl Entrant {
         let trainer = FoldTrainer {
             samples: &samples,
             sizes: &self.sizes,
-            recipe: &self.recipe,
+            recipe: &self.scored,
             placement: &self.placement,
         };
         let made = trainer.folds((&folds.folds, count), progress);
         let made: Vec<Fold> = made.into_iter().collect::<Result<_>>()?;
         if made
             .iter()
-            .any(|fold| fold.trained.epochs < self.recipe.epochs)
+            .any(|fold| fold.trained.epochs < self.scored.epochs)
         {
             return Err(Error::new(
                 ErrorKind::Interrupted,
@@ -187,7 +202,7 @@ impl Entrant {
     /// # Errors
     /// Returns the first error of `folds` if one failed otherwise, or none had an epoch behind it.
     fn stopped(
-        (sizes, recipe, placement): (Sizes, Recipe, Placement),
+        (sizes, [recipe, scored], placement): (Sizes, [Recipe; 2], Placement),
         folds: Vec<Result<Fold>>,
     ) -> Result<Self> {
         let (mut furthest, mut interrupted): (Option<Fold>, _) = (None, None);
@@ -208,6 +223,7 @@ impl Entrant {
             (furthest, _) => Ok(Self {
                 sizes,
                 recipe,
+                scored,
                 estimates: Vec::new(),
                 stopped: furthest.map(|fold| (fold.trained, fold.training)),
                 placement,
@@ -227,7 +243,13 @@ impl Entrant {
 
     /// Text that describes the chosen configuration.
     pub(crate) fn configuration(&self) -> String {
-        self.sizes.describe()
+        let sizes = self.sizes.describe();
+        match (self.scored.epochs, self.recipe.epochs) {
+            (scored, all) if scored < all => {
+                format!("{sizes}, scored after {scored} of {all} epochs")
+            }
+            _ => sizes,
+        }
     }
 
     /// Multiply-adds of a step in which `fired` channels fire.
@@ -260,7 +282,7 @@ impl Entrant {
             let decoder = trained.decoder(&samples, training, &self.sizes, made)?;
             let why = format!(
                 "recurrent decoder: stopped in cross-validation, after {} of {} epochs over all but one fold",
-                trained.epochs, self.recipe.epochs
+                trained.epochs, self.scored.epochs
             );
             return Ok((decoder, Some(why)));
         }
@@ -284,6 +306,11 @@ impl Entrant {
         let decoder = trained.decoder(&samples, &all, &self.sizes, made)?;
         Ok((decoder, stopped))
     }
+}
+
+/// True if networks are scored before their last epoch: over trials, in competition with other kinds.
+pub(crate) fn scored_early(data: &DatasetView<'_>, kinds: &KindOptions) -> bool {
+    kinds.kinds.len() > 1 && has_trials(data)
 }
 
 /// The steps of a part that is held out, with the history before it.

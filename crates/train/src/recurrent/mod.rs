@@ -37,7 +37,7 @@ use betz_runtime::model::{
     RecurrentMember, TrainingRecord, WeightPrecision,
 };
 use betz_runtime::psc::{Filter, FilterBank};
-pub(crate) use entrant::Entrant;
+pub(crate) use entrant::{Entrant, scored_early};
 use mixing::Mixer;
 use pass::{Pass, Work};
 use pulp::Arch;
