@@ -20,21 +20,25 @@ struct Round {
     most: usize,
 }
 
-/// Most passes are far behind after one fold and one region. The last round has all others.
-const ROUNDS: [Round; 2] = [
-    Round {
-        folds: 0..1,
-        regions: 0..1,
-        within: 0.003,
-        most: 2,
-    },
-    Round {
-        folds: 1..usize::MAX,
-        regions: 1..usize::MAX,
-        within: 0.0,
-        most: 1,
-    },
-];
+/// Rounds of a race. Most passes are far behind after one fold and one region, or two folds where there are no regions:
+/// blocks of one long recording differ more than trials. The last round has all other folds and regions.
+const fn rounds(has_regions: bool) -> [Round; 2] {
+    let first = if has_regions { 1 } else { 2 };
+    [
+        Round {
+            folds: 0..first,
+            regions: 0..1,
+            within: 0.003,
+            most: 2,
+        },
+        Round {
+            folds: first..usize::MAX,
+            regions: 1..usize::MAX,
+            within: 0.0,
+            most: 1,
+        },
+    ]
+}
 
 /// The best configuration, with its readouts.
 pub(super) struct Winner<C> {
@@ -65,7 +69,7 @@ pub(super) fn race<F: Family>(
         stages.min(range.end).saturating_sub(range.start)
     };
     let mut most = passes.len();
-    let shares = ROUNDS.map(|round| {
+    let shares = rounds(regions.is_some()).map(|round| {
         let folds = count(Some(split), &round.folds) * most;
         let regions = count(regions, &round.regions) * most;
         most = most.min(round.most);
@@ -74,7 +78,7 @@ pub(super) fn race<F: Family>(
     let total = shares.as_flattened().iter().sum();
     let mut phases = Phases::new(progress, "training", total);
     let (mut all, mut elsewhere) = (None, None);
-    for (round, share) in ROUNDS.into_iter().zip(shares) {
+    for (round, share) in rounds(regions.is_some()).into_iter().zip(shares) {
         let mut run = |split, folds, share| {
             let phase = &phases.next(share);
             compared(family, (split, folds), (latents, &passes), phase)
@@ -174,6 +178,19 @@ mod tests {
         );
         assert_eq!(ahead(&[(0, f64::NAN), (1, f64::NAN)], (0.003, 1)), [0, 1]);
         assert_eq!(ahead(&[(3, 0.1)], (0.0, 1)), [3]);
+    }
+
+    #[test]
+    fn rounds_hold_every_fold_and_region_once() {
+        for (has_regions, first) in [(true, 1), (false, 2)] {
+            let [early, late] = rounds(has_regions);
+            assert_eq!(
+                (early.folds.clone(), early.regions.clone()),
+                (0..first, 0..1)
+            );
+            assert_eq!(late.folds, early.folds.end..usize::MAX);
+            assert_eq!(late.regions, early.regions.end..usize::MAX);
+        }
     }
 
     #[test]
