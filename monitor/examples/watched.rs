@@ -270,11 +270,13 @@ fn main() -> Result<()> {
             }
         }
         let true_outputs = [(x * FASTEST) as f32, (y * FASTEST) as f32];
-        match &mut notes {
-            Some(notes) => notes.step(step, true_outputs, &monitor)?,
-            None => truth.step(&true_outputs),
+        if notes.is_none() {
+            truth.step(&true_outputs);
         }
         session.step_spikes(&spikes, &mut out)?;
+        if let Some(notes) = &mut notes {
+            notes.step(step, true_outputs, &monitor)?;
+        }
     }
     drop(session);
     if std::env::args().any(|a| a == "--stay") {

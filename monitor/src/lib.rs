@@ -222,11 +222,13 @@ impl Monitor {
                 let mut send = |frame| {
                     let _ = shared.frames.send(frame);
                 };
+                // Events before the ring is read: the steps they name are then known.
+                let told: Vec<_> = std::iter::from_fn(|| to_tell.try_recv().ok()).collect();
                 hub.turn(&shared.seen, &mut send);
                 if let Some(status) = lock(&shared.status).take() {
                     hub.status_now(&status, &mut send);
                 }
-                while let Ok((kind, more)) = to_tell.try_recv() {
+                for (kind, more) in told {
                     hub.event_now(&shared.seen, &kind, more, &mut send);
                 }
                 due += turn;

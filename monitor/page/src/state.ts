@@ -456,7 +456,7 @@ function second(now: number, s: Store | null): void {
   if (s && file.value) {
     const end = viewEnd(s);
     if (s.cell > 1) void measure(s).catch(() => undefined); else measured = "";
-    slowly.value = { ...slowly.value, fps: drawn / elapsed, ...(s.cell === 1 && accuracy(s, end - viewWindow(s), end)) };
+    if (s.cell === 1) slowly.value = { ...slowly.value, ...accuracy(s, end - viewWindow(s), end) };
   }
   if (s && link) {
     const counters = s.counters, tail = Math.round(30 / s.shape.stepSeconds);
@@ -467,7 +467,7 @@ function second(now: number, s: Store | null): void {
     slowly.value = {
       // Of the session's seconds, not of the wall's: a slow page does not make a slow session.
       spikesPerSecond: counters && counters.steps > marks.steps ? (counters.spikes - marks.spikes) / ((counters.steps - marks.steps) * s.shape.stepSeconds) : 0, r2, rms,
-      behind: lag, fps: (drawn) / elapsed, kibPerSecond: (link.bytes - marks.bytes) / 1024 / elapsed, skipped: link.skipped,
+      behind: lag, fps: drawn / elapsed, kibPerSecond: (link.bytes - marks.bytes) / 1024 / elapsed, skipped: link.skipped,
     };
     marks.spikes = counters?.spikes ?? 0;
     marks.steps = counters?.steps ?? 0;

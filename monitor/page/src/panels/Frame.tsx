@@ -126,8 +126,7 @@ function FileStrip() {
   const total = file.seconds.reduce((a, b) => a + b, 0);
   const facts: [string, string][] = [["length", clock(all, 1)], ...(left > 0 ? [["left out", clock(left, 1)] as [string, string]] : []), ["step", `${Number((source.step_seconds * 1e3).toPrecision(4))} ms`], ["channels", whole(source.channels)],
     ["spikes", whole(total)], ["spikes/s", whole(total / Math.max(1e-9, seconds))], ["trials", whole(file.trials.length)]];
-  return <section class="strip" aria-label="Totals"><dl class="truth">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
-    <div class="page zero"><dt>page</dt><dd>{state.slowly.value.fps.toFixed(0)} fps</dd></div></dl></section>;
+  return <section class="strip" aria-label="Totals"><dl class="truth">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl></section>;
 }
 
 export function Help() {
