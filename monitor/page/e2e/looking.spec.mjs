@@ -191,7 +191,11 @@ test("a session takes another colour, which the address says, and every session 
   })).toBeGreaterThan(0.1);
 });
 
-test("correlations of a recording, in windows of one's own", async ({ looked: { page, faults } }) => {
+test("correlations of a recording, in windows of one's own", async ({ page }) => {
+  // A server of its own, which keeps what it computed: others compare pictures of what it shows.
+  const rig = await run(process.env.BETZ_SHOWN, []), faults = [];
+  page.on("pageerror", e => faults.push(`error: ${e.message}`));
+  await page.goto(rig.url);
   await networks(page);
   await page.getByText("of a recording", { exact: true }).click();
   await page.getByLabel("window, s").fill("0");
@@ -201,6 +205,7 @@ test("correlations of a recording, in windows of one's own", async ({ looked: { 
   await page.getByRole("button", { name: "compute" }).click();
   await page.waitForFunction(() => globalThis.betzNet.net.offered.value.length === 3 && globalThis.betzNet.net.first.value?.info.id === 2);
   expect(faults).toEqual([]);
+  await rig.stop();
 });
 
 test("episodes: a list, every occurrence, from one to the next", async ({ looked: { page, faults } }) => {
