@@ -185,6 +185,7 @@ fn recurrent(device: &Device, layers: &[usize]) {
         .collect();
     let kinds = train::KindOptions {
         layers: Some(layers.to_vec()),
+        mixed: Some(0),
         ..train::KindOptions::among(&[train::Kind::Recurrent])
     };
     let options = options(1, GramPath::Auto);
@@ -192,7 +193,7 @@ fn recurrent(device: &Device, layers: &[usize]) {
         folds: 2,
         ..train::Search::ridge()
     };
-    let name = format!("recurrent {layers:?}, two networks");
+    let name = format!("recurrent {layers:?}, two folds and the whole");
     time(&name, 3, || {
         let outcome = train::train_kinds_on(device, &data, &options, &search, &kinds, &()).unwrap();
         assert_ne!(outcome.0.ran.device, "cpu");

@@ -24,6 +24,9 @@ constexpr int LAYER_THREADS = IN_REGISTERS ? COLUMNS : COLUMNS < 768 ? COLUMNS /
 // Rows and columns of a tile of a product, and the depth that is loaded at once.
 constexpr int TILE = 32;
 constexpr int THREADS = 256;
+// A product's depth is cut into slices, which a block's threads take side by side.
+constexpr int SLICES = 4;
+constexpr int PRODUCT_THREADS = SLICES * THREADS;
 
 __device__ __forceinline__ u64 random_bits(u64 state, u64 k) {
     u64 z = state + (k + 1) * GOLDEN;
@@ -48,8 +51,13 @@ __device__ __forceinline__ float mask_of(u64 state, size_t i, int threshold, flo
     return (int)((bits >> (16 * (i % 4))) & 0xFFFF) < threshold ? 0.0f : kept;
 }
 
+// Each within 1e-6, and much quicker than expf, a division and tanhf: a step waits for all of them.
 __device__ __forceinline__ float sigmoid(float x) {
-    return 1.0f / (1.0f + expf(-x));
+    return __fdividef(1.0f, 1.0f + __expf(-x));
+}
+
+__device__ __forceinline__ float tanh_of(float x) {
+    return 2.0f * sigmoid(2.0f * x) - 1.0f;
 }
 
 __device__ __forceinline__ float sum_of_warp(float value) {
@@ -136,55 +144,79 @@ recurrent_inputs(const u32* __restrict__ entries, const u32* __restrict__ entry_
 }
 
 // One tile of to[m][n] = Σ_k left[m][k]·right[k][n] + bias[n]: four numbers per thread. `LEFT_TRANSPOSED`: left is (k, m),
-// and m = `width` is a row of ones. `RIGHT_TRANSPOSED`: right is (n, k).
+// and m = `width` is a row of ones. `RIGHT_TRANSPOSED`: right is (n, k). Loads a tile while it multiplies the one before.
 template <bool LEFT_TRANSPOSED, bool RIGHT_TRANSPOSED>
 __device__ void product(const float* __restrict__ left, const float* __restrict__ right,
                         const float* __restrict__ bias, int height, int width, int depth, int columns, float* to) {
-    __shared__ float lefts[TILE][TILE + 1];
-    __shared__ float rights[TILE][TILE + 1];
+    __shared__ float all_lefts[SLICES][TILE][TILE + 1];
+    __shared__ float all_rights[SLICES][TILE][TILE + 1];
     const int first_row = blockIdx.x * TILE, first_column = blockIdx.y * TILE;
-    const int along = threadIdx.x % TILE, across = threadIdx.x / TILE;
+    const int slice = threadIdx.x / THREADS;
+    const int along = threadIdx.x % TILE, across = threadIdx.x % THREADS / TILE;
+    auto& lefts = all_lefts[slice];
+    auto& rights = all_rights[slice];
     constexpr int STRIDE = THREADS / TILE;
-    float sums[TILE / STRIDE] = {};
-    for (int k = 0; k < depth; k += TILE) {
-        for (int i = across; i < TILE; i += STRIDE) {
+    constexpr int EACH = TILE / STRIDE;
+    float sums[EACH] = {};
+    float next_left[EACH], next_right[EACH];
+    const auto load = [&](int k) {
+#pragma unroll
+        for (int n = 0; n < EACH; ++n) {
+            const int i = across + n * STRIDE;
             if (LEFT_TRANSPOSED) {
                 const int row = first_row + along;
                 const bool is_there = k + i < depth;
-                lefts[along][i] = !is_there        ? 0.0f
-                                  : row < width    ? left[(size_t)(k + i) * width + row]
-                                  : row == width   ? 1.0f
-                                                   : 0.0f;
+                next_left[n] = !is_there      ? 0.0f
+                               : row < width  ? left[(size_t)(k + i) * width + row]
+                               : row == width ? 1.0f
+                                              : 0.0f;
             } else {
                 const int row = first_row + i;
-                lefts[i][along] = row < height && k + along < depth ? left[(size_t)row * depth + k + along] : 0.0f;
+                next_left[n] = row < height && k + along < depth ? left[(size_t)row * depth + k + along] : 0.0f;
             }
             if (RIGHT_TRANSPOSED) {
                 const int column = first_column + i;
-                rights[along][i] =
-                    column < columns && k + along < depth ? right[(size_t)column * depth + k + along] : 0.0f;
+                next_right[n] = column < columns && k + along < depth ? right[(size_t)column * depth + k + along] : 0.0f;
             } else {
                 const int column = first_column + along;
-                rights[i][along] =
-                    column < columns && k + i < depth ? right[(size_t)(k + i) * columns + column] : 0.0f;
+                next_right[n] = column < columns && k + i < depth ? right[(size_t)(k + i) * columns + column] : 0.0f;
             }
         }
+    };
+    load(slice * TILE);
+    for (int begin = 0; begin < depth; begin += SLICES * TILE) {
+        const int k = begin + (SLICES + slice) * TILE;
+#pragma unroll
+        for (int n = 0; n < EACH; ++n) {
+            const int i = across + n * STRIDE;
+            (LEFT_TRANSPOSED ? lefts[along][i] : lefts[i][along]) = next_left[n];
+            (RIGHT_TRANSPOSED ? rights[along][i] : rights[i][along]) = next_right[n];
+        }
         __syncthreads();
+        load(k);
 #pragma unroll
         for (int d = 0; d < TILE; ++d) {
             const float value = rights[d][along];
 #pragma unroll
-            for (int i = 0; i < TILE / STRIDE; ++i) {
+            for (int i = 0; i < EACH; ++i) {
                 sums[i] += lefts[across + i * STRIDE][d] * value;
             }
         }
         __syncthreads();
     }
-    const int column = first_column + along;
-    for (int i = 0; i < TILE / STRIDE; ++i) {
-        const int row = first_row + across + i * STRIDE;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        lefts[across + i * STRIDE][along] = sums[i];
+    }
+    __syncthreads();
+    for (int i = threadIdx.x / TILE; i < TILE; i += PRODUCT_THREADS / TILE) {
+        const int row = first_row + i, column = first_column + along;
         if (row < height && column < columns) {
-            to[(size_t)row * columns + column] = sums[i] + (bias ? bias[column] : 0.0f);
+            float sum = bias ? bias[column] : 0.0f;
+            for (int s = 0; s < SLICES; ++s) {
+                sum += all_lefts[s][i][along];
+            }
+            to[(size_t)row * columns + column] = sum;
         }
     }
 }
@@ -193,7 +225,7 @@ __device__ void product(const float* __restrict__ left, const float* __restrict_
 // at `at` of the weights. One block per tile of rows (x) and columns (y).
 //: weights: in, at + (inputs + 1) * columns
 //: work: in-out, to + rows * columns
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(1024)
 recurrent_input_side(const float* __restrict__ weights, int at, int from, int to, int rows, int inputs, int columns,
                      float* work) {
     const float* own = weights + at;
@@ -203,7 +235,7 @@ recurrent_input_side(const float* __restrict__ weights, int at, int from, int to
 // Derivatives by a layer's inputs: work[to][row][i] = Σ_c work[from][row][c]·W[i][c]. As above otherwise.
 //: weights: in, at + inputs * columns
 //: work: in-out, to + rows * inputs
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(1024)
 recurrent_below(const float* __restrict__ weights, int at, int from, int to, int rows, int inputs, int columns,
                 float* work) {
     product<false, true>(work + from, weights + at, nullptr, rows, 0, columns, inputs, work + to);
@@ -215,7 +247,7 @@ recurrent_below(const float* __restrict__ weights, int at, int from, int to, int
 //: jobs: in, 5 * grid.z
 //: work: in
 //: gradient: in-out
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(1024)
 recurrent_gradients(const u32* __restrict__ jobs, const float* __restrict__ work, int rows, float* gradient) {
     const u32* job = jobs + 5 * blockIdx.z;
     const int width = job[1], columns = job[3];
@@ -224,6 +256,36 @@ recurrent_gradients(const u32* __restrict__ jobs, const float* __restrict__ work
     }
     product<true, false>(work + job[0], work + job[2], nullptr, width + 1, width, rows, columns, gradient + job[4]);
 }
+
+// Steps of a sequence, in every thread of its block: the longest sequences come first.
+__device__ int length_of(const u32* __restrict__ count, int steps, int sequence) {
+    int length = 0;
+    for (int t = 0; t < steps; t += LAYER_THREADS) {
+        const int step = t + threadIdx.x;
+        length += __syncthreads_count(step < steps && sequence < count[step]);
+    }
+    return length;
+}
+
+// Σ values[k]·held[k] over UNITS values in shared memory, four sums side by side.
+template <int HELD>
+__device__ __forceinline__ float dot_of(const float* values, const float (&held)[HELD]) {
+    float sums[4] = {};
+#pragma unroll
+    for (int k = 0; k < HELD; k += 4) {
+        const float4 four = *reinterpret_cast<const float4*>(values + k);
+        sums[0] += four.x * held[k];
+        sums[1] += four.y * held[k + 1];
+        sums[2] += four.z * held[k + 2];
+        sums[3] += four.w * held[k + 3];
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// What a step back reads of a unit.
+struct UnitStep {
+    float by_output, mask, r, z, n, of_n, before;
+};
 
 // A layer's states, from the input side of its gates at work[of_input]. Writes r, z, n and the state side of n to
 // work[gates], (row, 4, unit); states before each step to work[before]; states after it, times dropout's factors, to
@@ -239,33 +301,63 @@ recurrent_forward(const u32* __restrict__ first, const u32* __restrict__ count, 
     __shared__ __align__(16) float h[UNITS];
     __shared__ float side[COLUMNS];
     const int sequence = blockIdx.x;
+    const int length = length_of(count, steps, sequence);
     const float* own = weights + at;
-    float held[IN_REGISTERS ? UNITS : 1];
-    if (IN_REGISTERS) {
-#pragma unroll
-        for (int k = 0; k < (IN_REGISTERS ? UNITS : 1); ++k) {
-            held[k] = own[k * COLUMNS + threadIdx.x];
-        }
-    }
     for (int j = threadIdx.x; j < UNITS; j += LAYER_THREADS) {
         h[j] = 0.0f;
     }
+    if (IN_REGISTERS) {
+        // One thread per column. Those of n also have the unit's state. What a step reads was asked for a step before.
+        const int column = threadIdx.x, unit = column % UNITS;
+        const bool is_n = column >= 2 * UNITS;
+        float held[IN_REGISTERS ? UNITS : 4];
+#pragma unroll
+        for (int k = 0; k < (IN_REGISTERS ? UNITS : 0); ++k) {
+            held[k] = own[k * COLUMNS + column];
+        }
+        const float bias = own[UNITS * COLUMNS + column];
+        float was = 0.0f;
+        size_t row = length > 0 ? first[0] + sequence : 0;
+        size_t next_row = length > 1 ? first[1] + sequence : row;
+        float next_input = length > 0 ? work[of_input + row * COLUMNS + column] : 0.0f;
+        __syncthreads();
+        for (int t = 0; t < length; ++t) {
+            const float input = next_input;
+            const size_t i = row * UNITS + unit;
+            float* out = work + gates + row * 4 * UNITS + unit;
+            row = next_row;
+            next_row = t + 2 < length ? first[t + 2] + sequence : row;
+            next_input = work[of_input + row * COLUMNS + column];
+            const float sum = bias + dot_of(h, held);
+            const float mask = is_n && threshold >= 0 ? mask_of(random, i, threshold, kept) : 1.0f;
+            if (!is_n) {
+                side[column] = sigmoid(input + sum);
+            }
+            __syncthreads();
+            if (is_n) {
+                const float r = side[unit], z = side[UNITS + unit];
+                const float n = tanh_of(input + r * sum);
+                const float is = n + z * (was - n);
+                out[0] = r;
+                out[UNITS] = z;
+                out[2 * UNITS] = n;
+                out[3 * UNITS] = sum;
+                work[before + i] = was;
+                work[after + i] = is * mask;
+                h[unit] = was = is;
+            }
+            __syncthreads();
+        }
+        return;
+    }
     __syncthreads();
-    for (int t = 0; t < steps && sequence < count[t]; ++t) {
+    for (int t = 0; t < length; ++t) {
         const size_t row = first[t] + sequence;
         for (int c = threadIdx.x; c < COLUMNS; c += LAYER_THREADS) {
             float sum = own[UNITS * COLUMNS + c];
-            if (IN_REGISTERS) {
-#pragma unroll
-                for (int k = 0; k < (IN_REGISTERS ? UNITS : 0); k += 4) {
-                    const float4 four = *reinterpret_cast<const float4*>(h + k);
-                    sum += four.x * held[k] + four.y * held[k + 1] + four.z * held[k + 2] + four.w * held[k + 3];
-                }
-            } else {
 #pragma unroll 8
-                for (int k = 0; k < UNITS; ++k) {
-                    sum += h[k] * own[(size_t)k * COLUMNS + c];
-                }
+            for (int k = 0; k < UNITS; ++k) {
+                sum += h[k] * own[(size_t)k * COLUMNS + c];
             }
             side[c] = sum;
         }
@@ -276,7 +368,7 @@ recurrent_forward(const u32* __restrict__ first, const u32* __restrict__ count, 
             const float r = sigmoid(input[j] + side[j]);
             const float z = sigmoid(input[UNITS + j] + side[UNITS + j]);
             const float of_n = side[2 * UNITS + j];
-            const float n = tanhf(input[2 * UNITS + j] + r * of_n);
+            const float n = tanh_of(input[2 * UNITS + j] + r * of_n);
             out[j] = r;
             out[UNITS + j] = z;
             out[2 * UNITS + j] = n;
@@ -345,59 +437,69 @@ extern "C" __global__ void __launch_bounds__(LAYER_THREADS)
 recurrent_backward(const u32* __restrict__ first, const u32* __restrict__ count, int steps,
                    const float* __restrict__ weights, int at, int gates, int before, int by_output, int by_input,
                    int by_state, u64 random, int threshold, float kept, float* work) {
-    __shared__ float side[COLUMNS];
-    __shared__ float parts[COLUMNS];
-    __shared__ float carry[UNITS];
+    __shared__ __align__(16) float side[COLUMNS];
+    __shared__ float parts[IN_REGISTERS ? COLUMNS : 1];
+    // A unit's carry: one thread's own, or shared.
+    __shared__ float carry[IN_REGISTERS ? 1 : UNITS];
+    float carried = 0.0f;
     const int sequence = blockIdx.x;
+    const int length = length_of(count, steps, sequence);
     const float* own = weights + at;
     const int unit = threadIdx.x % UNITS, gate = threadIdx.x / UNITS;
-    float held[IN_REGISTERS ? UNITS : 1];
+    float held[IN_REGISTERS ? UNITS : 4];
     if (IN_REGISTERS) {
 #pragma unroll
-        for (int k = 0; k < (IN_REGISTERS ? UNITS : 1); ++k) {
+        for (int k = 0; k < (IN_REGISTERS ? UNITS : 0); ++k) {
             held[k] = own[(size_t)unit * COLUMNS + gate * UNITS + k];
         }
     }
-    for (int j = threadIdx.x; j < UNITS; j += LAYER_THREADS) {
+    for (int j = threadIdx.x; !IN_REGISTERS && j < UNITS; j += LAYER_THREADS) {
         carry[j] = 0.0f;
     }
-    int length = 0;
-    while (length < steps && sequence < count[length]) {
-        ++length;
+    // What a step reads was asked for at the start of the one before it.
+    UnitStep next = {};
+    size_t next_row = length > 0 ? first[length - 1] + sequence : 0;
+    size_t row_after = length > 1 ? first[length - 2] + sequence : next_row;
+    const auto load = [&](size_t row, int j) {
+        const float* in = work + gates + row * 4 * UNITS + j;
+        const size_t i = row * UNITS + j;
+        const float mask = threshold < 0 ? 1.0f : mask_of(random, i, threshold, kept);
+        return UnitStep{work[by_output + i], mask, in[0], in[UNITS], in[2 * UNITS], in[3 * UNITS], work[before + i]};
+    };
+    if (IN_REGISTERS && threadIdx.x < UNITS && length > 0) {
+        next = load(next_row, threadIdx.x);
     }
     __syncthreads();
     for (int t = length - 1; t >= 0; --t) {
-        const size_t row = first[t] + sequence;
-        const float* in = work + gates + row * 4 * UNITS;
+        const size_t row = next_row;
+        const UnitStep now = next;
+        next_row = row_after;
+        row_after = t > 1 ? first[t - 2] + sequence : next_row;
+        if (IN_REGISTERS && threadIdx.x < UNITS) {
+            next = load(next_row, threadIdx.x);
+        }
         float* input_side = work + by_input + row * COLUMNS;
         float* state_side = work + by_state + row * COLUMNS;
         for (int j = threadIdx.x; j < UNITS; j += LAYER_THREADS) {
-            const size_t i = row * UNITS + j;
-            const float mask = threshold < 0 ? 1.0f : mask_of(random, i, threshold, kept);
-            const float d = work[by_output + i] * mask + carry[j];
-            const float r = in[j], z = in[UNITS + j], n = in[2 * UNITS + j], of_n = in[3 * UNITS + j];
-            const float by_n = d * (1.0f - z) * (1.0f - n * n);
-            const float by_z = d * (work[before + i] - n) * z * (1.0f - z);
-            const float by_r = by_n * of_n * r * (1.0f - r);
+            const UnitStep s = IN_REGISTERS ? now : load(row, j);
+            const float d = s.by_output * s.mask + (IN_REGISTERS ? carried : carry[j]);
+            const float by_n = d * (1.0f - s.z) * (1.0f - s.n * s.n);
+            const float by_z = d * (s.before - s.n) * s.z * (1.0f - s.z);
+            const float by_r = by_n * s.of_n * s.r * (1.0f - s.r);
             input_side[j] = by_r;
             input_side[UNITS + j] = by_z;
             input_side[2 * UNITS + j] = by_n;
             state_side[j] = side[j] = by_r;
             state_side[UNITS + j] = side[UNITS + j] = by_z;
-            state_side[2 * UNITS + j] = side[2 * UNITS + j] = by_n * r;
-            carry[j] = d * z;
+            state_side[2 * UNITS + j] = side[2 * UNITS + j] = by_n * s.r;
+            (IN_REGISTERS ? carried : carry[j]) = d * s.z;
         }
         __syncthreads();
         if (IN_REGISTERS) {
-            float sum = 0.0f;
-#pragma unroll
-            for (int k = 0; k < (IN_REGISTERS ? UNITS : 0); ++k) {
-                sum += side[gate * UNITS + k] * held[k];
-            }
-            parts[threadIdx.x] = sum;
+            parts[threadIdx.x] = dot_of(side + gate * UNITS, held);
             __syncthreads();
             if (threadIdx.x < UNITS) {
-                carry[unit] += parts[unit] + parts[UNITS + unit] + parts[2 * UNITS + unit];
+                carried += parts[unit] + parts[UNITS + unit] + parts[2 * UNITS + unit];
             }
         } else {
             const int lane = threadIdx.x % 32;
@@ -411,8 +513,8 @@ recurrent_backward(const u32* __restrict__ first, const u32* __restrict__ count,
                     carry[j] += sum;
                 }
             }
+            __syncthreads();
         }
-        __syncthreads();
     }
 }
 

@@ -4,11 +4,14 @@ use crate::arguments::n;
 
 include!(concat!(env!("OUT_DIR"), "/recurrent.rs"));
 
-/// Threads of a block of these kernels, [`layer_threads`] aside.
+/// Threads of a block of the kernels that have no number of their own below.
 pub const THREADS: u32 = 256;
 
 /// Rows and columns of a tile of a product.
 pub const TILE: u32 = 32;
+
+/// Threads of a block of [`RecurrentInputSide`], [`RecurrentBelow`] and [`RecurrentGradients`].
+pub const PRODUCT_THREADS: u32 = 1024;
 
 /// Threads of a block of [`RecurrentForward`] and [`RecurrentBackward`] for a layer of `units`.
 pub const fn layer_threads(units: u32) -> u32 {

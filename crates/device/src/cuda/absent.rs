@@ -117,6 +117,7 @@ impl Context {
     }
 
     methods! {
+        fn beside((&)) -> Result<Self>;
         fn info((&)) -> &CudaDevice;
         fn number((&)) -> usize;
         fn shared_bytes((&)) -> usize;

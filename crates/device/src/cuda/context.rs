@@ -31,7 +31,7 @@ pub struct Context {
     pub(super) stream: Arc<CudaStream>,
     /// Carries copies from the host beside the work of `stream`.
     pub(super) copies: Arc<CudaStream>,
-    pub(super) modules: Mutex<HashMap<String, ModuleSlot>>,
+    pub(super) modules: Arc<Mutex<HashMap<String, ModuleSlot>>>,
     blas: OnceLock<CudaBlas>,
     /// Used by one thread at a time.
     solver: OnceLock<Mutex<DnHandle>>,
@@ -107,7 +107,7 @@ impl Context {
             cuda,
             stream,
             copies,
-            modules: Mutex::default(),
+            modules: Arc::default(),
             blas: OnceLock::new(),
             solver: OnceLock::new(),
             shared_bytes,
@@ -117,6 +117,30 @@ impl Context {
         };
         context.keep_freed_memory(u64::MAX).map_err(place)?;
         Ok(context)
+    }
+
+    /// The same device with streams of its own, whose work runs beside that of this context: for small kernels that leave
+    /// most of the device idle. Compiled kernels are shared; buffers belong to the context that made them.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn beside(&self) -> Result<Self> {
+        let new_stream = || {
+            (self.cuda.new_stream()).map_err(|e| driver_error("opening a stream of the device", e))
+        };
+        Ok(Self {
+            info: self.info.clone(),
+            cuda: Arc::clone(&self.cuda),
+            stream: new_stream()?,
+            copies: new_stream()?,
+            modules: Arc::clone(&self.modules),
+            blas: OnceLock::new(),
+            solver: OnceLock::new(),
+            shared_bytes: self.shared_bytes,
+            fast_double: self.fast_double,
+            memory_cap: Mutex::new(self.memory_cap()),
+            slots: Mutex::default(),
+        })
     }
 
     /// Name, number and capability of the device.

@@ -12,9 +12,9 @@ use super::shape::{GATES, Layer, Shape};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, Kernel};
 use betz_kernels::recurrent::{
-    RecurrentBackward, RecurrentBelow, RecurrentForward, RecurrentGradients, RecurrentInputSide,
-    RecurrentInputs, RecurrentLoss, RecurrentSquares, RecurrentUpdate, THREADS, TILE,
-    layer_threads,
+    PRODUCT_THREADS, RecurrentBackward, RecurrentBelow, RecurrentForward, RecurrentGradients,
+    RecurrentInputSide, RecurrentInputs, RecurrentLoss, RecurrentSquares, RecurrentUpdate, THREADS,
+    TILE, layer_threads,
 };
 
 /// Blocks that sum the squares of a gradient; the threads of one block add their sums up.
@@ -107,28 +107,33 @@ pub(super) fn fit(
     each_epoch: &dyn Fn() -> Result<()>,
 ) -> Result<FitOutcome> {
     let recipe = task.recipe;
+    // A batch keeps a tenth of a device busy: networks are trained side by side, each on a stream.
+    let context = &context.beside()?;
     let mut network = OnCuda::new(task, context, &fit::initial(task.shape, &mut random))?;
     let steps = recipe.sequences.batches(task.runs, recipe.epochs);
     let rates = OptimiserRates::of(recipe);
     let mut step = 0;
     let mut epochs = 0;
+    let (mut plans, mut host_numbers) = plan(task, &mut random);
     while epochs < recipe.epochs {
         match each_epoch() {
             Err(stop) if epochs == 0 || stop.kind() != ErrorKind::Interrupted => return Err(stop),
             Err(_) => break,
             Ok(()) => {}
         }
-        let (plans, numbers) = plan(task, &mut random);
-        let numbers = context.upload(&numbers)?;
+        let numbers = context.upload(&host_numbers)?;
         for plan in plans.iter().filter(|plan| plan.factor.is_finite()) {
             network.differentiate(plan, &numbers)?;
             step += 1;
             network.update(&StepFactors::new(step, steps, rates))?;
         }
-        // Also waits for the epoch: no more than one is ahead of the device.
+        epochs += 1;
+        // The next epoch is planned beside this one, for which the download waits.
+        if epochs < recipe.epochs {
+            (plans, host_numbers) = plan(task, &mut random);
+        }
         let overflows = context.download_range(&network.overflows, 1..2)?;
         fit::check_overflows(overflows[0] as usize)?;
-        epochs += 1;
     }
     Ok(FitOutcome {
         weights: context.download(&network.mean, task.shape.weights)?,
@@ -446,7 +451,7 @@ impl<'a> OnCuda<'a> {
         };
         self.kernels.input_side.launch(
             tiles(rows, layer.columns, 1),
-            THREADS,
+            PRODUCT_THREADS,
             RecurrentInputSide {
                 weights: self.weights.read(),
                 at: int(layer.input_weights.start)?,
@@ -464,7 +469,7 @@ impl<'a> OnCuda<'a> {
     fn below(&mut self, l: usize, layer: &Layer, rows: usize) -> Result<()> {
         self.kernels.below.launch(
             tiles(rows, layer.inputs, 1),
-            THREADS,
+            PRODUCT_THREADS,
             RecurrentBelow {
                 weights: self.weights.read(),
                 at: int(layer.input_weights.start)?,
@@ -487,7 +492,7 @@ impl<'a> OnCuda<'a> {
         let columns = columns.max().unwrap_or(0).max(shape.columns);
         self.kernels.gradients.launch(
             tiles(widest, columns, 2 * shape.layers.len() + 1),
-            THREADS,
+            PRODUCT_THREADS,
             RecurrentGradients {
                 jobs: self.jobs.read(),
                 work: self.work.read(),
