@@ -67,41 +67,15 @@ __device__ __forceinline__ float sum_of_warp(float value) {
     return value;
 }
 
-// Scaled counts of each row as training disturbs them: lost channels, thinned spikes, noise, inputs left out. The
-// random numbers of row i follow the state in bases[2i] (low half) and bases[2i + 1]. One warp per row.
-//: entries: in
-//: entry_channels: in
-//: entry_counts: in, entry_channels.len()
-//: factors: in, channels
-//: caps: in, channels
-//: steps: in, rows
-//: sequences: in, rows
-//: bases: in, 2 * rows
-//: thinned: in
-//: lost: in
-//: inputs: in-out, rows * channels
-extern "C" __global__ void __launch_bounds__(256)
-recurrent_inputs(const u32* __restrict__ entries, const u32* __restrict__ entry_channels,
-                 const float* __restrict__ entry_counts, const float* __restrict__ factors,
-                 const float* __restrict__ caps, const u32* __restrict__ steps, const u32* __restrict__ sequences,
-                 const u32* __restrict__ bases, const u32* __restrict__ thinned, const u32* __restrict__ lost,
-                 int rows, int channels, float noise, int threshold, float kept, float* inputs) {
+// Adds `part` of a step's counts to a row, thinned and scaled; the row is one warp's. Returns the state of the random
+// numbers behind those that it drew.
+__device__ u64 add_counts(const u32* __restrict__ entry_channels, const float* __restrict__ entry_counts,
+                          const float* __restrict__ factors, const float* __restrict__ caps,
+                          const u32* __restrict__ lost, u32 begin, u32 end, float part, float probability, u64 state,
+                          float* x) {
     const int lane = threadIdx.x % 32;
-    const int row = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
-    if (row >= rows) {
-        return;
-    }
-    u64 state = bases[2 * row] | (u64)bases[2 * row + 1] << 32;
-    const u32 sequence = sequences[row], step = steps[row];
-    const float probability = __uint_as_float(thinned[sequence]);
     const bool thins = probability > 0.0f;
-    float* x = inputs + (size_t)row * channels;
-    for (int c = lane; c < channels; c += 32) {
-        x[c] = 0.0f;
-    }
-    __syncwarp();
-    const u32 end = entries[step + 1];
-    for (u32 e = entries[step]; e < end; e += 32) {
+    for (u32 e = begin; e < end; e += 32) {
         const u32 i = e + lane;
         bool is_there = i < end;
         u32 channel = 0;
@@ -109,7 +83,7 @@ recurrent_inputs(const u32* __restrict__ entries, const u32* __restrict__ entry_
         if (is_there) {
             channel = entry_channels[i];
             count = entry_counts[i];
-            is_there = !lost[(size_t)sequence * channels + channel];
+            is_there = !lost[channel];
         }
         const u32 draws = is_there && thins ? (u32)count : 0;
         u32 before = draws;
@@ -126,13 +100,81 @@ recurrent_inputs(const u32* __restrict__ entries, const u32* __restrict__ entry_
                     count += uniform(random_bits(state, before + k)) >= probability ? 1.0f : 0.0f;
                 }
             }
-            x[channel] = __fmul_rn(fminf(count, caps[channel]), factors[channel]);
+            x[channel] = __fadd_rn(x[channel], __fmul_rn(part, __fmul_rn(fminf(count, caps[channel]), factors[channel])));
         }
         state += all * GOLDEN;
     }
     __syncwarp();
+    return state;
+}
+
+// What a row is mixed with: four numbers per row, the first of which is ALL for a row of its own step alone.
+struct Mix {
+    u32 partner;
+    // Parts of the step, of the partner, and of the mean at this time since the run's start.
+    float own, other, rest;
+    u32 time;
+};
+
+__device__ __forceinline__ Mix mix_of(const u32* __restrict__ mixes, int is_mixed, int row) {
+    if (!is_mixed || mixes[4 * row] == ALL) {
+        return Mix{ALL, 1.0f, 0.0f, 0.0f, 0};
+    }
+    const float own = __uint_as_float(mixes[4 * row + 1]), other = __uint_as_float(mixes[4 * row + 2]);
+    return Mix{mixes[4 * row], own, other, __fsub_rn(__fsub_rn(1.0f, own), other), mixes[4 * row + 3]};
+}
+
+// Scaled counts of each row as training disturbs them: mixed with another step's and the mean, lost channels, thinned
+// spikes, noise, inputs left out. The random numbers of row i follow the state in bases[2i] (low half) and
+// bases[2i + 1]. One warp per row.
+//: entries: in
+//: entry_channels: in
+//: entry_counts: in, entry_channels.len()
+//: factors: in, channels
+//: caps: in, channels
+//: means: in
+//: steps: in, rows
+//: sequences: in, rows
+//: bases: in, 2 * rows
+//: thinned: in
+//: lost: in
+//: mixes: in, 4 * rows * is_mixed
+//: inputs: in-out, rows * channels
+extern "C" __global__ void __launch_bounds__(256)
+recurrent_inputs(const u32* __restrict__ entries, const u32* __restrict__ entry_channels,
+                 const float* __restrict__ entry_counts, const float* __restrict__ factors,
+                 const float* __restrict__ caps, const float* __restrict__ means, const u32* __restrict__ steps,
+                 const u32* __restrict__ sequences, const u32* __restrict__ bases, const u32* __restrict__ thinned,
+                 const u32* __restrict__ lost, const u32* __restrict__ mixes, int is_mixed, int rows, int channels,
+                 float noise, int threshold, float kept, float* inputs) {
+    const int lane = threadIdx.x % 32;
+    const int row = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+    if (row >= rows) {
+        return;
+    }
+    u64 state = bases[2 * row] | (u64)bases[2 * row + 1] << 32;
+    const u32 sequence = sequences[row];
+    const float probability = __uint_as_float(thinned[sequence]);
+    const u32* lost_here = lost + (size_t)sequence * channels;
+    const Mix mix = mix_of(mixes, is_mixed, row);
+    float* x = inputs + (size_t)row * channels;
+    for (int c = lane; c < channels; c += 32) {
+        x[c] = 0.0f;
+    }
+    __syncwarp();
+    const auto add = [&](u32 step, float part) {
+        state = add_counts(entry_channels, entry_counts, factors, caps, lost_here, entries[step], entries[step + 1], part,
+                           probability, state, x);
+    };
+    add(steps[row], mix.own);
+    if (mix.partner != ALL) {
+        add(mix.partner, mix.other);
+    }
     for (int c = lane; c < channels; c += 32) {
         float value = x[c];
+        if (mix.partner != ALL && !lost_here[c]) {
+            value = __fadd_rn(value, __fmul_rn(mix.rest, means[(size_t)mix.time * channels + c]));
+        }
         if (noise > 0.0f) {
             value = __fadd_rn(value, __fmul_rn(noise, noise_of(random_bits(state, c))));
         }
@@ -221,15 +263,16 @@ __device__ void product(const float* __restrict__ left, const float* __restrict_
     }
 }
 
-// The input side of a layer's gates: work[to][row][c] = Σ_i work[from][row][i]·W[i][c] + b[c], with W and, behind it, b
-// at `at` of the weights. One block per tile of rows (x) and columns (y).
-//: weights: in, at + (inputs + 1) * columns
+// The input side of a layer's gates, or a projection: work[to][row][c] = Σ_i work[from][row][i]·W[i][c] + b[c], with W
+// and, behind it where `has_bias` is 1, b at `at` of the weights. One block per tile of rows (x) and columns (y).
+//: weights: in, at + (inputs + has_bias) * columns
 //: work: in-out, to + rows * columns
 extern "C" __global__ void __launch_bounds__(1024)
-recurrent_input_side(const float* __restrict__ weights, int at, int from, int to, int rows, int inputs, int columns,
-                     float* work) {
+recurrent_input_side(const float* __restrict__ weights, int at, int has_bias, int from, int to, int rows, int inputs,
+                     int columns, float* work) {
     const float* own = weights + at;
-    product<false, false>(work + from, own, own + (size_t)inputs * columns, rows, 0, inputs, columns, work + to);
+    const float* bias = has_bias ? own + (size_t)inputs * columns : nullptr;
+    product<false, false>(work + from, own, bias, rows, 0, inputs, columns, work + to);
 }
 
 // Derivatives by a layer's inputs: work[to][row][i] = Σ_c work[from][row][c]·W[i][c]. As above otherwise.
@@ -241,20 +284,20 @@ recurrent_below(const float* __restrict__ weights, int at, int from, int to, int
     product<false, true>(work + from, weights + at, nullptr, rows, 0, columns, inputs, work + to);
 }
 
-// Derivatives by all weights. jobs[5·z]: where the side's left values are in `work`, how many to a row, where its
-// derivatives are, how many to a row, and where the gradient goes: (left values + 1, derivatives), the last row being the
-// bias. One block per tile and job (z).
-//: jobs: in, 5 * grid.z
+// Derivatives by all weights. jobs[6·z]: where the side's left values are in `work`, how many to a row, where its
+// derivatives are, how many to a row, where the gradient goes, (height, derivatives), and its height: the number of left
+// values, or one more, whose row is the bias. One block per tile and job (z).
+//: jobs: in, 6 * grid.z
 //: work: in
 //: gradient: in-out
 extern "C" __global__ void __launch_bounds__(1024)
 recurrent_gradients(const u32* __restrict__ jobs, const float* __restrict__ work, int rows, float* gradient) {
-    const u32* job = jobs + 5 * blockIdx.z;
-    const int width = job[1], columns = job[3];
-    if (blockIdx.x * TILE > width || blockIdx.y * TILE >= columns) {
+    const u32* job = jobs + 6 * blockIdx.z;
+    const int width = job[1], columns = job[3], height = job[5];
+    if (blockIdx.x * TILE >= height || blockIdx.y * TILE >= columns) {
         return;
     }
-    product<true, false>(work + job[0], work + job[2], nullptr, width + 1, width, rows, columns, gradient + job[4]);
+    product<true, false>(work + job[0], work + job[2], nullptr, height, width, rows, columns, gradient + job[4]);
 }
 
 // Steps of a sequence, in every thread of its block: the longest sequences come first.
@@ -384,16 +427,20 @@ recurrent_forward(const u32* __restrict__ first, const u32* __restrict__ count, 
 }
 
 // The readout of rows, and the loss's derivatives by it and by the last layer's output: the loss is the mean, over steps
-// with labels, of the squared errors; 2 over their number is `factor`. An output's label is NaN at a step without. Readout
+// with labels, of the squared errors; 2 over their number is `factor`. An output's label is NaN at a step without; a mixed
+// row's is mixed of two steps' and the mean. Readout
 // weights, (unit, columns), then the bias, lie at `at`. One warp per row.
 //: weights: in, at + (units + 1) * columns
 //: labels: in
+//: means: in
 //: steps: in, rows
+//: mixes: in, 4 * rows * is_mixed
 //: work: in-out
 extern "C" __global__ void __launch_bounds__(256)
 recurrent_loss(const float* __restrict__ weights, int at, const float* __restrict__ labels,
-               const u32* __restrict__ steps, int rows, int units, int outputs, int columns, float factor, int top,
-               int by_estimate, int by_top, float* work) {
+               const float* __restrict__ means, const u32* __restrict__ steps, const u32* __restrict__ mixes, int is_mixed,
+               int rows, int units, int outputs, int columns, float factor, int top, int by_estimate, int by_top,
+               float* work) {
     const int lane = threadIdx.x % 32;
     const int row = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (row >= rows) {
@@ -410,13 +457,18 @@ recurrent_loss(const float* __restrict__ weights, int at, const float* __restric
         by_row[o] = 0.0f;
     }
     __syncwarp();
+    const Mix mix = mix_of(mixes, is_mixed, row);
     for (int o = 0; o < outputs; ++o) {
         float sum = 0.0f;
         for (int u = lane; u < units; u += 32) {
             sum += h[u] * own[(size_t)u * columns + o];
         }
         const float estimate = sum_of_warp(sum) + own[(size_t)units * columns + o];
-        const float label = labels[(size_t)steps[row] * outputs + o];
+        float label = labels[(size_t)steps[row] * outputs + o];
+        if (mix.partner != ALL) {
+            label = mix.own * label + mix.other * labels[(size_t)mix.partner * outputs + o] +
+                    mix.rest * means[(size_t)mix.time * outputs + o];
+        }
         const float derivative = label == label ? factor * (estimate - label) : 0.0f;
         if (lane == 0) {
             by_row[o] = derivative;

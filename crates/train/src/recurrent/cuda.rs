@@ -2,11 +2,14 @@
 //! so that every batch has the same inputs; sums are in another order. Data and weights stay on the device; an epoch
 //! takes to it which steps its batches show, and gives back one number.
 
+use std::iter::once;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch::Task;
 use super::batch::{Batch, Losses};
 use super::fit::{self, FIRST_DECAY, FitOutcome, OptimiserRates, SECOND_DECAY, StepFactors};
+use super::mixing::{Mixer, Mixes};
 use super::random::Random;
 use super::shape::{GATES, Layer, Shape};
 use betz_base::error::{Error, ErrorKind, Result};
@@ -56,8 +59,8 @@ struct Plan {
     rows: usize,
     sequences: usize,
     time_steps: usize,
-    /// Start of each list: first, count, steps, sequences, bases, thinned, lost.
-    lists: [usize; 7],
+    /// Start of each list: first, count, steps, sequences, bases, thinned, lost, mixes.
+    lists: [usize; 8],
     /// State of the random numbers before each layer's dropout.
     dropouts: Vec<u64>,
     /// 2 over the number of rows with labels; infinite without any.
@@ -77,14 +80,16 @@ fn dropout(probability: f32) -> (i32, f32) {
 struct OnCuda<'a> {
     task: &'a Task<'a>,
     kernels: Kernels,
-    places: Vec<LayerPlace>,
-    by_estimate: usize,
+    places: WorkPlaces,
     entries: Buffer<u32>,
     entry_channels: Buffer<u32>,
     entry_counts: Buffer<f32>,
     factors: Buffer<f32>,
     caps: Buffer<f32>,
     labels: Buffer<f32>,
+    /// Means of inputs and of labels that mixtures need; one number without.
+    mean_inputs: Buffer<f32>,
+    mean_labels: Buffer<f32>,
     jobs: Buffer<u32>,
     work: Buffer<f32>,
     weights: Buffer<f32>,
@@ -144,14 +149,27 @@ pub(super) fn fit(
 /// The batches of the next epoch, and the numbers that they point to. Takes from `random` what the CPU takes.
 fn plan(task: &Task<'_>, random: &mut Random) -> (Vec<Plan>, Vec<u32>) {
     let (mut batch, mut plans, mut numbers) = (Batch::default(), Vec::new(), Vec::new());
+    let mixes = (task.mixing).map(|mixing| mixing.draw(task.recipe.mixing, random));
     for sequences in task.recipe.sequences.epoch(task.runs, random) {
         batch.pack(&sequences);
-        plans.push(plan_batch(task, &batch, random, &mut numbers));
+        plans.push(plan_batch(
+            task,
+            &batch,
+            mixes.as_ref(),
+            random,
+            &mut numbers,
+        ));
     }
     (plans, numbers)
 }
 
-fn plan_batch(task: &Task<'_>, batch: &Batch, random: &mut Random, numbers: &mut Vec<u32>) -> Plan {
+fn plan_batch(
+    task: &Task<'_>,
+    batch: &Batch,
+    mixes: Option<&Mixes<'_>>,
+    random: &mut Random,
+    numbers: &mut Vec<u32>,
+) -> Plan {
     let (samples, recipe, shape) = (task.samples, task.recipe, task.shape);
     let Losses { lost, thinned } = batch.draw_losses(samples, recipe, random);
     let per_row = if recipe.noise > 0.0 { shape.inputs } else { 0 }
@@ -160,13 +178,24 @@ fn plan_batch(task: &Task<'_>, batch: &Batch, random: &mut Random, numbers: &mut
             false => 0,
         };
     let mut bases = Vec::with_capacity(2 * batch.steps.len());
+    let (mut mixed, mut labelled) = (Vec::new(), 0);
     for (&step, &sequence) in batch.steps.iter().zip(&batch.sequence) {
         let state = random.state();
         bases.extend([state as u32, (state >> 32) as u32]);
+        let mix = mixes.and_then(|mixes| mixes.of(step));
+        let shown = once(step).chain(mix.as_ref().map(|mix| mix.partner));
         if thinned[sequence] > 0.0 {
             let lost = &lost[sequence * shape.inputs..][..shape.inputs];
-            let counts = samples.counts(step).filter(|(channel, _)| !lost[*channel]);
+            let counts = shown.clone().flat_map(|step| samples.counts(step));
+            let counts = counts.filter(|(channel, _)| !lost[*channel]);
             random.skip(counts.map(|(_, count)| count as u64).sum());
+        }
+        labelled += usize::from(shown.clone().all(|step| samples.labels(step).is_some()));
+        if mixes.is_some() {
+            mixed.extend(mix.map_or([u32::MAX; 4], |mix| {
+                let [own, other] = mix.parts.map(f32::to_bits);
+                [mix.partner as u32, own, other, mix.time as u32]
+            }));
         }
         random.skip(per_row as u64);
     }
@@ -181,7 +210,7 @@ fn plan_batch(task: &Task<'_>, batch: &Batch, random: &mut Random, numbers: &mut
         })
         .collect();
     let mut at = numbers.len();
-    let mut lists = [0; 7];
+    let mut lists = [0; 8];
     let packing = &batch.packing;
     numbers.extend(packing.first.iter().map(|&first| first as u32));
     numbers.extend(packing.count.iter().map(|&count| count as u32));
@@ -190,6 +219,7 @@ fn plan_batch(task: &Task<'_>, batch: &Batch, random: &mut Random, numbers: &mut
     numbers.extend(&bases);
     numbers.extend(thinned.iter().map(|probability| probability.to_bits()));
     numbers.extend(lost.iter().map(|&lost| u32::from(lost)));
+    numbers.extend(&mixed);
     let times = packing.first.len();
     let lengths = [
         times,
@@ -199,28 +229,27 @@ fn plan_batch(task: &Task<'_>, batch: &Batch, random: &mut Random, numbers: &mut
         2 * rows,
         thinned.len(),
         lost.len(),
+        mixed.len(),
     ];
     for (list, length) in lists.iter_mut().zip(lengths) {
         *list = at;
         at += length;
     }
-    let labelled = batch
-        .steps
-        .iter()
-        .filter(|&&step| samples.labels(step).is_some());
     Plan {
         rows,
         sequences: thinned.len(),
         time_steps: times,
         lists,
         dropouts,
-        factor: 2.0 / labelled.count() as f32,
+        factor: 2.0 / labelled as f32,
     }
 }
 
 /// Places of values in the work memory of a batch. The inputs come first.
 struct WorkPlaces {
     layers: Vec<LayerPlace>,
+    /// Of the inputs behind the projection, and the derivatives by them.
+    projected: Option<[usize; 2]>,
     /// Of the gradient by the estimates.
     by_estimate: usize,
     /// Length of the memory.
@@ -244,54 +273,79 @@ fn work_places(shape: &Shape, rows: usize) -> WorkPlaces {
             by_output: next(layer.units),
         })
         .collect();
+    let projected = (shape.projection.as_ref()).map(|p| [next(p.width), next(p.width)]);
     let by_estimate = next(shape.columns);
     WorkPlaces {
         layers,
+        projected,
         by_estimate,
         end,
     }
 }
 
-/// Five numbers per matrix of weights: place and width of its input, place and width of the gradient by its output, and
-/// its first weight.
-fn gradient_jobs(shape: &Shape, places: &[LayerPlace], by_estimate: usize) -> Vec<u32> {
+impl WorkPlaces {
+    /// What layer `l` reads.
+    fn input(&self, l: usize) -> usize {
+        match (l, self.projected) {
+            (0, Some([projected, _])) => projected,
+            (0, None) => 0,
+            _ => self.layers[l - 1].after,
+        }
+    }
+}
+
+/// Six numbers per matrix of weights: place and width of its input, place and width of the gradient by its output, its first
+/// weight, and its rows, the bias among them.
+fn gradient_jobs(shape: &Shape, places: &WorkPlaces) -> Vec<[usize; 6]> {
     let mut jobs = Vec::new();
-    for (l, layer) in shape.layers.iter().enumerate() {
-        let place = &places[l];
-        let input = if l == 0 { 0 } else { places[l - 1].after };
-        let (of_input, of_state) = (layer.input_weights.start, layer.state_weights.start);
-        jobs.push([input, layer.inputs, place.of_input, layer.columns, of_input]);
+    if let (Some(projection), Some([_, by_projected])) = (&shape.projection, places.projected) {
+        let (inputs, width) = (shape.inputs, projection.width);
         jobs.push([
-            place.before,
-            layer.units,
-            place.by_state,
-            layer.columns,
-            of_state,
+            0,
+            inputs,
+            by_projected,
+            width,
+            projection.weights.start,
+            inputs,
         ]);
     }
-    let top = places.last().map_or(0, |place| place.after);
-    jobs.push([
+    let mut add = |input, width, by_output, columns, weights: &Range<usize>| {
+        jobs.push([input, width, by_output, columns, weights.start, width + 1]);
+    };
+    for (l, (layer, place)) in shape.layers.iter().zip(&places.layers).enumerate() {
+        let (inputs, units, columns) = (layer.inputs, layer.units, layer.columns);
+        add(
+            places.input(l),
+            inputs,
+            place.of_input,
+            columns,
+            &layer.input_weights,
+        );
+        add(
+            place.before,
+            units,
+            place.by_state,
+            columns,
+            &layer.state_weights,
+        );
+    }
+    let top = places.layers.last().map_or(0, |place| place.after);
+    add(
         top,
         shape.top(),
-        by_estimate,
+        places.by_estimate,
         shape.columns,
-        shape.readout.start,
-    ]);
-    jobs.into_iter()
-        .flatten()
-        .map(|number| number as u32)
-        .collect()
+        &shape.readout,
+    );
+    jobs
 }
 
 impl<'a> OnCuda<'a> {
     fn new(task: &'a Task<'a>, context: &Context, weights: &[f32]) -> Result<Self> {
         let (shape, samples, scaling) = (task.shape, task.samples, task.scaling);
         let rows = task.recipe.sequences.most_steps(task.runs);
-        let WorkPlaces {
-            layers: places,
-            by_estimate,
-            end,
-        } = work_places(shape, rows);
+        let places = work_places(shape, rows);
+        let end = places.end;
         int(end)?;
         let entries = samples.channels.len();
         let labels = samples.data.steps * shape.outputs;
@@ -305,7 +359,9 @@ impl<'a> OnCuda<'a> {
                 room,
             ));
         }
-        let jobs = gradient_jobs(shape, &places, by_estimate);
+        let jobs = gradient_jobs(shape, &places);
+        let jobs = jobs.iter().flatten().map(|&number| number as u32);
+        let means = |of: fn(&Mixer) -> &[f32]| context.upload(task.mixing.map_or(&[0.0], of));
         let mut labels = Vec::new();
         (0..samples.data.steps).for_each(|step| samples.extend_targets(step, scaling, &mut labels));
         let first: Vec<u32> = samples.first.iter().map(|&entry| entry as u32).collect();
@@ -314,14 +370,15 @@ impl<'a> OnCuda<'a> {
             task,
             kernels: Kernels::load(context, &shape.layers)?,
             places,
-            by_estimate,
             entries: context.upload(&first)?,
             entry_channels: context.upload(&samples.channels)?,
             entry_counts: context.upload(&samples.counts)?,
             factors: context.upload(&scaling.factors)?,
             caps: context.upload(&scaling.caps)?,
             labels: context.upload(&labels)?,
-            jobs: context.upload(&jobs)?,
+            mean_inputs: means(|mixing| &mixing.mean_inputs)?,
+            mean_labels: means(|mixing| &mixing.mean_labels)?,
+            jobs: context.upload(&jobs.collect::<Vec<_>>())?,
             work: context.alloc(end)?,
             weights: context.upload(weights)?,
             gradient: context.zeros(weights.len())?,
@@ -338,10 +395,24 @@ impl<'a> OnCuda<'a> {
         self.fill(plan, numbers)?;
         let (shape, rows) = (self.task.shape, int(plan.rows)?);
         let (threshold, kept) = dropout(self.task.recipe.dropout);
-        let [first, count, steps, ..] = plan.lists.map(|list| numbers.read().skip(list));
+        let [first, count, steps, _, _, _, _, mixes] =
+            plan.lists.map(|list| numbers.read().skip(list));
+        if let (Some(projection), Some([projected, _])) = (&shape.projection, self.places.projected)
+        {
+            let (weights, width) = (projection.weights.start, projection.width);
+            self.multiply(
+                (weights, false),
+                [0, projected],
+                [plan.rows, shape.inputs, width],
+            )?;
+        }
         for (l, layer) in shape.layers.iter().enumerate() {
-            self.input_side(l, layer, plan.rows)?;
-            let place = &self.places[l];
+            self.multiply(
+                (layer.input_weights.start, true),
+                [self.places.input(l), self.places.layers[l].of_input],
+                [plan.rows, layer.inputs, layer.columns],
+            )?;
+            let place = &self.places.layers[l];
             self.kernels.layers[l].forward.launch(
                 (plan.sequences as u32, 1, 1),
                 layer_threads(layer.units as u32),
@@ -362,7 +433,7 @@ impl<'a> OnCuda<'a> {
                 },
             )?;
         }
-        let Some(top) = self.places.last() else {
+        let Some(top) = self.places.layers.last() else {
             return Ok(());
         };
         self.kernels.loss.launch(
@@ -372,20 +443,23 @@ impl<'a> OnCuda<'a> {
                 weights: self.weights.read(),
                 at: int(shape.readout.start)?,
                 labels: self.labels.read(),
+                means: self.mean_labels.read(),
                 steps,
+                mixes,
+                is_mixed: i32::from(self.task.mixing.is_some()),
                 rows,
                 units: int(shape.top())?,
                 outputs: int(shape.outputs)?,
                 columns: int(shape.columns)?,
                 factor: plan.factor,
                 top: int(top.after)?,
-                by_estimate: int(self.by_estimate)?,
+                by_estimate: int(self.places.by_estimate)?,
                 by_top: int(top.by_output)?,
                 work: self.work.update(),
             },
         )?;
         for (l, layer) in shape.layers.iter().enumerate().rev() {
-            let place = &self.places[l];
+            let place = &self.places.layers[l];
             self.kernels.layers[l].backward.launch(
                 (plan.sequences as u32, 1, 1),
                 layer_threads(layer.units as u32),
@@ -406,8 +480,12 @@ impl<'a> OnCuda<'a> {
                     work: self.work.update(),
                 },
             )?;
-            if l > 0 {
-                self.below(l, layer, plan.rows)?;
+            let below = match l {
+                0 => self.places.projected.map(|[_, by_projected]| by_projected),
+                _ => Some(self.places.layers[l - 1].by_output),
+            };
+            if let Some(below) = below {
+                self.below((l, below), layer, plan.rows)?;
             }
         }
         self.gradients(rows)
@@ -417,7 +495,7 @@ impl<'a> OnCuda<'a> {
     fn fill(&mut self, plan: &Plan, numbers: &Buffer<u32>) -> Result<()> {
         let recipe = self.task.recipe;
         let (threshold, kept) = dropout(recipe.input_dropout);
-        let [_, _, steps, sequences, bases, thinned, lost] =
+        let [_, _, steps, sequences, bases, thinned, lost, mixes] =
             plan.lists.map(|list| numbers.read().skip(list));
         self.kernels.inputs.launch(
             (plan.rows.div_ceil(ROWS) as u32, 1, 1),
@@ -428,11 +506,14 @@ impl<'a> OnCuda<'a> {
                 entry_counts: self.entry_counts.read(),
                 factors: self.factors.read(),
                 caps: self.caps.read(),
+                means: self.mean_inputs.read(),
                 steps,
                 sequences,
                 bases,
                 thinned,
                 lost,
+                mixes,
+                is_mixed: i32::from(self.task.mixing.is_some()),
                 rows: int(plan.rows)?,
                 channels: int(self.task.shape.inputs)?,
                 noise: recipe.noise,
@@ -443,38 +524,40 @@ impl<'a> OnCuda<'a> {
         )
     }
 
-    /// The input side of the gates of layer `l`.
-    fn input_side(&mut self, l: usize, layer: &Layer, rows: usize) -> Result<()> {
-        let from = match l {
-            0 => 0,
-            _ => self.places[l - 1].after,
-        };
+    /// Multiplies values of the work memory by the weights that begin at `at`, and adds the bias behind them if there is one.
+    fn multiply(
+        &mut self,
+        (at, has_bias): (usize, bool),
+        [from, to]: [usize; 2],
+        [rows, inputs, columns]: [usize; 3],
+    ) -> Result<()> {
         self.kernels.input_side.launch(
-            tiles(rows, layer.columns, 1),
+            tiles(rows, columns, 1),
             PRODUCT_THREADS,
             RecurrentInputSide {
                 weights: self.weights.read(),
-                at: int(layer.input_weights.start)?,
+                at: int(at)?,
+                has_bias: i32::from(has_bias),
                 from: int(from)?,
-                to: int(self.places[l].of_input)?,
+                to: int(to)?,
                 rows: int(rows)?,
-                inputs: int(layer.inputs)?,
-                columns: int(layer.columns)?,
+                inputs: int(inputs)?,
+                columns: int(columns)?,
                 work: self.work.update(),
             },
         )
     }
 
-    /// Derivatives by the output of the layer below layer `l`.
-    fn below(&mut self, l: usize, layer: &Layer, rows: usize) -> Result<()> {
+    /// Derivatives by the input of layer `l`, to place `to`.
+    fn below(&mut self, (l, to): (usize, usize), layer: &Layer, rows: usize) -> Result<()> {
         self.kernels.below.launch(
             tiles(rows, layer.inputs, 1),
             PRODUCT_THREADS,
             RecurrentBelow {
                 weights: self.weights.read(),
                 at: int(layer.input_weights.start)?,
-                from: int(self.places[l].of_input)?,
-                to: int(self.places[l - 1].by_output)?,
+                from: int(self.places.layers[l].of_input)?,
+                to: int(to)?,
                 rows: int(rows)?,
                 inputs: int(layer.inputs)?,
                 columns: int(layer.columns)?,
@@ -486,12 +569,10 @@ impl<'a> OnCuda<'a> {
     /// Derivatives by all weights.
     fn gradients(&mut self, rows: i32) -> Result<()> {
         let shape = self.task.shape;
-        let widths = (shape.layers.iter()).flat_map(|layer| [layer.inputs, layer.units]);
-        let widest = widths.max().unwrap_or(0) + 1;
-        let columns = shape.layers.iter().map(|layer| layer.columns);
-        let columns = columns.max().unwrap_or(0).max(shape.columns);
+        let jobs = gradient_jobs(shape, &self.places);
+        let [height, columns] = [5, 3].map(|k| jobs.iter().map(|job| job[k]).max().unwrap_or(0));
         self.kernels.gradients.launch(
-            tiles(widest, columns, 2 * shape.layers.len() + 1),
+            tiles(height, columns, jobs.len()),
             PRODUCT_THREADS,
             RecurrentGradients {
                 jobs: self.jobs.read(),
@@ -588,12 +669,14 @@ fn int(number: usize) -> Result<i32> {
     })
 }
 
-/// Seconds that training takes on an open device: its launches and its arithmetic. An H100 takes 2.4 s for the 9,660
-/// batches of two layers of 64 units (`cargo bench --bench gpu_train -- recurrent`); the arithmetic is a guess.
-pub(super) fn expected_seconds(batches: usize, multiply_adds: f64) -> f64 {
-    const SECONDS_PER_BATCH: f64 = 2.4e-4;
+/// Seconds that training takes on an open device: its launches and its arithmetic. An H100 takes 2.7e-4 s for a batch of two
+/// layers of 64 units, and a third of that per network where three or more are trained side by side
+/// (`cargo bench --bench gpu_train -- recurrent`, `betz train --decoder recurrent`). The arithmetic is a guess.
+pub(super) fn expected_seconds(batches: usize, side_by_side: f64, multiply_adds: f64) -> f64 {
+    const SECONDS_PER_BATCH: f64 = 2.7e-4;
     const MULTIPLY_ADDS_PER_SECOND: f64 = 1e12;
-    batches as f64 * SECONDS_PER_BATCH + multiply_adds / MULTIPLY_ADDS_PER_SECOND
+    batches as f64 * SECONDS_PER_BATCH / side_by_side.min(3.0)
+        + multiply_adds / MULTIPLY_ADDS_PER_SECOND
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ const FEWEST_RUNS: usize = 10;
 pub(super) struct Mixer {
     runs: Vec<Range<usize>>,
     /// Mean inputs at each time since a run's start, (time, channel).
-    mean_inputs: Vec<f32>,
+    pub(super) mean_inputs: Vec<f32>,
     /// Mean standardised labels, (time, output).
-    mean_labels: Vec<f32>,
+    pub(super) mean_labels: Vec<f32>,
     channels: usize,
     outputs: usize,
     /// Times that have means; later ones take the last.
@@ -54,6 +54,8 @@ pub(super) struct Mix<'a> {
     pub(super) partner: usize,
     /// a and b.
     pub(super) parts: [f32; 2],
+    /// Time of the means.
+    pub(super) time: usize,
     mean_inputs: &'a [f32],
     mean_labels: &'a [f32],
 }
@@ -188,6 +190,7 @@ impl Mixes<'_> {
             step,
             partner: partner.start + time.min(partner.len() - 1),
             parts,
+            time: mean,
             mean_inputs: &mixing.mean_inputs[mean * mixing.channels..][..mixing.channels],
             mean_labels: mixing.mean_labels(time),
         })

@@ -217,7 +217,7 @@ fn place(
     let threads = rayon::current_num_threads().min(networks) as f64;
     let work = PlacedWork::Seconds {
         cpu: multiply_adds / (MULTIPLY_ADDS_PER_SECOND * threads),
-        cuda: cuda::expected_seconds(batches, multiply_adds),
+        cuda: cuda::expected_seconds(batches, threads, multiply_adds),
     };
     Placement::decide(device, work)
 }
@@ -270,8 +270,7 @@ fn train(
                 mixing: mixing.as_ref().filter(|_| is_mixed),
             };
             let random = || Random::new(sizes.seed, network as u64);
-            // No kernel mixes runs.
-            if let Some(context) = placement.contexts().first().filter(|_| !is_mixed) {
+            if let Some(context) = placement.contexts().first() {
                 let fitted = cuda::fit(&task, context, random(), &|| epochs.each());
                 if let Some(fitted) = placement.or_cpu(fitted)? {
                     return Ok(fitted);

@@ -24,6 +24,18 @@ fn apart(a: &[f32], b: &[f32]) -> f64 {
     (difference / squares(&mut a.iter().map(|a| f64::from(*a)))).sqrt()
 }
 
+/// Recipes, and whether their networks see mixtures of runs, behind a projection.
+const RECIPES: [(&Recipe, bool); 3] = [
+    (&Recipe::TRIALS, false),
+    (&Recipe::CONTINUOUS, false),
+    (&Recipe::MIXTURES, true),
+];
+
+/// A network of `units` for 16 numbers that are made of the inputs if it is for mixtures.
+fn shape_of(inputs: usize, is_mixed: bool, units: &[usize]) -> Shape {
+    Shape::projected(inputs, is_mixed.then_some(16), 2, units)
+}
+
 /// Layers of every path: weights in registers and not, more columns than threads.
 const CASES: [&[usize]; 6] = [&[16], &[64, 64], &[48, 32, 16], &[80], &[256, 64], &[512]];
 
@@ -34,24 +46,26 @@ fn plans_take_the_random_numbers_of_the_cpu() {
     let samples = Samples::new(data.view(), 2);
     let all = runs(data.segments.iter().copied());
     let scaling = samples.scaling(&all);
-    for recipe in [&Recipe::TRIALS, &Recipe::CONTINUOUS] {
-        let shape = Shape::new(data.channels(), 2, &[48, 16]);
+    let mixer = Mixer::new(&samples, &scaling, &all);
+    for (recipe, is_mixed) in RECIPES {
+        let shape = shape_of(data.channels(), is_mixed, &[48, 16]);
         let task = Task {
             shape: &shape,
             samples: &samples,
             scaling: &scaling,
             runs: &all,
             recipe,
-            mixing: None,
+            mixing: mixer.as_ref().filter(|_| is_mixed),
         };
         let mut random = Random::new(3, 1);
         let mut planned = random.clone();
         let weights = fit::initial(&shape, &mut random.clone());
         let (plans, numbers) = plan(&task, &mut planned);
         let (mut batch, mut work) = (Batch::default(), Work::default());
+        let mixes = (task.mixing).map(|mixing| mixing.draw(recipe.mixing, &mut random));
         for (sequences, plan) in recipe.sequences.epoch(&all, &mut random).iter().zip(&plans) {
             batch.pack(sequences);
-            batch.fill_disturbed(&task, None, &mut random);
+            batch.fill_disturbed(&task, mixes.as_ref(), &mut random);
             let pass = Pass {
                 arch: Arch::new(),
                 shape: &shape,
@@ -86,16 +100,17 @@ fn cuda_gradients_of_disturbed_batches_are_those_of_the_cpu() {
     let samples = Samples::new(data.view(), 2);
     let all = runs(data.segments.iter().copied());
     let scaling = samples.scaling(&all);
-    for recipe in [&Recipe::TRIALS, &Recipe::CONTINUOUS] {
+    let mixer = Mixer::new(&samples, &scaling, &all);
+    for (recipe, is_mixed) in RECIPES {
         for units in CASES {
-            let shape = Shape::new(data.channels(), 2, units);
+            let shape = shape_of(data.channels(), is_mixed, units);
             let task = Task {
                 shape: &shape,
                 samples: &samples,
                 scaling: &scaling,
                 runs: &all,
                 recipe,
-                mixing: None,
+                mixing: mixer.as_ref().filter(|_| is_mixed),
             };
             let mut random = Random::new(3, 1);
             let weights = fit::initial(&shape, &mut random);
@@ -104,11 +119,12 @@ fn cuda_gradients_of_disturbed_batches_are_those_of_the_cpu() {
             let numbers = context.upload(&numbers).unwrap();
             let mut batch = Batch::default();
             let mut work = Work::default();
+            let mixes = (task.mixing).map(|mixing| mixing.draw(recipe.mixing, &mut random));
             let epoch = recipe.sequences.epoch(&all, &mut random);
             assert_eq!(epoch.len(), plans.len());
             for (sequences, plan) in epoch.iter().zip(&plans) {
                 batch.pack(sequences);
-                batch.fill_disturbed(&task, None, &mut random);
+                batch.fill_disturbed(&task, mixes.as_ref(), &mut random);
                 let pass = Pass {
                     arch: Arch::new(),
                     shape: &shape,
