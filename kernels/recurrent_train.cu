@@ -108,7 +108,7 @@ __device__ u64 add_counts(const u32* __restrict__ entry_channels, const float* _
     return state;
 }
 
-// What a row is mixed with: four numbers per row, the first of which is ALL for a row of its own step alone.
+// Mixture of a row: four numbers per row, the first of which is ALL for a row of its own step alone.
 struct Mix {
     u32 partner;
     // Parts of the step, of the partner, and of the mean at this time since the run's start.
@@ -325,7 +325,7 @@ __device__ __forceinline__ float dot_of(const float* values, const float (&held)
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// What a step back reads of a unit.
+// Values of a unit that a step back reads.
 struct UnitStep {
     float by_output, mask, r, z, n, of_n, before;
 };
@@ -350,7 +350,7 @@ recurrent_forward(const u32* __restrict__ first, const u32* __restrict__ count, 
         h[j] = 0.0f;
     }
     if (IN_REGISTERS) {
-        // One thread per column. Those of n also have the unit's state. What a step reads was asked for a step before.
+        // One thread per column. Those of n also have the unit's state. A step's input was asked for a step before.
         const int column = threadIdx.x, unit = column % UNITS;
         const bool is_n = column >= 2 * UNITS;
         float held[IN_REGISTERS ? UNITS : 4];
@@ -508,7 +508,7 @@ recurrent_backward(const u32* __restrict__ first, const u32* __restrict__ count,
     for (int j = threadIdx.x; !IN_REGISTERS && j < UNITS; j += LAYER_THREADS) {
         carry[j] = 0.0f;
     }
-    // What a step reads was asked for at the start of the one before it.
+    // A step's values were asked for at the start of the one before it.
     UnitStep next = {};
     size_t next_row = length > 0 ? first[length - 1] + sequence : 0;
     size_t row_after = length > 1 ? first[length - 2] + sequence : next_row;

@@ -123,7 +123,7 @@ impl Context {
     /// most of the device idle. Compiled kernels are shared; buffers belong to the context that made them.
     ///
     /// # Errors
-    /// Those of the device.
+    /// [`ErrorKind::DeviceFailure`] when the device has no stream left.
     pub fn beside(&self) -> Result<Self> {
         let new_stream = || {
             (self.cuda.new_stream()).map_err(|e| driver_error("opening a stream of the device", e))

@@ -12,7 +12,7 @@ use betz_base::{Error, ErrorKind, Result};
 use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Block, Samples};
 use ringbuf::HeapProd;
-use ringbuf::traits::{Observer, Producer};
+use ringbuf::traits::{Consumer, Observer, Producer};
 
 use super::disk::{Disk, Segments, Writer, WriterState};
 use super::frame::{HEAD, Head, Kind, seal};
@@ -102,7 +102,10 @@ impl Recorder {
         from: Continuation,
     ) -> Result<Self> {
         let blocks = options.ring.div_ceil(1 << 10);
-        let (send, take) = betz_base::ring::ring_of("recorder", 1 << 10, blocks)?;
+        let (mut send, mut take) = betz_base::ring::ring_of("recorder", 1 << 10, blocks)?;
+        // Every page is touched now, so that the loop never waits for the system to map one.
+        while send.push_slice(&[0; 1 << 10]) > 0 {}
+        take.clear();
         let shared = Arc::new(WriterState::default());
         let segments = Segments::new(folder, options.segment, from.segment)?;
         let (on_full, reserve, place) = (options.on_full, options.reserve, options.place);

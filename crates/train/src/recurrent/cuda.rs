@@ -284,7 +284,7 @@ fn work_places(shape: &Shape, rows: usize) -> WorkPlaces {
 }
 
 impl WorkPlaces {
-    /// What layer `l` reads.
+    /// Place of the input of layer `l`.
     fn input(&self, l: usize) -> usize {
         match (l, self.projected) {
             (0, Some([projected, _])) => projected,
