@@ -76,6 +76,11 @@ impl AppState {
         own.filter(|card| published == 0 || published == card.session_fingerprint)
             .map_or(published, |card| card.fingerprint)
     }
+
+    /// Sender of decisions to the session's program, if pages may decide and a program takes decisions.
+    pub(crate) fn decision_sender(&self) -> Option<&std::sync::mpsc::Sender<Decision>> {
+        self.decisions.get().filter(|_| self.may_control)
+    }
 }
 
 pub(crate) type App = Arc<AppState>;

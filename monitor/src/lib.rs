@@ -56,6 +56,7 @@ mod labels;
 mod looking;
 mod maps;
 mod metrics;
+mod options;
 mod page;
 mod parts;
 mod server;
@@ -65,7 +66,6 @@ mod status;
 mod viewer;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -86,6 +86,7 @@ pub use explore::{Contents, Image};
 pub use feed::{Feed, Truth};
 pub use guard::Token;
 pub use labels::Label;
+pub use options::Options;
 pub use simulation::{SimulatedPopulation, Simulation, Wish};
 pub use source::{ModelCard, Source};
 pub use status::{
@@ -95,6 +96,7 @@ pub use status::{
 use app::AppState;
 use guard::Guard;
 use hub::{Hub, HubState, Shape, lock};
+use options::{check, check_token};
 
 /// Frames made per second.
 const FRAMES_A_SECOND: u32 = 60;
@@ -105,51 +107,6 @@ const AROUND_SECONDS: f64 = 0.5;
 /// Nice value of the page's threads on Linux, so that other threads go first.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
-
-/// Options of a page's server.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Address to listen on; loopback by default. On any other address, everybody with the token can watch, and
-    /// everybody on the network path can read along, because there is no TLS.
-    pub address: IpAddr,
-    /// Port; 0 chooses a free one.
-    pub port: u16,
-    /// `None`: draw a new token. Loopback needs one too, because other users of the machine can reach it.
-    pub token: Option<Token>,
-    /// Allow everybody who reaches the page to watch, without a token. Only on loopback.
-    pub no_token: bool,
-    /// Further host names that the server accepts, without the port.
-    pub allow_hosts: Vec<String>,
-    /// Allow pages to swap, roll back, mask and mark: see [`Monitor::control`].
-    pub control: bool,
-    /// Allow other pages of this machine, such as a notebook, to show this page in a frame: see
-    /// [`Monitor::embedded_url`]. Only without `control`, and on loopback.
-    pub embed: bool,
-    /// Size of the ring between session and hub, in words of 4 bytes: 8 per step, one per output, spike and class of a gate.
-    pub ring_words: usize,
-    /// State of a page that is opened without one in its address: a JSON object, saved by another page with `state` of
-    /// its *take along*.
-    pub state: Option<serde_json::Value>,
-    /// Read the page's files from this folder in place of the built-in ones.
-    pub page_folder: Option<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port: 0,
-            token: None,
-            no_token: false,
-            allow_hosts: Vec::new(),
-            control: false,
-            embed: false,
-            ring_words: 1 << 20,
-            state: None,
-            page_folder: None,
-        }
-    }
-}
 
 /// Events for the hub to send.
 type EventQueue = mpsc::UnboundedReceiver<(String, serde_json::Value)>;
@@ -367,6 +324,21 @@ impl Monitor {
         })
     }
 
+    /// Returns the receiver of the pages' decisions about the session's models. Pages may decide if [`Options::control`]
+    /// is set. The program that takes the receiver carries them out itself, in place of [`Monitor::control`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` from the second call on.
+    pub fn decisions(&self) -> Result<std::sync::mpsc::Receiver<Decision>> {
+        let (to, from) = std::sync::mpsc::channel();
+        (self.shared.decisions.set(to)).map_err(|_| {
+            Error::argument(
+                "decisions: expected a page whose decisions nobody takes yet, got it twice",
+            )
+        })?;
+        Ok(from)
+    }
+
     /// Shows a simulated network on the page. If [`Options::control`] is set, the receiver gives the pages' requests.
     ///
     /// # Errors
@@ -515,48 +487,6 @@ fn state_of(
         page_folder: options.page_folder,
         events,
     }))
-}
-
-fn check(source: &Source, options: &Options) -> Result<()> {
-    if !(source.step_seconds.is_finite() && source.step_seconds > 0.0) {
-        return Err(Error::argument(format!(
-            "a page: expected steps of some seconds, got {}",
-            source.step_seconds
-        )));
-    }
-    if source.channel_names.is_empty() {
-        return Err(Error::argument(
-            "a page: expected a session with channels, got none",
-        ));
-    }
-    check_token(options)
-}
-
-fn check_token(options: &Options) -> Result<()> {
-    if options.no_token && !options.address.is_loopback() {
-        return Err(Error::argument(format!(
-            "a page without a token: expected a loopback address, got {}",
-            options.address
-        )));
-    }
-    // Another page could lead a user's clicks on a frame.
-    if options.embed && options.control {
-        return Err(Error::argument(
-            "a page in a frame: expected one that only shows, got one with control",
-        ));
-    }
-    if options.embed && (options.no_token || !options.address.is_loopback()) {
-        return Err(Error::argument(format!(
-            "a page in a frame: expected a token and a loopback address, got {}{}",
-            options.address,
-            if options.no_token {
-                " without a token"
-            } else {
-                ""
-            }
-        )));
-    }
-    Ok(())
 }
 
 /// Listens on the address; for 127.0.0.1 also on ::1 if possible.

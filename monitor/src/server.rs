@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::app::{App, json_of, no_source};
 use crate::control::{Control, ControlRequest};
-use crate::decisions;
+use crate::decisions::Decision;
 use crate::frame;
 use crate::guard::{Entry, policy_of};
 use crate::hub::lock;
@@ -244,7 +244,7 @@ async fn state(State(app): State<App>, Query(which): Query<Which>) -> Response {
         "ended": ended,
         "control": app.may_control && app.control.get().is_some(),
         "models": control,
-        "decides": decisions::sender(&app).is_some(),
+        "decides": app.decision_sender().is_some(),
         "status": lock(&app.status).newest(),
         "simulation": app.steered.get().map(SimulationHandle::json),
         "steered": app.may_control && app.steered.get().is_some(),
@@ -449,8 +449,11 @@ async fn control(State(app): State<App>, Path(what): Path<String>, body: Bytes) 
     if SimulationHandle::hears(&what) {
         return steer(&app, &what, &body);
     }
-    if let Some(answer) = decisions::hand_over(&app, &what) {
-        return answer;
+    if let (Some(sender), Some(decision)) = (app.decision_sender(), Decision::from_path(&what)) {
+        return match sender.send(decision) {
+            Ok(()) => (StatusCode::ACCEPTED, json_of(&json!({"what": what}))).into_response(),
+            Err(_) => (StatusCode::CONFLICT, "the session has ended").into_response(),
+        };
     }
     let asked: ControlRequest = match serde_json::from_slice(&body) {
         Ok(asked) => asked,

@@ -60,6 +60,8 @@ mod learn;
 #[cfg(feature = "train")]
 mod map;
 mod matching;
+#[cfg(feature = "train")]
+mod members;
 #[cfg(any(feature = "train", test))]
 mod random;
 #[cfg(feature = "train")]

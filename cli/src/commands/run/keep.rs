@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use betz::{Error, ErrorKind, Progress, Result};
 use betz_monitor::Token;
 
-use super::args::Run;
+use crate::page::SessionPage;
 use crate::report::{self, UntilInterrupted};
 
 /// Restarts that are made within [`WITHIN`].
@@ -34,16 +34,16 @@ impl KeptPage {
     ///
     /// # Errors
     /// `Io` if no port is free.
-    fn new(args: &Run) -> Result<Self> {
+    fn new(page: &SessionPage) -> Result<Self> {
         let free = || {
-            let listener = TcpListener::bind((args.page.host, 0))?;
+            let listener = TcpListener::bind((page.host, 0))?;
             listener.local_addr().map(|address| address.port())
         };
-        let port = match args.page.port {
+        let port = match page.port {
             0 => free().map_err(|e| {
                 Error::new(
                     ErrorKind::Io,
-                    format!("finding a free port of {}: {e}", args.page.host),
+                    format!("finding a free port of {}: {e}", page.host),
                 )
             })?,
             port => port,
@@ -68,13 +68,13 @@ impl KeptPage {
     }
 }
 
-/// Runs the session in a process of its own until it ends as asked, or fails by an error that it tells.
+/// Runs the session in a process of its own until it ends as asked or reports an error.
 ///
 /// # Errors
 /// `Io` if the process cannot be started; `Internal` if it was killed too often. The errors of the session are its own: this
 /// process ends with the same exit code.
-pub(super) fn run(args: &Run) -> Result<()> {
-    let page = args.page.shown.then(|| KeptPage::new(args)).transpose()?;
+pub(super) fn run(page: &SessionPage) -> Result<()> {
+    let page = page.shown.then(|| KeptPage::new(page)).transpose()?;
     let started = Instant::now();
     let mut is_first = true;
     let mut restarts: VecDeque<Instant> = VecDeque::new();

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
         }
     }
     if args.keep && args.kept.is_none() {
-        return keep::run(args);
+        return keep::run(&args.page);
     }
     let mut live = Live::open(plan)?;
     let names: Vec<String> = (live.model().outputs().iter())
