@@ -41,13 +41,13 @@ pub(crate) const fn color(n: usize) -> RGBColor {
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Chart<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-pub(crate) type Drawn<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+pub(crate) type PlotResult<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Lets `paint` draw `size` points and writes the picture to `path`.
 pub(crate) fn picture(
     path: &Path,
     size: (u32, u32),
-    paint: impl FnOnce(&Area<'_>) -> Drawn,
+    paint: impl FnOnce(&Area<'_>) -> PlotResult,
 ) -> Result<()> {
     let mut svg = String::new();
     {
@@ -67,7 +67,7 @@ pub(crate) fn picture(
 }
 
 /// Text that begins at `at`.
-pub(crate) fn text(area: &Area<'_>, words: &str, at: (i32, i32), size: f64) -> Drawn {
+pub(crate) fn text(area: &Area<'_>, words: &str, at: (i32, i32), size: f64) -> PlotResult {
     let style = TextStyle::from(("sans-serif", size).into_font())
         .color(&INK)
         .pos(Pos::new(HPos::Left, VPos::Center));
@@ -76,7 +76,7 @@ pub(crate) fn text(area: &Area<'_>, words: &str, at: (i32, i32), size: f64) -> D
 }
 
 /// An entry of a legend: a line of `color` and its name.
-pub(crate) fn entry(area: &Area<'_>, color: RGBColor, name: &str, at: (i32, i32)) -> Drawn {
+pub(crate) fn entry(area: &Area<'_>, color: RGBColor, name: &str, at: (i32, i32)) -> PlotResult {
     let (x, y) = at;
     area.draw(&PathElement::new(
         vec![(x, y), (x + 28, y)],
@@ -95,7 +95,7 @@ pub(crate) struct Axes<'a> {
 }
 
 /// Axes in `area`, with room for their names.
-pub(crate) fn axes<'a, 'b>(area: &'a Area<'b>, axes: &Axes<'_>) -> Drawn<Chart<'a, 'b>> {
+pub(crate) fn axes<'a, 'b>(area: &'a Area<'b>, axes: &Axes<'_>) -> PlotResult<Chart<'a, 'b>> {
     let named = !axes.x_name.is_empty();
     let (x, y) = (drawable(&axes.x), drawable(&axes.y));
     let mut chart = ChartBuilder::on(area)

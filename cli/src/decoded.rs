@@ -188,7 +188,7 @@ pub(super) fn said(
     }))
 }
 
-/// When a file is made, where the environment says it.
+/// Time at which a file is made, if the environment names it.
 pub(super) fn created() -> Result<Option<Moment>> {
     let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! How results and progress reach the user: tables and JSON on stdout, bars and notes on stderr.
+//! Results and progress for the user: tables and JSON on stdout, bars and notes on stderr.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -278,7 +278,7 @@ pub(crate) fn remarks(scores: &[OutputScore]) {
     }
 }
 
-/// When the command began.
+/// Time at which the command began.
 static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
 
 /// To be called first of all: from here on the command's time counts.
@@ -317,7 +317,7 @@ pub(crate) struct Bar {
     started: Instant,
 }
 
-/// Where the work stands.
+/// Stage of the work.
 struct Stage {
     name: String,
     started: Instant,

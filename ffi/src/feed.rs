@@ -12,22 +12,22 @@ use crate::exclusive::Exclusive;
 pub(crate) type Feed<T> = Exclusive<T>;
 
 /// Holds the feed until it is dropped.
-pub(crate) struct Held<T>(Arc<Feed<T>>);
+pub(crate) struct FeedGuard<T>(Arc<Feed<T>>);
 
-impl<T> Held<T> {
+impl<T> FeedGuard<T> {
     /// `None` if the feed is held already. Does not wait.
     pub(crate) fn new(feed: &Arc<Feed<T>>) -> Option<Self> {
         feed.seize().then(|| Self(Arc::clone(feed)))
     }
 }
 
-impl<T> Drop for Held<T> {
+impl<T> Drop for FeedGuard<T> {
     fn drop(&mut self) {
         self.0.release();
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for FeedGuard<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -36,14 +36,14 @@ impl<T> Deref for Held<T> {
     }
 }
 
-impl<T> DerefMut for Held<T> {
+impl<T> DerefMut for FeedGuard<T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this is the only holder.
         unsafe { &mut *self.0.place() }
     }
 }
 
-impl<T: Tap> Tap for Held<T> {
+impl<T: Tap> Tap for FeedGuard<T> {
     fn take(&mut self, step: &Step<'_>) {
         (**self).take(step);
     }

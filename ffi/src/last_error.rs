@@ -125,9 +125,9 @@ mod tests {
     }
 
     /// A message whose formatting fails, as if a signal handler's call had interrupted it.
-    struct Interrupted;
+    struct InterruptedMessage;
 
-    impl fmt::Display for Interrupted {
+    impl fmt::Display for InterruptedMessage {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("begun, ")?;
             set(&"handler's");
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_failure_within_a_failure_leaves_a_message() {
-        set(&Interrupted);
+        set(&InterruptedMessage);
         assert_eq!(read(64).1, b"handler's and ended");
     }
 

@@ -8,12 +8,12 @@ use betz::episode::online::{MinerFeed, MinerHandle, open};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
-use crate::feed::Held;
+use crate::feed::FeedGuard;
 use crate::grow::{self, grows};
 use crate::miner_config::betz_miner_config;
 use crate::queue::betz_spike;
 use crate::status::betz_status;
-use crate::threaded::{Thread, Threaded};
+use crate::threaded::{Thread, WorkerHandle};
 use crate::workers::Workers;
 
 impl Thread for MinerHandle {
@@ -28,7 +28,7 @@ impl Thread for MinerHandle {
 /// thread of its own. A second thread may mine the recent past and renew the list of watched episodes. The counts
 /// are always those that counting the same events offline gives. One thread feeds it; any thread may read it.
 pub struct betz_miner {
-    miner: Threaded<MinerFeed, MinerHandle>,
+    miner: WorkerHandle<MinerFeed, MinerHandle>,
     alphabet: Arc<Alphabet>,
     poison: Poison,
 }
@@ -51,7 +51,7 @@ impl betz_miner {
     }
 
     /// Lends the feed to a session, which keeps it until it is dropped.
-    pub(crate) fn lend(&self) -> Result<Held<MinerFeed>> {
+    pub(crate) fn lend(&self) -> Result<FeedGuard<MinerFeed>> {
         self.miner.lend()
     }
 
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn betz_miner_open(
         };
         let opened = workers.run(|| Ok(open(config)?))?;
         out.write(cast::into_handle(betz_miner {
-            miner: Threaded::new(opened),
+            miner: WorkerHandle::new(opened),
             alphabet: Arc::new(alphabet),
             poison: Poison::default(),
         })?);

@@ -5,11 +5,11 @@ use betz::network::live::{LiveFeed, LiveHandle, open};
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
 use crate::failure::{Failure, Result};
-use crate::feed::Held;
+use crate::feed::FeedGuard;
 use crate::grow::{self, grows};
 use crate::network_config::betz_network_config;
 use crate::status::betz_status;
-use crate::threaded::{Thread, Threaded};
+use crate::threaded::{Thread, WorkerHandle};
 use crate::workers::Workers;
 
 impl Thread for LiveHandle {
@@ -25,7 +25,7 @@ impl Thread for LiveHandle {
 /// same as those that `betz network compute` finds in the same bins. One thread, or a session, feeds it; any
 /// thread may read it.
 pub struct betz_network {
-    live: Threaded<LiveFeed, LiveHandle>,
+    live: WorkerHandle<LiveFeed, LiveHandle>,
     channels: usize,
     tick_seconds: f64,
     communities: bool,
@@ -50,7 +50,7 @@ impl betz_network {
     }
 
     /// Lends the feed to a session, which keeps it until it is dropped.
-    pub(crate) fn lend(&self) -> Result<Held<LiveFeed>> {
+    pub(crate) fn lend(&self) -> Result<FeedGuard<LiveFeed>> {
         self.live.lend()
     }
 
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn betz_network_open(
         let opened = workers.run(|| Ok(open(config)?))?;
         out.write(cast::into_handle(betz_network {
             channels: opened.1.channels(),
-            live: Threaded::new(opened),
+            live: WorkerHandle::new(opened),
             tick_seconds: given.tick_seconds,
             communities,
             poison: Poison::default(),

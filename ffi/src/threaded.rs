@@ -8,7 +8,7 @@ use std::sync::Arc;
 use betz::{Error, ErrorKind};
 
 use crate::failure::{Failure, Result};
-use crate::feed::{Feed, Held};
+use crate::feed::{Feed, FeedGuard};
 use crate::workers::Process;
 
 /// The handle of a thread.
@@ -20,13 +20,13 @@ pub(crate) trait Thread {
 }
 
 /// Feed and handle of a worker, and the process that has its thread.
-pub(crate) struct Threaded<F, H: Thread> {
+pub(crate) struct WorkerHandle<F, H: Thread> {
     feed: Arc<Feed<F>>,
     handle: ManuallyDrop<H>,
     process: Process,
 }
 
-impl<F, H: Thread> Threaded<F, H> {
+impl<F, H: Thread> WorkerHandle<F, H> {
     /// Creates a worker of this process.
     pub(crate) fn new((feed, handle): (F, H)) -> Self {
         Self {
@@ -37,15 +37,15 @@ impl<F, H: Thread> Threaded<F, H> {
     }
 
     /// Takes the feed until the result is dropped.
-    pub(crate) fn hold(&self) -> Result<Held<F>> {
-        Held::new(&self.feed).ok_or(Failure::Argument {
+    pub(crate) fn hold(&self) -> Result<FeedGuard<F>> {
+        FeedGuard::new(&self.feed).ok_or(Failure::Argument {
             name: H::NAME,
             expected: "one that neither a session nor another thread is feeding",
         })
     }
 
     /// Lends the feed to a session, which keeps it until it is dropped.
-    pub(crate) fn lend(&self) -> Result<Held<F>> {
+    pub(crate) fn lend(&self) -> Result<FeedGuard<F>> {
         self.process.check(H::NAME)?;
         self.hold()
     }
@@ -62,7 +62,7 @@ impl<F, H: Thread> Threaded<F, H> {
     }
 }
 
-impl<F, H: Thread> Deref for Threaded<F, H> {
+impl<F, H: Thread> Deref for WorkerHandle<F, H> {
     type Target = H;
 
     fn deref(&self) -> &H {
@@ -70,7 +70,7 @@ impl<F, H: Thread> Deref for Threaded<F, H> {
     }
 }
 
-impl<F, H: Thread> Drop for Threaded<F, H> {
+impl<F, H: Thread> Drop for WorkerHandle<F, H> {
     fn drop(&mut self) {
         // A forked child must not wait: the threads exist only in the parent.
         if self.process == Process::current() {

@@ -348,7 +348,7 @@ unsafe fn fit(
             config.n_processors,
         )?
     };
-    let config = Shared(config);
+    let config = ConfigRef(config);
     let decoder = workers.run_in_pool(|| {
         let config = config.get();
         // SAFETY: the caller's promise; the caller's thread waits meanwhile.
@@ -379,16 +379,16 @@ unsafe fn fit(
 }
 
 /// The caller's configuration, shared with a thread that works while the caller waits.
-struct Shared<'a>(&'a betz_train_config);
+struct ConfigRef<'a>(&'a betz_train_config);
 
-impl Shared<'_> {
+impl ConfigRef<'_> {
     fn get(&self) -> &betz_train_config {
         self.0
     }
 }
 
 // SAFETY: the data behind its pointers belongs to the caller for the whole call, and is only read.
-unsafe impl Sync for Shared<'_> {}
+unsafe impl Sync for ConfigRef<'_> {}
 
 /// # Safety
 /// The configuration's arrays are as the documentation of their fields says.

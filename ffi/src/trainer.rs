@@ -64,8 +64,8 @@ impl Handle for betz_trainer {
 impl betz_trainer {
     /// Runs `call` with exclusive access to the labels. Refuses a second thread's call during this one. Does not wait.
     fn label<T>(&self, call: impl FnOnce(&mut Labels) -> Result<T>) -> Result<T> {
-        struct Held<'a>(&'a AtomicBool);
-        impl Drop for Held<'_> {
+        struct LabelGuard<'a>(&'a AtomicBool);
+        impl Drop for LabelGuard<'_> {
             fn drop(&mut self) {
                 self.0.store(false, Ordering::Release);
             }
@@ -76,7 +76,7 @@ impl betz_trainer {
                 expected: "one that no other thread is giving labels to",
             });
         }
-        let held = Held(&self.labelling);
+        let held = LabelGuard(&self.labelling);
         // SAFETY: this call alone holds `labelling`.
         let done = call(unsafe { &mut *self.labels.get() });
         drop(held);

@@ -488,7 +488,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Where the parenthesis that `text` begins with closes.
+/// Index at which the parenthesis that `text` begins with closes.
 fn closing_parenthesis(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, c) in text.char_indices() {

@@ -155,7 +155,7 @@ macro_rules! pointer {
 macro_rules! address {
     ($($name:ident),*) => {$(
         impl<T> $name<'_, T> {
-            /// Where the values begin.
+            /// Address of the first value.
             pub(crate) const fn address(&self) -> u64 {
                 self.address
             }

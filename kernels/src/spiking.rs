@@ -39,7 +39,7 @@ pub const PART: usize = 1;
 pub const SHORTEST: usize = 2;
 /// Neurons that a device has at most.
 pub const LARGEST: usize = 3;
-/// Where each device's `post` lies.
+/// Addresses of each device's `post`.
 pub const POSTS: usize = 4;
 /// Words of `post` before the spikes that came, two lists of 32-bit numbers per device.
 pub const SENT: usize = 32;

@@ -4,7 +4,7 @@ use betz_runtime::model::{Decoder, EventRule};
 use betz_runtime::stream::{ClassEvent, EventDetector};
 use serde_json::{Value, json};
 
-use crate::feed::Taken;
+use crate::feed::FeedStep;
 
 /// Section of a model file with the confusion of its training (`betz_train`): u64, steps by true and by decided class.
 const CONFUSION: [u8; 4] = *b"conf";
@@ -66,7 +66,7 @@ impl ClassEvents {
     }
 
     /// Takes a step, and calls `tell` with tick and content of each onset.
-    pub(crate) fn step(&mut self, step: &Taken, mut tell: impl FnMut(i64, Value)) {
+    pub(crate) fn step(&mut self, step: &FeedStep, mut tell: impl FnMut(i64, Value)) {
         if step.trial_begins {
             self.detector.reset(step.tick);
         }
@@ -97,13 +97,13 @@ impl ClassEvents {
 mod tests {
     use super::*;
 
-    fn step(tick: i64, p: f32, gate: bool) -> Taken {
+    fn step(tick: i64, p: f32, gate: bool) -> FeedStep {
         let values = vec![1.0 - p, p];
         let (estimates, gate) = match gate {
             true => (vec![0.0, 0.0], values),
             false => (values, Vec::new()),
         };
-        Taken {
+        FeedStep {
             tick,
             number: 0,
             previous_latency_ns: 0,

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::feed::Taken;
+use crate::feed::FeedStep;
 use crate::frame::Counters;
 use crate::hub::{FrameBuilder, Shape};
 
@@ -37,7 +37,7 @@ fn decoder() -> Decoder {
 }
 
 /// Spikes and truth of one step on the page's clock.
-struct Made {
+struct TestStep {
     tick: i64,
     trial: bool,
     spikes: Vec<u32>,
@@ -45,7 +45,7 @@ struct Made {
 }
 
 /// 3 s in two trials, with a hole in the second.
-fn made() -> Vec<Made> {
+fn made() -> Vec<TestStep> {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let ticks = (0..3_000i64).filter(|t| !(2_000..2_037).contains(t));
     let steps = ticks.map(|tick| {
@@ -56,7 +56,7 @@ fn made() -> Vec<Made> {
             .filter(|&c| random.random::<f64>() < chance(c))
             .map(|c| c as u32)
             .collect();
-        Made {
+        TestStep {
             tick,
             trial: tick == 1_100,
             spikes,
@@ -67,7 +67,7 @@ fn made() -> Vec<Made> {
 }
 
 /// Frames of about 17 steps each, as the hub makes them; without the truth if not `told`.
-fn frames(steps: &[Made], told: bool) -> Vec<Bytes> {
+fn frames(steps: &[TestStep], told: bool) -> Vec<Bytes> {
     let shape = Shape {
         channels: CHANNELS as u32,
         outputs: 2,
@@ -76,12 +76,12 @@ fn frames(steps: &[Made], told: bool) -> Vec<Bytes> {
     };
     let (mut gathering, mut frames) = (FrameBuilder::new(shape), Vec::new());
     for (i, step) in steps.iter().enumerate() {
-        let taken = Taken {
+        let taken = FeedStep {
             tick: step.tick,
             trial_begins: step.trial,
             estimates: vec![0.0; 2],
             spikes: step.spikes.clone(),
-            ..Taken::default()
+            ..FeedStep::default()
         };
         gathering.push(&taken, if told { &step.truth } else { &[] });
         if i % 17 == 16 || i + 1 == steps.len() {
@@ -93,7 +93,7 @@ fn frames(steps: &[Made], told: bool) -> Vec<Bytes> {
 }
 
 /// The plain sum over all spikes of a trial: weight × scale × e^(−age/τ), over the channels that are not in `off`.
-fn oracle(steps: &[Made], off: &[usize], scale: f64) -> Vec<[f64; 2]> {
+fn oracle(steps: &[TestStep], off: &[usize], scale: f64) -> Vec<[f64; 2]> {
     let decay = (-0.001 / TAU_SECONDS).exp();
     let mut estimates = Vec::new();
     for (i, now) in steps.iter().enumerate() {
@@ -213,8 +213,8 @@ fn what_cannot_be_said_is_refused_in_words() {
         assert!(kind == ErrorKind::InsufficientData, "{words}");
         assert!(words.contains("expected 100 steps"), "{words}");
     }
-    let silent: Vec<Made> = (steps.into_iter())
-        .map(|step| Made {
+    let silent: Vec<TestStep> = (steps.into_iter())
+        .map(|step| TestStep {
             spikes: Vec::new(),
             ..step
         })

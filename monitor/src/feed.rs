@@ -34,7 +34,7 @@ pub(crate) struct FeedReader {
 
 /// A step as read from the ring.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Taken {
+pub(crate) struct FeedStep {
     /// Tick on the page's clock.
     pub(crate) tick: i64,
     /// Number of the step among all that the feed received, shown or not.
@@ -110,7 +110,7 @@ impl FeedReader {
     }
 
     /// Reads the next step into `step`; returns false if no complete step is there.
-    pub(crate) fn take(&mut self, step: &mut Taken) -> bool {
+    pub(crate) fn take(&mut self, step: &mut FeedStep) -> bool {
         if !self.ring.take(&mut self.step) {
             return false;
         }

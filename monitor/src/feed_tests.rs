@@ -1,14 +1,14 @@
 //! A feed and its reader on two threads, as hard as they can: nothing is torn, nothing is made up, and what was not
 //! handed on is counted.
 
-use crate::feed::{Feed, Taken, feed};
+use crate::feed::{Feed, FeedStep, feed};
 use betz_runtime::stream::{Input, Step, StepStatus, SwapState, Tap};
 
 const OUTPUTS: usize = 3;
 const CHANNELS: usize = 200;
 
 /// Everything about a step follows from its number, so that a reader knows a torn one.
-struct Made {
+struct TestStep {
     tick: i64,
     spikes: Vec<u32>,
     counts: Vec<u16>,
@@ -16,13 +16,13 @@ struct Made {
     beside: Vec<f64>,
 }
 
-fn made(number: u64) -> Made {
+fn made(number: u64) -> TestStep {
     // Lists of none, of few, of as many as go in with the head, and of more.
     let len = [0, 1, 7, 64, 65, 399, 400, 450][(number % 8) as usize];
     let mix =
         |i: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i.wrapping_mul(0x85eb_ca6b)) >> 7;
     let with = number.is_multiple_of(5);
-    Made {
+    TestStep {
         tick: number as i64 * 3,
         spikes: (0..len)
             .map(|i| (mix(i) % CHANNELS as u64) as u32)
@@ -58,7 +58,7 @@ fn give(feed: &mut Feed, number: u64) {
 }
 
 /// Panics where a step is not the one of its number.
-fn check(taken: &Taken) {
+fn check(taken: &FeedStep) {
     let step = made(taken.number);
     let spikes = match taken.number % 3 {
         0 => (0u32..)
@@ -79,7 +79,7 @@ fn check(taken: &Taken) {
 fn hammered(words: usize, steps: u64, slow_reader: bool) -> (u64, u64) {
     let (mut feed, mut reader) = feed(OUTPUTS, None, words).unwrap();
     let reading = std::thread::spawn(move || {
-        let (mut step, mut read, mut last) = (Taken::default(), 0, None);
+        let (mut step, mut read, mut last) = (FeedStep::default(), 0, None);
         loop {
             // Looked at before the ring: what came before the end is there.
             let ended = !reader.is_connected();
@@ -130,7 +130,7 @@ fn a_feed_that_nobody_reads_counts_and_does_not_wait() {
     for number in 0..10_000 {
         give(&mut feed, number);
     }
-    let (mut step, mut read) = (Taken::default(), 0);
+    let (mut step, mut read) = (FeedStep::default(), 0);
     while reader.take(&mut step) {
         check(&step);
         read += 1;

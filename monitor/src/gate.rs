@@ -129,7 +129,7 @@ impl GateRow {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::feed::{Taken, feed};
+    use crate::feed::{FeedStep, feed};
     use betz_runtime::stream::{Input, SwapState, Tap};
 
     fn gate() -> Gate {
@@ -168,7 +168,7 @@ mod tests {
         step.tick = 3;
         step.estimates = &[1.0];
         feed.take(&step);
-        let mut taken = Taken::default();
+        let mut taken = FeedStep::default();
         assert!(reader.take(&mut taken));
         assert_eq!(
             (taken.estimates.as_slice(), taken.beside.len()),

@@ -44,7 +44,7 @@ const ORIGINS: [(&str, bool); 9] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Shown {
+enum Credential {
     Nothing,
     Cookie,
     CookieAmongOthers,
@@ -55,15 +55,15 @@ enum Shown {
     Longer,
 }
 
-const SHOWN: [Shown; 8] = [
-    Shown::Nothing,
-    Shown::Cookie,
-    Shown::CookieAmongOthers,
-    Shown::Bearer,
-    Shown::Query,
-    Shown::Wrong,
-    Shown::Prefix,
-    Shown::Longer,
+const SHOWN: [Credential; 8] = [
+    Credential::Nothing,
+    Credential::Cookie,
+    Credential::CookieAmongOthers,
+    Credential::Bearer,
+    Credential::Query,
+    Credential::Wrong,
+    Credential::Prefix,
+    Credential::Longer,
 ];
 
 fn value(text: &str) -> HeaderValue {
@@ -93,11 +93,11 @@ fn every_host_origin_token_and_method() {
                                 h.insert(header::COOKIE, value(&v));
                             };
                             match shown {
-                                Shown::Nothing => {}
-                                Shown::Cookie => {
+                                Credential::Nothing => {}
+                                Credential::Cookie => {
                                     cookie(&mut headers, format!("betz-8765={SECRET}"))
                                 }
-                                Shown::CookieAmongOthers => {
+                                Credential::CookieAmongOthers => {
                                     cookie(
                                         &mut headers,
                                         format!(
@@ -105,27 +105,29 @@ fn every_host_origin_token_and_method() {
                                         ),
                                     );
                                 }
-                                Shown::Bearer => {
+                                Credential::Bearer => {
                                     headers.insert(
                                         header::AUTHORIZATION,
                                         value(&format!("Bearer {SECRET}")),
                                     );
                                 }
-                                Shown::Query => query = Some(format!("a=b&token={SECRET}")),
-                                Shown::Wrong => cookie(
+                                Credential::Query => query = Some(format!("a=b&token={SECRET}")),
+                                Credential::Wrong => cookie(
                                     &mut headers,
                                     format!("betz-8765={}", SECRET.replace('0', "1")),
                                 ),
-                                Shown::Prefix => {
+                                Credential::Prefix => {
                                     cookie(&mut headers, format!("betz-8765={}", &SECRET[..63]))
                                 }
-                                Shown::Longer => {
+                                Credential::Longer => {
                                     cookie(&mut headers, format!("betz-8765={SECRET}0"))
                                 }
                             }
                             let has_token = match shown {
-                                Shown::Cookie | Shown::CookieAmongOthers | Shown::Bearer => true,
-                                Shown::Query => path == "/",
+                                Credential::Cookie
+                                | Credential::CookieAmongOthers
+                                | Credential::Bearer => true,
+                                Credential::Query => path == "/",
                                 _ => false,
                             };
                             let post = method == Method::POST;
@@ -137,7 +139,7 @@ fn every_host_origin_token_and_method() {
                                 Err(Refusal::Token)
                             } else if post && !control {
                                 Err(Refusal::Control)
-                            } else if shown == Shown::Query {
+                            } else if shown == Credential::Query {
                                 Ok(Entry::Introduced)
                             } else {
                                 Ok(Entry::Known)

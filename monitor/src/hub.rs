@@ -6,7 +6,7 @@ use betz_runtime::stream::{Health, HealthReader, SwapState};
 use bytes::Bytes;
 
 use crate::class_events::ClassEvents;
-use crate::feed::{FeedReader, Taken, TruthReader};
+use crate::feed::{FeedReader, FeedStep, TruthReader};
 use crate::frame::{
     BUCKETS, Counters, Kind, MAX_TICKS, STEP_BEFORE, Section, Writer, latency_bucket,
 };
@@ -134,7 +134,7 @@ impl FrameBuilder {
     }
 
     /// True if the step can be part of this frame.
-    pub(crate) fn takes(&self, step: &Taken) -> bool {
+    pub(crate) fn takes(&self, step: &FeedStep) -> bool {
         let Some(first) = self.first else {
             return true;
         };
@@ -150,7 +150,7 @@ impl FrameBuilder {
     }
 
     /// Adds a step; `truth` is empty if it is unknown.
-    pub(crate) fn push(&mut self, step: &Taken, truth: &[f32]) {
+    pub(crate) fn push(&mut self, step: &FeedStep, truth: &[f32]) {
         let first = *self.first.get_or_insert(step.tick);
         let offset = step
             .tick
@@ -330,7 +330,7 @@ pub(crate) struct Hub {
     health: Option<HealthReader>,
     classes: Option<ClassEvents>,
     last: Health,
-    step: Taken,
+    step: FeedStep,
     row: Vec<f32>,
     totals: Counters,
     /// Spikes of each channel since the rates were last sent.
@@ -349,7 +349,7 @@ impl Hub {
             health: None,
             classes: None,
             last: Health::default(),
-            step: Taken::default(),
+            step: FeedStep::default(),
             row: Vec::new(),
             totals: Counters::default(),
             counts: vec![0; shape.channels as usize],

@@ -28,7 +28,7 @@ use crate::frame;
 use crate::guard::{Entry, policy_of};
 use crate::hub::lock;
 use crate::metrics::{self, ServerCounts};
-use crate::simulation::{SimulationHandle, Steering};
+use crate::simulation::{SimulationHandle, SteerRequest};
 use crate::viewer::{self, FromPage};
 use crate::{expected, looking, maps, page, parts, source::ModelCard};
 
@@ -376,7 +376,7 @@ fn steer(app: &App, what: &str, body: &[u8]) -> Response {
     let Some(steered) = app.steered.get().filter(|_| app.may_control) else {
         return (StatusCode::FORBIDDEN, "nothing here can be controlled").into_response();
     };
-    let asked = match Steering::read(what, body) {
+    let asked = match SteerRequest::read(what, body) {
         Ok(asked) => asked,
         Err(e) => return (StatusCode::BAD_REQUEST, format!("expected JSON: {e}")).into_response(),
     };

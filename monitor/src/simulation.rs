@@ -109,13 +109,13 @@ pub(crate) struct Pause {
 }
 
 /// A page's request to steer a simulation, as read from JSON.
-pub(crate) enum Steering {
+pub(crate) enum SteerRequest {
     Pause(Pause),
     Network(Another),
     Stimulus(Stimulus),
 }
 
-impl Steering {
+impl SteerRequest {
     /// # Errors
     /// An error of `serde_json` if the body does not fit the request.
     pub(crate) fn read(what: &str, body: &[u8]) -> serde_json::Result<Self> {
@@ -161,19 +161,19 @@ impl SimulationHandle {
     }
 
     /// Passes a request on and returns the event that reports it.
-    pub(crate) fn act(&self, asked: Steering) -> Result<Value> {
+    pub(crate) fn act(&self, asked: SteerRequest) -> Result<Value> {
         let (wish, event) = match asked {
-            Steering::Pause(Pause { paused }) => {
+            SteerRequest::Pause(Pause { paused }) => {
                 let event = json!({"what": if paused { "pause" } else { "go on" }});
                 (Wish::Pause(paused), event)
             }
-            Steering::Network(_) if !self.told.replaceable => {
+            SteerRequest::Network(_) if !self.told.replaceable => {
                 return Err(Error::argument(format!(
                     "network: expected a simulation that can be replaced, got {:?}, which cannot",
                     self.told.name
                 )));
             }
-            Steering::Network(Another { name, scale, seed }) => {
+            SteerRequest::Network(Another { name, scale, seed }) => {
                 if name.is_empty() || name.len() > LONGEST_NAME || !(scale > 0.0 && scale <= 1.0) {
                     return Err(Error::argument(format!(
                         "network: expected a name of up to {LONGEST_NAME} bytes and a scale above 0 and up to 1, got {name:.LONGEST_NAME$?} and {scale}"
@@ -182,7 +182,7 @@ impl SimulationHandle {
                 let event = json!({"what": "network", "name": name, "scale": scale, "seed": seed});
                 (Wish::Network { name, scale, seed }, event)
             }
-            Steering::Stimulus(asked) => {
+            SteerRequest::Stimulus(asked) => {
                 let name = self.check(&asked)?;
                 let wish = Wish::Stimulate {
                     population: asked.population,
@@ -270,8 +270,9 @@ mod tests {
         };
         let (to, from) = channel();
         let steered = SimulationHandle::new(told, to);
-        let act =
-            |what: &str, body: &str| steered.act(Steering::read(what, body.as_bytes()).unwrap());
+        let act = |what: &str, body: &str| {
+            steered.act(SteerRequest::read(what, body.as_bytes()).unwrap())
+        };
         let stimulus = |population: usize, first: u32, count: u32, current: &str| {
             format!(
                 "{{\"population\":{population},\"first\":{first},\"count\":{count},\"current_pa\":{current}}}"
@@ -322,7 +323,7 @@ mod tests {
         for body in [&stimulus(0, 0, 1, "\"x\""), "{", "{}", "{\"paused\":1}"] {
             for what in ["stimulus", "pause", "network"] {
                 assert!(
-                    Steering::read(what, body.as_bytes()).is_err(),
+                    SteerRequest::read(what, body.as_bytes()).is_err(),
                     "{what} {body}"
                 );
             }

@@ -68,9 +68,9 @@ impl Episode {
 pub(crate) struct Mined {
     /// Every frequent episode.
     episodes: Vec<Py<Episode>>,
-    /// Those that are no contiguous part of a longer one.
+    /// Episodes that are no contiguous part of a longer one.
     maximal: Vec<Py<Episode>>,
-    /// Where it was counted.
+    /// Device of the counting.
     device: String,
 }
 

@@ -15,7 +15,7 @@ MASKED = np.ma.masked_array(X, X > 1)
 
 
 class Sparse:
-    """As much of a sparse matrix as is looked at."""
+    """The part of a sparse matrix that Betz looks at."""
 
     shape, dtype = (200, 4), np.dtype(float)
 

@@ -62,7 +62,7 @@ impl Calibration {
         }))
     }
 
-    /// Where this host's calibration is kept; `None` without a cache folder.
+    /// Path of this host's calibration; `None` without a cache folder.
     pub fn path() -> Option<PathBuf> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
             .or_else(|_| std::fs::read_to_string("/etc/hostname"))

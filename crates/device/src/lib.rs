@@ -1,4 +1,4 @@
-//! Where heavy work runs: the CPU's threads, one CUDA device, or all of them.
+//! Devices that heavy work runs on: the CPU's threads, one CUDA device, or all of them.
 //!
 //! CUDA is loaded at run time. A machine without a driver, a library or a device is no error for
 //! [`DeviceSpec::Auto`], which then stays on the CPU and keeps the reason; asking for CUDA by name

@@ -11,7 +11,7 @@ pub struct ProductShape {
     pub k: usize,
 }
 
-/// How exactly a device multiplies matrices of f32.
+/// Precision with which a device multiplies matrices of f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
     /// Full f32: factors and sums.
@@ -57,7 +57,7 @@ pub struct StridedMatrices {
 pub struct Matrices<B> {
     /// The buffer, borrowed as the product wants it.
     pub buffer: B,
-    /// Where in it they lie.
+    /// Place of the matrices in it.
     pub at: StridedMatrices,
 }
 

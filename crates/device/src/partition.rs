@@ -6,10 +6,9 @@
 //! it needs pass by; a *transfer* is one block that moves between host and device. A plan is the one
 //! with the fewest transfers (of equals, the one with the larger blocks along the sum).
 //!
-//! Where this departs from the paper: its Algorithm 5 minimises t_m·t_k + t_m where its own count of
-//! transfers is 2·t_m·t_k + t_m; its eq. 5.12 for A·Aᵀ prints k_max where the count is t_k + 1; and
-//! A·Aᵀ whose output does not fit (S < m² + m) is cut along its features too, which the paper leaves
-//! out.
+//! This departs from the paper in three points. The paper's Algorithm 5 minimises t_m·t_k + t_m, although its own
+//! count of transfers is 2·t_m·t_k + t_m. Its eq. 5.12 for A·Aᵀ prints k_max in place of the count t_k + 1. And A·Aᵀ
+//! whose output does not fit (S < m² + m) is cut along its features too, which the paper leaves out.
 
 use betz_base::error::{Error, ErrorKind, Result};
 

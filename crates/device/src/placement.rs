@@ -86,7 +86,7 @@ pub struct Ran {
     pub device: String,
     /// The name of the path, algorithm or strategy that was taken; empty where there is but one.
     pub path: &'static str,
-    /// Why what was for CUDA was done on the CPU: the device cannot be had, or it fell short.
+    /// Reason why work for CUDA ran on the CPU: the device cannot be opened, or it lacked memory.
     pub fallback: Option<String>,
     /// Bytes to which the memory planned for on each CUDA device was limited.
     pub memory_cap: Option<u64>,
@@ -255,7 +255,7 @@ impl DeferredPlacement {
     /// Does a part of the work: `there` if `placement` is a device that can, `on_cpu` otherwise.
     ///
     /// # Errors
-    /// Those of `there` that [`Placement::or_cpu`] passes on, and of `on_cpu`.
+    /// The errors of `there` that [`Placement::or_cpu`] passes on, and those of `on_cpu`.
     pub fn run<T>(
         &self,
         placement: Option<&Placement>,

@@ -24,7 +24,7 @@ pub struct Probe {
     pub libraries: Vec<(&'static str, Option<String>)>,
     /// The devices that can be used.
     pub devices: Vec<CudaDevice>,
-    /// Why there are none.
+    /// Reason why there are none.
     pub reason: Option<String>,
 }
 

@@ -16,7 +16,7 @@ impl<'a> Room<'a> {
     /// Bytes that are free now, within the device's cap.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     pub fn of(context: &'a Context) -> Result<Self> {
         let memory = context.available_memory()?;
         Ok(Self { context, memory })

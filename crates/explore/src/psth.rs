@@ -141,7 +141,7 @@ pub struct Raster {
 /// Allocates 12 bytes per spike in the windows.
 ///
 /// # Errors
-/// Those of [`psth`].
+/// The errors of [`psth`].
 ///
 /// ```
 /// # use betz_recording::{Recording, Segment, SpikeForm, Spikes};

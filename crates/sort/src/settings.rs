@@ -16,10 +16,10 @@ pub enum Reference {
     Regression,
 }
 
-/// How voltage becomes crossings. Lengths are in milliseconds and micrometres.
+/// Settings of the front end, which finds crossings in voltage. Lengths are in milliseconds and micrometres.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Samples of a channel a second.
+    /// Samples per channel and second.
     pub rate_hz: f64,
     /// Microvolts a bit.
     pub microvolts: f64,

@@ -30,9 +30,9 @@ pub struct Unit {
     pub waveform: Vec<f32>,
     /// Mean spike on all channels that its group's features are made of.
     pub(crate) template: Template,
-    /// Those of units that became it by hand.
+    /// Templates of the units that were merged into it by hand.
     pub(crate) more: Vec<Template>,
-    /// Where else its spikes may lie: on maps of neighbouring groups.
+    /// Nodes of neighbouring groups' maps on which its spikes may lie, too.
     pub beyond: Vec<Beyond>,
 }
 
@@ -158,7 +158,7 @@ impl Unit {
 }
 
 impl Sorter {
-    /// How voltage becomes crossings.
+    /// Settings of the front end.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -37,7 +37,7 @@ impl Sorting {
     /// A sorter at rest, before the first sample.
     ///
     /// # Errors
-    /// Those of [`FrontEnd::new`].
+    /// The errors of [`FrontEnd::new`].
     pub fn open(sorter: &Sorter) -> Result<Self> {
         sorter.check()?;
         let front = FrontEnd::new(&sorter.settings, &sorter.layout)?;
@@ -81,7 +81,7 @@ impl Sorting {
     /// One row of samples; after it, [`Sorting::take`] until that gives nothing. Does not allocate.
     ///
     /// # Panics
-    /// When the row has not [`Sorting::channels`] samples.
+    /// Panics if the row does not have [`Sorting::channels`] samples.
     pub fn step(&mut self, row: &[i16]) {
         self.front.step_unseen(row);
         self.matching.step(&self.front);
@@ -138,7 +138,7 @@ impl Sorting {
         self.unlabelled
     }
 
-    /// Where each unit is now, by its place in [`Sorter::units`]. A unit whose mean spike differs by more than a
+    /// Units that have moved, by their index in [`Sorter::units`]. A unit whose mean spike differs by more than a
     /// quarter of its own size (and three standard deviations of the noise), or whose rate has left a third to three
     /// times that of training, is reported; its label stays what it was.
     pub fn moves(&self) -> impl Iterator<Item = Moved> + '_ {

@@ -1,4 +1,4 @@
-//! Where samples come from.
+//! Sources of samples.
 
 use betz_base::{Error, Result};
 
@@ -13,7 +13,7 @@ pub trait Voltage {
     /// Fills `samples`, whole rows, from row `from` on; how many rows it was, fewer only at the end.
     ///
     /// # Errors
-    /// Those of the file.
+    /// The errors of the file.
     fn read(&mut self, from: u64, samples: &mut [i16]) -> Result<usize>;
 }
 

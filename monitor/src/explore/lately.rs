@@ -100,7 +100,7 @@ impl FrameContents {
         let at = frame.first - *self.first.get_or_insert(frame.first);
         if !frame.section(Section::CELLS, 1).is_empty() {
             return Err(Error::argument(
-                "the last minute: expected single spikes, got counts of several channels, as they come of more than 400,000 a second",
+                "the last minute: expected single spikes, got counts of several channels, which a session of more than 400,000 spikes per second sends",
             ));
         }
         let offsets = frame.u16(Section::SPIKE_TICK);
@@ -156,7 +156,7 @@ fn place(
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::feed::Taken;
+    use crate::feed::FeedStep;
     use crate::frame::Counters;
     use crate::hub::{FrameBuilder, Shape};
 
@@ -182,11 +182,11 @@ mod tests {
                 continue; // ticks without a step are gaps, not silence
             }
             gathering.push(
-                &Taken {
+                &FeedStep {
                     tick,
                     spikes: vec![(tick % 4) as u32],
                     trial_begins: tick == 170,
-                    ..Taken::default()
+                    ..FeedStep::default()
                 },
                 &[],
             );

@@ -7,7 +7,7 @@ use betz_recording::{Dataset, Segment, Spikes};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::feed::Taken;
+use crate::feed::FeedStep;
 use crate::frame::Counters;
 use crate::gate::Gate;
 use crate::hub::{FrameBuilder, Shape};
@@ -159,7 +159,7 @@ impl DecodedRecording {
         };
         let a_frame = (self.ticks_a_second().ceil() as i64).clamp(1, 60_000);
         let mut gathering = FrameBuilder::new(shape);
-        let (mut step, mut frames) = (Taken::default(), Vec::new());
+        let (mut step, mut frames) = (FeedStep::default(), Vec::new());
         let spikes = &self.dataset.spikes;
         let mut next = spikes.range(from, to).start;
         for tick in from..to {

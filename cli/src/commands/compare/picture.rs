@@ -6,7 +6,7 @@ use betz::Result;
 use plotters::prelude::*;
 
 use super::ComparisonReport;
-use crate::chart::{self, Area, Axes, Drawn, INK};
+use crate::chart::{self, Area, Axes, INK, PlotResult};
 use crate::report::count;
 
 /// Draws `found`.
@@ -33,7 +33,7 @@ pub(super) fn draw(found: &ComparisonReport, path: &Path) -> Result<()> {
 }
 
 /// Mean R² of each kind, with the standard error of its gain, and a point per output.
-fn score_panel(found: &ComparisonReport, area: &Area<'_>) -> Drawn {
+fn score_panel(found: &ComparisonReport, area: &Area<'_>) -> PlotResult {
     let all = found.kinds.iter().flat_map(|row| {
         let outputs = row.outputs.iter().map(|score| score.r2);
         outputs.chain([row.r2 - row.gain_error, row.r2 + row.gain_error])
@@ -61,7 +61,7 @@ fn score_panel(found: &ComparisonReport, area: &Area<'_>) -> Drawn {
 }
 
 /// Mean R² against the time of a step, on a scale of powers of ten.
-fn cost_panel(found: &ComparisonReport, area: &Area<'_>) -> Drawn {
+fn cost_panel(found: &ComparisonReport, area: &Area<'_>) -> PlotResult {
     let cost = |us: f64| us.max(1e-3).log10();
     let x = chart::range(found.kinds.iter().map(|row| cost(row.step_us)));
     let mut chart = chart::axes(

@@ -6,7 +6,7 @@ use betz::Result;
 use betz::recording::Recording;
 use plotters::prelude::*;
 
-use crate::chart::{self, Area, Axes, Drawn, INK};
+use crate::chart::{self, Area, Axes, INK, PlotResult};
 
 /// Most channels of the raster.
 const ROWS: usize = 60;
@@ -74,7 +74,7 @@ pub(crate) fn draw(movement: &Movement<'_>, path: &Path) -> Result<()> {
     chart::picture(path, (1160, 1440), |root| paint(movement, root))
 }
 
-fn paint(movement: &Movement<'_>, root: &Area<'_>) -> Drawn {
+fn paint(movement: &Movement<'_>, root: &Area<'_>) -> PlotResult {
     let (head, body) = root.split_vertically(64);
     header(movement, &head)?;
     let seconds = movement.truth.len() as f64 / 2.0 * movement.step_seconds;
@@ -86,7 +86,7 @@ fn paint(movement: &Movement<'_>, root: &Area<'_>) -> Drawn {
     errors(movement, &areas[PANELS.len() + 1], seconds)
 }
 
-fn header(movement: &Movement<'_>, area: &Area<'_>) -> Drawn {
+fn header(movement: &Movement<'_>, area: &Area<'_>) -> PlotResult {
     chart::text(area, &movement.title, (24, 20), 19.0)?;
     chart::entry(area, INK, "true", (24, 48))?;
     chart::entry(area, SINGLE, &movement.single_label, (130, 48))?;
@@ -94,7 +94,7 @@ fn header(movement: &Movement<'_>, area: &Area<'_>) -> Drawn {
 }
 
 /// The first channels' spikes.
-fn raster(recording: &Recording, area: &Area<'_>, seconds: f64) -> Drawn {
+fn raster(recording: &Recording, area: &Area<'_>, seconds: f64) -> PlotResult {
     let rows = recording.channels().min(ROWS);
     let name = chart::rows_name("unit", rows, recording.channels());
     let mut chart = chart::axes(
@@ -123,7 +123,7 @@ fn raster(recording: &Recording, area: &Area<'_>, seconds: f64) -> Drawn {
 }
 
 /// The distance between what was decoded and the truth.
-fn errors(movement: &Movement<'_>, area: &Area<'_>, seconds: f64) -> Drawn {
+fn errors(movement: &Movement<'_>, area: &Area<'_>, seconds: f64) -> PlotResult {
     let distance = |trace: &[f32]| -> Vec<f64> {
         let pairs = trace.chunks_exact(2).zip(movement.truth.chunks_exact(2));
         pairs
@@ -151,7 +151,7 @@ fn errors(movement: &Movement<'_>, area: &Area<'_>, seconds: f64) -> Drawn {
     Ok(())
 }
 
-fn draw_panel(movement: &Movement<'_>, area: &Area<'_>, panel: &Panel, seconds: f64) -> Drawn {
+fn draw_panel(movement: &Movement<'_>, area: &Area<'_>, panel: &Panel, seconds: f64) -> PlotResult {
     let traces = [
         (movement.truth, INK, 2),
         (movement.multi, MULTI, 1),

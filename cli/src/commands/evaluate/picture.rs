@@ -8,7 +8,7 @@ use betz::model::OutputScore;
 use betz::train::trials::TrialPairs;
 use plotters::prelude::*;
 
-use crate::chart::{self, Area, Axes, BLUE, Drawn, INK, ORANGE};
+use crate::chart::{self, Area, Axes, BLUE, INK, ORANGE, PlotResult};
 
 /// Most outputs that are drawn.
 const OUTPUTS: usize = 4;
@@ -46,7 +46,7 @@ pub(crate) fn draw(
     })
 }
 
-fn output(area: &Area<'_>, score: &OutputScore, pairs: &TrialPairs) -> Drawn {
+fn output(area: &Area<'_>, score: &OutputScore, pairs: &TrialPairs) -> PlotResult {
     let unit = if score.unit.is_empty() {
         String::new()
     } else {
@@ -69,7 +69,7 @@ fn output(area: &Area<'_>, score: &OutputScore, pairs: &TrialPairs) -> Drawn {
 }
 
 /// Truth and estimate over the first seconds.
-fn course(area: &Area<'_>, name: &str, pairs: &TrialPairs, span: &Range<f64>) -> Drawn {
+fn course(area: &Area<'_>, name: &str, pairs: &TrialPairs, span: &Range<f64>) -> PlotResult {
     let shown = span.start..span.end.min(span.start + COURSE_SECONDS);
     let inside = |i: &usize| pairs.seconds[*i] <= shown.end;
     let first: Vec<usize> = (0..pairs.seconds.len()).take_while(inside).collect();
@@ -100,7 +100,7 @@ fn error(pairs: &TrialPairs, i: usize) -> f64 {
 }
 
 /// The error over all of the time.
-fn errors(area: &Area<'_>, pairs: &TrialPairs, span: &Range<f64>) -> Drawn {
+fn errors(area: &Area<'_>, pairs: &TrialPairs, span: &Range<f64>) -> PlotResult {
     let mut chart = chart::axes(
         area,
         &Axes {
@@ -121,7 +121,7 @@ fn errors(area: &Area<'_>, pairs: &TrialPairs, span: &Range<f64>) -> Drawn {
 }
 
 /// Estimate against truth.
-fn scatter(area: &Area<'_>, score: &OutputScore, pairs: &TrialPairs) -> Drawn {
+fn scatter(area: &Area<'_>, score: &OutputScore, pairs: &TrialPairs) -> PlotResult {
     let both = chart::range(pairs.truth.iter().chain(&pairs.estimate).copied());
     let name = format!("decoded, R² {:.3}", score.r2);
     let mut chart = chart::axes(
@@ -146,7 +146,7 @@ fn scatter(area: &Area<'_>, score: &OutputScore, pairs: &TrialPairs) -> Drawn {
 }
 
 /// R² of every trial.
-fn trials(area: &Area<'_>, pairs: &TrialPairs) -> Drawn {
+fn trials(area: &Area<'_>, pairs: &TrialPairs) -> PlotResult {
     let each = pairs.scores();
     // A trial that hardly changes has an R² far below 0; it would flatten all others.
     let clipped = |r2: f64| r2.clamp(-1.0, 1.0);
@@ -169,7 +169,7 @@ fn trials(area: &Area<'_>, pairs: &TrialPairs) -> Drawn {
 }
 
 /// Distribution of the errors, in place of the trials if there is only one.
-fn error_histogram(area: &Area<'_>, name: &str, pairs: &TrialPairs) -> Drawn {
+fn error_histogram(area: &Area<'_>, name: &str, pairs: &TrialPairs) -> PlotResult {
     let all = || {
         (0..pairs.truth.len())
             .map(|i| error(pairs, i))

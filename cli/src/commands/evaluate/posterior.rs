@@ -95,7 +95,7 @@ impl Posterior {
     }
 }
 
-/// Of the second values.
+/// Median of the pairs' second values.
 fn median(pairs: &[(f64, f64)]) -> f64 {
     let mut values: Vec<f64> = pairs.iter().map(|p| p.1).collect();
     values.sort_unstable_by(f64::total_cmp);

@@ -27,7 +27,7 @@ struct Facts {
 /// Costs that `--device auto` compares.
 #[derive(Serialize)]
 struct CalibrationFacts {
-    /// Where it is kept; absent without a cache folder.
+    /// Path of the calibration file; absent without a cache folder.
     path: Option<String>,
     /// Measured devices; empty if the built-in costs are used.
     measured_on: Vec<String>,

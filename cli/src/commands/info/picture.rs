@@ -7,7 +7,7 @@ use betz::explore::{TuningOptions, Variable, tuning};
 use betz::recording::{Dataset, Recording};
 use plotters::prelude::*;
 
-use crate::chart::{self, Axes, BLUE, Drawn, FAINT, INK};
+use crate::chart::{self, Axes, BLUE, FAINT, INK, PlotResult};
 use crate::report::count;
 
 /// Seconds, rows and marks of the raster: what the eye takes in.
@@ -49,7 +49,7 @@ pub(crate) fn draw(
     })
 }
 
-fn raster(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
+fn raster(recording: &Recording, area: &chart::Area<'_>) -> PlotResult {
     let from = recording.segments.first().map_or(0, |s| s.start);
     let tick = recording.tick_seconds;
     let begin = from as f64 * tick;
@@ -84,7 +84,7 @@ fn raster(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
 }
 
 /// Mean rate of a channel over time; what is in no trial is shaded.
-fn rate_over_time(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
+fn rate_over_time(recording: &Recording, area: &chart::Area<'_>) -> PlotResult {
     let seconds = recording.seconds();
     let width = seconds / BINS as f64;
     let mut counts = [0.0; BINS];
@@ -127,7 +127,7 @@ fn rate_over_time(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
 }
 
 /// Rates of all channels, the busiest first.
-fn rate_of_channels(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
+fn rate_of_channels(recording: &Recording, area: &chart::Area<'_>) -> PlotResult {
     let mut rates = vec![0.0; recording.channels()];
     for (i, &c) in recording.spikes.channels.iter().enumerate() {
         rates[c as usize] += f64::from(recording.spikes.weight(i)) / recording.seconds();
@@ -151,7 +151,7 @@ fn rate_of_channels(recording: &Recording, area: &chart::Area<'_>) -> Drawn {
 }
 
 /// Tuning curves of the channels that follow the first output most.
-fn tuning_curves(data: &Dataset, area: &chart::Area<'_>) -> Drawn {
+fn tuning_curves(data: &Dataset, area: &chart::Area<'_>) -> PlotResult {
     let options = TuningOptions {
         bins: TUNING_BINS,
         ..TuningOptions::default()

@@ -6,7 +6,7 @@ use betz::Result;
 use betz::explore::{Axis, Intervals, Psth, Raster, TuningCurves, UnitQuality};
 use plotters::prelude::*;
 
-use crate::chart::{self, Area, Axes, BLUE, Drawn, INK, ORANGE};
+use crate::chart::{self, Area, Axes, BLUE, INK, ORANGE, PlotResult};
 use crate::report::count;
 
 /// Most channels of a picture.
@@ -69,7 +69,7 @@ pub(super) fn draw(look: &Look<'_>, path: &Path) -> Result<()> {
 }
 
 /// The row of the channel at `p`.
-fn channel(look: &Look<'_>, p: usize, area: &Area<'_>) -> Drawn {
+fn channel(look: &Look<'_>, p: usize, area: &Area<'_>) -> PlotResult {
     let (text, mut rest) = area.split_horizontally(TEXT_WIDTH);
     facts(look.names[p], &look.units[p], &text)?;
     if let Some(response) = look.response {
@@ -95,7 +95,7 @@ fn channel(look: &Look<'_>, p: usize, area: &Area<'_>) -> Drawn {
     Ok(())
 }
 
-fn facts(name: &str, unit: &UnitQuality, area: &Area<'_>) -> Drawn {
+fn facts(name: &str, unit: &UnitQuality, area: &Area<'_>) -> PlotResult {
     chart::text(area, name, (24, 22), 17.0)?;
     let mut lines = vec![
         format!("{:.2} Hz", unit.rate_hz),
@@ -117,7 +117,7 @@ fn window(response: &Psth) -> std::ops::Range<f64> {
     response.window.start_seconds..response.window.stop_seconds
 }
 
-fn raster(response: &Psth, spikes: &Raster, area: &Area<'_>) -> Drawn {
+fn raster(response: &Psth, spikes: &Raster, area: &Area<'_>) -> PlotResult {
     let every = spikes.rows.len().div_ceil(MARKS).max(1);
     let name = match every {
         1 => "event".to_owned(),
@@ -140,7 +140,7 @@ fn raster(response: &Psth, spikes: &Raster, area: &Area<'_>) -> Drawn {
     Ok(())
 }
 
-fn rates(response: &Psth, p: usize, area: &Area<'_>) -> Drawn {
+fn rates(response: &Psth, p: usize, area: &Area<'_>) -> PlotResult {
     let mean = response.mean_of(p);
     let error = &response.error_hz[p * response.bins..(p + 1) * response.bins];
     let upper = |k: usize| mean[k] + if error[k].is_nan() { 0.0 } else { error[k] };
@@ -183,7 +183,7 @@ fn name_of(axis: &Axis) -> String {
     }
 }
 
-fn curve(tuning: &TuningCurves, p: usize, area: &Area<'_>) -> Drawn {
+fn curve(tuning: &TuningCurves, p: usize, area: &Area<'_>) -> PlotResult {
     let axis = &tuning.axes[0];
     let scale = match axis.unit.as_str() {
         "rad" => 180.0 / std::f64::consts::PI,
@@ -221,7 +221,7 @@ fn curve(tuning: &TuningCurves, p: usize, area: &Area<'_>) -> Drawn {
 }
 
 /// Rates over two outputs: darker is higher; bins without a rate stay white.
-fn map(tuning: &TuningCurves, p: usize, x: &Axis, y: &Axis, area: &Area<'_>) -> Drawn {
+fn map(tuning: &TuningCurves, p: usize, x: &Axis, y: &Axis, area: &Area<'_>) -> PlotResult {
     let rates = tuning.rate_of(p);
     let most = rates
         .iter()
@@ -254,7 +254,7 @@ fn map(tuning: &TuningCurves, p: usize, x: &Axis, y: &Axis, area: &Area<'_>) -> 
     Ok(())
 }
 
-fn histogram(intervals: &Intervals, p: usize, area: &Area<'_>) -> Drawn {
+fn histogram(intervals: &Intervals, p: usize, area: &Area<'_>) -> PlotResult {
     let counts = &intervals.counts[p * intervals.bins..(p + 1) * intervals.bins];
     let most = counts.iter().copied().max().unwrap_or(0);
     let width = 1e3 * intervals.bin_seconds;

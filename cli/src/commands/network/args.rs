@@ -133,7 +133,7 @@ pub struct Compute {
     #[arg(long, value_name = "K/N", value_parser = shard, conflicts_with = "dry_run")]
     pub(crate) shard: Option<Shard>,
     #[command(flatten)]
-    pub(crate) from: From,
+    pub(crate) from: InputArgs,
     #[command(flatten)]
     pub(crate) edges: Edges,
     #[command(flatten)]
@@ -143,7 +143,7 @@ pub struct Compute {
 /// The input.
 #[derive(Args)]
 #[command(next_help_heading = "Input")]
-pub(crate) struct From {
+pub(crate) struct InputArgs {
     /// Array of an .npz that holds the signal, time along its first axis
     #[arg(long, value_name = "NAME", default_value = "signal")]
     pub(crate) signal: String,

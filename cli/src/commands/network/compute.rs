@@ -312,7 +312,7 @@ fn say_what_surrogates_take(
     Ok(())
 }
 
-/// So many samples of `signal`.
+/// Number of samples of `signal` in `span`.
 fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
     match (span, signal.sample_seconds()) {
         (Span::Samples(samples), _) => Ok(samples),

@@ -9,7 +9,7 @@ use betz::recording::arrays::{Arrays, Samples, Values, read_npy};
 use betz::recording::{Recording, SpikeForm};
 use betz::{Error, ErrorKind, Result, memory};
 
-use super::args::From;
+use super::args::InputArgs;
 use super::{frames, lines, nodes};
 use crate::common_args::Behaviors;
 use crate::data;
@@ -26,7 +26,7 @@ pub(super) struct Input {
     pub(super) nodes: usize,
     /// Ranges of samples without a gap; `None`: all.
     pub(super) segments: Option<Vec<Range<usize>>>,
-    /// When each of them begins, where samples do not simply follow each other.
+    /// Beginning of each segment, if segments do not simply follow each other.
     pub(super) segment_seconds: Option<Vec<f64>>,
     pub(super) sample_seconds: Option<f64>,
     pub(super) names: Option<Vec<String>>,
@@ -46,7 +46,7 @@ impl Input {
         }
     }
 
-    pub(super) fn read(path: &Path, from: &From) -> Result<Self> {
+    pub(super) fn read(path: &Path, from: &InputArgs) -> Result<Self> {
         let ending = |endings: &[&str]| {
             let of = path.extension();
             of.is_some_and(|of| endings.iter().any(|e| of.eq_ignore_ascii_case(e)))
@@ -130,8 +130,8 @@ impl Input {
         }
     }
 
-    /// When the windows that begin at these samples begin, where that is more than their number times the
-    /// time of a sample.
+    /// Beginnings of the windows that start at these samples; `None` if each is its sample's number times the time of
+    /// a sample.
     pub(super) fn window_seconds(&self, starts: &[u64]) -> Option<Vec<f64>> {
         let (segments, begins) = (self.segments.as_ref()?, self.segment_seconds.as_ref()?);
         let seconds = self.sample_seconds?;
@@ -151,7 +151,7 @@ fn placed(path: &Path, error: Error) -> Error {
     }
 }
 
-fn spikes_only(from: &From) -> Result<()> {
+fn spikes_only(from: &InputArgs) -> Result<()> {
     match from.bin {
         Some(_) => Err(Error::argument(
             "--bin: expected a recording of spikes, got a signal",
@@ -161,7 +161,7 @@ fn spikes_only(from: &From) -> Result<()> {
 }
 
 /// A signal of (samples, nodes), or frames of (height, width) whose pixels are nodes.
-fn of_samples(samples: Samples, from: &From) -> Result<Input> {
+fn of_samples(samples: Samples, from: &InputArgs) -> Result<Input> {
     let (nodes, positions) = match samples.shape[..] {
         [_, nodes] => (nodes, None),
         [_, height, width] => {
@@ -193,7 +193,7 @@ fn of_samples(samples: Samples, from: &From) -> Result<Input> {
     })
 }
 
-fn of_arrays(arrays: &mut Arrays, from: &From) -> Result<Input> {
+fn of_arrays(arrays: &mut Arrays, from: &InputArgs) -> Result<Input> {
     let name = &from.signal;
     let samples = arrays.samples(name)?;
     let samples =
@@ -260,7 +260,7 @@ fn of_arrays(arrays: &mut Arrays, from: &From) -> Result<Input> {
 }
 
 /// Spikes counted in bins that begin anew with every segment.
-fn of_recording(recording: Recording, from: &From) -> Result<Input> {
+fn of_recording(recording: Recording, from: &InputArgs) -> Result<Input> {
     if from.sample_seconds.is_some() {
         return Err(Error::argument(
             "--sample-seconds: expected --bin for a recording, whose file says how long a tick is",
@@ -304,7 +304,7 @@ fn of_recording(recording: Recording, from: &From) -> Result<Input> {
     })
 }
 
-/// Where electrodes are, if that is known.
+/// Positions of electrodes, if known.
 pub(super) fn positions(electrodes: Option<Vec<[f32; 2]>>) -> Option<Positions> {
     electrodes.map(|places| Positions {
         values: places.into_iter().flatten().map(f64::from).collect(),

@@ -13,7 +13,7 @@ pub(super) struct Lines {
     pub(super) nodes: usize,
     /// Ranges of samples without a gap.
     pub(super) segments: Vec<Range<usize>>,
-    /// When each of them begins, where the times are in seconds.
+    /// Beginning of each segment, if times are in seconds.
     pub(super) segment_seconds: Option<Vec<f64>>,
     pub(super) sample_seconds: Option<f64>,
     pub(super) names: Option<Vec<String>>,

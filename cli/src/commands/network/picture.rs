@@ -11,7 +11,7 @@ use betz::network::graph::track::{CommunityTracks, NONE};
 use betz::text::count;
 use plotters::prelude::*;
 
-use crate::chart::{self, Area, Axes, BLUE, Drawn, FAINT, GREEN, INK, ORANGE, PURPLE};
+use crate::chart::{self, Area, Axes, BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, PlotResult};
 
 /// Communities that have a colour, rows of nodes, cells of windows along an axis, edges of the map.
 const COLORS: [RGBColor; 6] = [
@@ -83,7 +83,7 @@ fn color(colors: &BTreeMap<u32, RGBColor>, community: u32) -> RGBColor {
     }
 }
 
-/// When window `k` begins: in seconds where they are known, else its first sample.
+/// Beginning of window `k`: in seconds if they are known, otherwise its first sample.
 fn time(file: &NetworkFile, k: usize) -> f64 {
     file.seconds(k).unwrap_or_else(|| {
         let starts = file.network.window_start();
@@ -105,7 +105,7 @@ fn span(file: &NetworkFile) -> std::ops::Range<f64> {
     from..to + (to - from) / last.max(1) as f64
 }
 
-fn density(shown: &PictureData<'_>, area: &Area<'_>) -> Drawn {
+fn density(shown: &PictureData<'_>, area: &Area<'_>) -> PlotResult {
     let network = &shown.file.network;
     let every = network.len().div_ceil(2_200).max(1);
     let points: Vec<(f64, f64)> = (0..network.len())
@@ -127,7 +127,11 @@ fn density(shown: &PictureData<'_>, area: &Area<'_>) -> Drawn {
 }
 
 /// Each node's community over time; nodes by the community that they are in most often.
-fn membership(shown: &PictureData<'_>, colors: &BTreeMap<u32, RGBColor>, area: &Area<'_>) -> Drawn {
+fn membership(
+    shown: &PictureData<'_>,
+    colors: &BTreeMap<u32, RGBColor>,
+    area: &Area<'_>,
+) -> PlotResult {
     let (nodes, windows) = (shown.tracked.nodes, shown.file.network.len());
     let of = |node: usize, k: usize| shown.tracked.identities[k * nodes + node];
     let rank: BTreeMap<u32, usize> = (colors.iter())
@@ -182,8 +186,8 @@ fn membership(shown: &PictureData<'_>, colors: &BTreeMap<u32, RGBColor>, area: &
     Ok(())
 }
 
-/// How alike every two windows are, from white (0 and below) to dark (1).
-fn against(shown: &PictureData<'_>, area: &Area<'_>) -> Drawn {
+/// Draws the similarity of every two windows, from white (0 and below) to dark (1).
+fn against(shown: &PictureData<'_>, area: &Area<'_>) -> PlotResult {
     let windows = shown.file.network.len();
     let cells = windows.min(CELLS);
     let at = |cell: usize| cell * windows / cells.max(1);
@@ -220,7 +224,7 @@ fn on_map(
     places: &Positions,
     colors: &BTreeMap<u32, RGBColor>,
     area: &Area<'_>,
-) -> Drawn {
+) -> PlotResult {
     let network = &shown.file.network;
     let Some(window) = network.windows().max_by_key(WindowEdges::len) else {
         return Ok(());

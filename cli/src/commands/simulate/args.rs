@@ -47,7 +47,7 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) chains: Chains,
     #[command(flatten)]
-    pub(crate) spiking: Spiking,
+    pub(crate) spiking: SpikingArgs,
     #[command(flatten)]
     pub(crate) closed_loop: ClosedLoop,
     #[command(subcommand)]
@@ -132,7 +132,7 @@ pub(crate) enum Compat {
 /// Options of a spiking network.
 #[derive(Args)]
 #[command(next_help_heading = "A spiking network")]
-pub(crate) struct Spiking {
+pub(crate) struct SpikingArgs {
     /// Simulate the ring of Galbraith 2010, chapter 4: N neurons, each excites the next, the first
     /// is driven
     #[arg(long, value_name = "N", group = "spiking")]

@@ -6,7 +6,7 @@ use betz::Result;
 use betz::spiking::closed_loop::{Session, Setup};
 use plotters::prelude::*;
 
-use crate::chart::{self, Axes, BLUE, Drawn, FAINT, INK, ORANGE};
+use crate::chart::{self, Axes, BLUE, FAINT, INK, ORANGE, PlotResult};
 
 /// Trials whose ways are drawn.
 const WAYS: usize = 16;
@@ -29,7 +29,7 @@ pub(crate) fn draw(sessions: &[(String, &Session)], setup: &Setup, path: &Path) 
 }
 
 /// The last trials' ways and targets: blue where the cursor stayed on the target, orange where it did not in time.
-fn ways(session: &Session, area: &chart::Area<'_>) -> Drawn {
+fn ways(session: &Session, area: &chart::Area<'_>) -> PlotResult {
     let trials = session.log.chunk_by(|a, b| a.target == b.target);
     let all: Vec<_> = trials.zip(&session.trials).collect();
     let shown = &all[all.len().saturating_sub(WAYS)..];
@@ -67,7 +67,7 @@ fn ways(session: &Session, area: &chart::Area<'_>) -> Drawn {
 }
 
 /// Seconds to each target over the session's time; faults as lines.
-fn times(session: &Session, setup: &Setup, area: &chart::Area<'_>) -> Drawn {
+fn times(session: &Session, setup: &Setup, area: &chart::Area<'_>) -> PlotResult {
     let seconds = session.log.len() as f64 * session.bin_s;
     let limit = setup.task.limit_s();
     let mut chart = chart::axes(

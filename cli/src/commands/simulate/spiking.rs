@@ -11,7 +11,7 @@ use betz::{Error, ErrorKind, Progress, Result};
 use serde::Serialize;
 
 use super::activity::Activity;
-use super::args::{Compat, Simulate, Spiking};
+use super::args::{Compat, Simulate, SpikingArgs};
 use super::recording_file::RecordingFile;
 use super::spiking_picture::{self, Moments};
 use crate::device;
@@ -27,7 +27,7 @@ const SHARED_FROM: u64 = 5_000;
 /// Milliseconds that a raster shows, as the paper's.
 const SHOWN_MS: f64 = 250.0;
 
-impl Spiking {
+impl SpikingArgs {
     /// True if the options request a spiking network.
     pub(super) fn is_asked_for(&self) -> bool {
         self.ring.is_some()
@@ -352,7 +352,7 @@ struct RunTotals {
 }
 
 impl RunTotals {
-    /// So many steps on the engine's threads; fewer after Ctrl-C.
+    /// Runs `steps` steps on the engine's threads; fewer after Ctrl-C.
     fn steps(&mut self, engine: &mut Engine, steps: u64, bar: &Bar) -> Result<()> {
         if steps == 0 || self.interrupted {
             return Ok(());
@@ -376,8 +376,8 @@ impl RunTotals {
         self.phases.deliver_seconds += report.phases.deliver_seconds;
     }
 
-    /// So many steps, one by one, each heard by the raster; drawn as they come and in real time where they are
-    /// watched `live`.
+    /// Runs the steps one by one and hands each to the raster. Steps that are watched `live` run in real time and are
+    /// drawn as they come.
     fn heard(
         &mut self,
         engine: &mut Engine,

@@ -5,7 +5,7 @@ use std::path::Path;
 use betz::Result;
 use plotters::prelude::*;
 
-use crate::chart::{self, Axes, Drawn};
+use crate::chart::{self, Axes, PlotResult};
 
 /// Spikes that are drawn; of more, those of every so-manyth neuron.
 const MARKS: usize = 20_000;
@@ -49,7 +49,7 @@ pub(crate) fn draw(moments: &Moments<'_>, path: &Path) -> Result<()> {
     })
 }
 
-/// Where population `p` begins and ends.
+/// First neuron of population `p`, and the first one behind it.
 fn own(moments: &Moments<'_>, p: usize) -> (u64, u64) {
     let next = moments.populations.get(p + 1);
     let end = next.map_or(moments.neurons, |(_, first)| *first);
@@ -62,7 +62,7 @@ fn population_of(moments: &Moments<'_>, neuron: u64) -> usize {
         .saturating_sub(1)
 }
 
-fn raster(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
+fn raster(moments: &Moments<'_>, area: &chart::Area<'_>) -> PlotResult {
     let every = moments.spikes.len().div_ceil(MARKS).max(1) as u64;
     let name = match every {
         1 => "neuron".to_owned(),
@@ -86,7 +86,7 @@ fn raster(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
 }
 
 /// Beside the raster, each where its neurons are, as far as there is room.
-fn population_names(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
+fn population_names(moments: &Moments<'_>, area: &chart::Area<'_>) -> PlotResult {
     // The raster's own margins, above and below.
     let (top, height) = (8.0, 460.0 - 8.0 - 26.0);
     let mut free = 0;
@@ -100,7 +100,7 @@ fn population_names(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
     Ok(())
 }
 
-fn population_rates(moments: &Moments<'_>, area: &chart::Area<'_>, last: bool) -> Drawn {
+fn population_rates(moments: &Moments<'_>, area: &chart::Area<'_>, last: bool) -> PlotResult {
     let span = moments.to_ms - moments.from_ms;
     let mut counts = vec![[0u32; BINS]; moments.populations.len()];
     for &(at, neuron) in moments.spikes {
@@ -134,7 +134,7 @@ fn population_rates(moments: &Moments<'_>, area: &chart::Area<'_>, last: bool) -
     Ok(())
 }
 
-fn traces(moments: &Moments<'_>, area: &chart::Area<'_>) -> Drawn {
+fn traces(moments: &Moments<'_>, area: &chart::Area<'_>) -> PlotResult {
     let steps = ((moments.to_ms - moments.from_ms) / moments.step_ms).round() as usize;
     let last = |values: &[f32]| values.len().saturating_sub(steps);
     let shown = (moments.potentials.iter()).flat_map(|(_, v)| &v[last(v)..]);

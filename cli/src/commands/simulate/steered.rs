@@ -11,7 +11,7 @@ use betz::{Error, Result};
 
 use super::args::Intention;
 
-/// Where a model's outputs hold the velocity, and what makes cm/s of it.
+/// Numbers of a model's two outputs of velocity, and their factor to cm/s.
 #[derive(Clone, Copy)]
 pub(super) struct Velocity {
     outputs: [usize; 2],

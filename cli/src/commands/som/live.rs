@@ -151,7 +151,7 @@ impl Live {
     }
 }
 
-/// Where a map's nodes lie.
+/// Layout of a map's nodes.
 pub(super) fn shape(map: &Map) -> MapShape {
     let grid = map.grid();
     MapShape {

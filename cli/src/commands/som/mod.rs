@@ -51,7 +51,7 @@ struct MapReport {
     /// Seconds of training alone.
     seconds: f64,
     seconds_per_epoch: f64,
-    /// Where it was trained.
+    /// Device of the training.
     device: String,
     pictures: Vec<String>,
 }
@@ -212,7 +212,7 @@ struct TrainingCost {
     ran: Ran,
 }
 
-/// Where training is shown while it goes on.
+/// Outlets that show the training while it runs.
 struct Display<'a> {
     pictures: &'a mut Pictures,
     live: &'a mut Live,

@@ -26,7 +26,7 @@ pub(super) struct Info {
     pub(super) places: Option<Vec<Option<[f32; 2]>>>,
 }
 
-/// Where samples are.
+/// Place of the samples.
 pub(super) enum Source {
     /// In a file of nothing else, after so many bytes.
     Flat { offset: u64 },

@@ -12,7 +12,7 @@ use super::input::{Info, Source};
 /// The first line of `params.py`; it tells a folder of ours from somebody else's.
 const MADE: &str = "# Written by betz sort.";
 
-/// Where a result is written for Phy.
+/// Folder of a result for Phy.
 pub(super) struct Folder<'a> {
     pub(super) path: &'a Path,
     /// Bytes before the first sample, in the flat file that Phy opens beside the folder.

@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde::Serialize;
 
 use super::args::SortShow;
-use crate::chart::{self, Axes, Drawn, FAINT};
+use crate::chart::{self, Axes, FAINT, PlotResult};
 use crate::files::{Files, Kind};
 use crate::report::{self, Outcome, Table};
 
@@ -168,7 +168,7 @@ fn draw(sorter: &Sorter, name: &Path, path: &Path) -> Result<()> {
     })
 }
 
-fn map(area: &chart::Area<'_>, group: &betz::sort::Group) -> Drawn {
+fn map(area: &chart::Area<'_>, group: &betz::sort::Group) -> PlotResult {
     let (rows, columns) = (group.rows as f64, group.columns as f64);
     let side = (560.0 / rows).min(560.0 / columns);
     let most = f64::from(group.hits.iter().copied().max().unwrap_or(1).max(1));
@@ -190,7 +190,7 @@ fn map(area: &chart::Area<'_>, group: &betz::sort::Group) -> Drawn {
     Ok(())
 }
 
-fn waveforms(area: &chart::Area<'_>, sorter: &Sorter, shown: usize) -> Drawn {
+fn waveforms(area: &chart::Area<'_>, sorter: &Sorter, shown: usize) -> PlotResult {
     let settings = sorter.settings();
     let units: Vec<_> = (sorter.units().iter().enumerate())
         .filter(|(_, u)| u.group as usize == shown)

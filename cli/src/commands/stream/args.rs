@@ -64,7 +64,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Where outputs of steps that are not a recording's go.
+    /// Destination of outputs of steps that come from no recording.
     ///
     /// # Errors
     /// `InvalidArgument` for a path that is not UTF-8.

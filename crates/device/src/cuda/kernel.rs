@@ -221,7 +221,7 @@ impl Kernel {
     /// Blocks of `threads` threads that run at the same time on the device, when nothing else does.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     pub fn resident_blocks(&self, threads: u32) -> Result<u32> {
         let fail = |e| driver_error(&format!("asking about kernel {}", self.kind.name), e);
         let each = (self.function)
@@ -262,7 +262,7 @@ impl Kernel {
     /// Starts the kernel with the arguments that `pointers` lead to.
     ///
     /// # Safety
-    /// As many pointers as the kernel has parameters, in their order, each to an argument of its type.
+    /// `arguments` holds as many pointers as the kernel has parameters, in their order, each to an argument of its type.
     #[allow(unsafe_code)]
     unsafe fn start(
         &self,

@@ -68,13 +68,13 @@ impl<T> Buffer<T> {
         unsafe { InOut::new(self.address(), self.len) }
     }
 
-    /// Where it begins in the device's memory.
+    /// Address of the first value in the device's memory.
     pub(super) fn address(&self) -> u64 {
         // Events are off (`Context::new`): this asks for the address alone.
         self.bytes.device_ptr(self.bytes.stream()).0
     }
 
-    /// Where the values `range` begin.
+    /// Address of the first value of `range`.
     ///
     /// # Errors
     /// [`ErrorKind::Internal`] for a range that is not in the buffer.
@@ -302,7 +302,7 @@ impl Context {
     /// What both do there they have to agree on by themselves.
     ///
     /// # Errors
-    /// Those of the devices.
+    /// The errors of the devices.
     pub fn address_for<T: Element>(&self, peer: &Self, buffer: &Buffer<T>) -> Result<Option<u64>> {
         Ok(self.open_to(peer)?.then(|| buffer.address()))
     }

@@ -233,7 +233,7 @@ impl<T: Plain> PinnedBuffer<T> {
         Ok(())
     }
 
-    /// Where the values in `range` begin.
+    /// Address of the first value of `range`.
     fn place(&self, range: &Range<usize>) -> Result<*mut T> {
         if range.start > range.end || range.end > self.len {
             return Err(beyond("page-locked memory", range, self.len));

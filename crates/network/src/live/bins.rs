@@ -4,7 +4,7 @@ use betz_runtime::stream::StepRecord;
 
 use super::Live;
 
-/// What became of the steps that came.
+/// Numbers of steps, by their fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveCounts {
     /// Steps that were taken.
@@ -16,8 +16,8 @@ pub struct LiveCounts {
     /// Of these, windows whose edges were not looked for because the line was more than half full: sums
     /// go on, and the next window is whole.
     pub skipped_windows: u64,
-    /// How often a step did not follow the one before (a reset, steps skipped or lost): the network begins
-    /// anew there, and no window holds bins of both sides.
+    /// Number of gaps: a step did not follow the one before (a reset, steps skipped or lost). The network begins anew
+    /// there, and no window holds bins of both sides.
     pub gaps: u64,
     /// Steps before a gap that filled no bin.
     pub partial_steps: u64,
@@ -43,7 +43,7 @@ pub(super) struct Bins {
     pub(super) told: LiveCounts,
 }
 
-/// What a step has completed.
+/// Bin or window that a step has completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepOutcome {
     Nothing,

@@ -28,7 +28,7 @@ use crate::oracle::{self, UndefinedReason, reaches};
 use crate::spec::Sign;
 use crate::window::Window;
 
-/// What a live network keeps.
+/// Channels, windows and edges of a live network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LiveSpec {
     /// Channels that are counted.
@@ -46,7 +46,7 @@ pub struct LiveSpec {
     pub max_edges: usize,
 }
 
-/// Most channels: sums take 4 bytes a pair, and 8 more once a count is large.
+/// Most channels: sums take 4 bytes per pair, and 8 more once a count is large.
 pub const MOST_CHANNELS: usize = 16_384;
 
 /// A window's edges as they are kept.
@@ -184,7 +184,7 @@ impl Live {
         })
     }
 
-    /// What it keeps.
+    /// Specification that the network was opened with.
     pub fn spec(&self) -> &LiveSpec {
         &self.spec
     }

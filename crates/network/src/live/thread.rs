@@ -20,7 +20,7 @@ use crate::network::WindowEdges;
 /// Steps taken from the ring at once; others may read in between.
 const BATCH: usize = 64;
 
-/// What a live network is opened with.
+/// Configuration of a live network and its thread.
 #[derive(Debug, Clone)]
 pub struct LiveConfig {
     /// Channels, window in bins, threshold.
@@ -32,7 +32,7 @@ pub struct LiveConfig {
     pub capacity: usize,
     /// Look for communities in every window, from those of the window before; `None`: do not.
     pub communities: Option<Leiden>,
-    /// How long the thread sleeps when the line is empty.
+    /// Time that the thread sleeps when the ring is empty.
     pub idle: Duration,
 }
 
@@ -62,14 +62,14 @@ pub struct LiveWindow<'a> {
     /// The identity of each channel's community, [`NONE`] where none is followed; empty where
     /// communities are not looked for.
     pub communities: &'a [u32],
-    /// What happened to communities since the last window that was looked at.
+    /// Events of communities since the window that was read last.
     pub events: &'a [Event],
 }
 
-/// What a live network has taken, and how long that took.
+/// Steps that a live network has taken, and the time they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LiveStats {
-    /// What became of the steps that were taken.
+    /// Numbers of steps taken, by their fate.
     pub counts: LiveCounts,
     /// Steps that found no room in line. Each is the beginning of a gap, or within one.
     pub lost_steps: u64,
@@ -94,7 +94,7 @@ pub struct LiveHandle {
     channels: usize,
 }
 
-/// What the thread writes and others read.
+/// Results that the thread writes and others read.
 struct Results {
     newest: Mutex<Newest>,
 }
@@ -105,7 +105,7 @@ struct Newest {
     communities: Vec<u32>,
     events: Vec<Event>,
     counts: LiveCounts,
-    /// Of updates, in nanoseconds.
+    /// Times of updates, in nanoseconds.
     times: Histogram<u64>,
 }
 
@@ -172,7 +172,7 @@ pub fn open(config: LiveConfig) -> Result<(LiveFeed, LiveHandle)> {
     let times = Histogram::new_with_bounds(1, 3_600_000_000_000, 2)
         .map_err(|e| Error::new(ErrorKind::Internal, format!("histogram: {e}")))?;
     if let Some(leiden) = &communities {
-        // What cannot be asked of Leiden is refused here.
+        // Options that Leiden cannot use are refused here.
         leiden.run(&Graph::new(spec.channels, [])?, None)?;
     }
     let communities = communities.map(|leiden| {
@@ -268,7 +268,7 @@ impl LiveHandle {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Worker {
     ring: StepReader,
     step: StepRecord,

@@ -11,7 +11,7 @@ use zip::{CompressionMethod, ZipArchive};
 use super::archive::expect_dims;
 use super::header::Header;
 use super::npy;
-use super::number::{Number, Stored};
+use super::number::{Number, NumberFormat};
 use betz_base::error::{Error, Result};
 use betz_base::memory;
 
@@ -25,7 +25,7 @@ pub(super) struct Column {
     /// Offset of the first element in `file`.
     start: u64,
     header: Header,
-    stored: Stored,
+    stored: NumberFormat,
 }
 
 impl Column {
@@ -50,14 +50,14 @@ impl Column {
         let mut member = zip.by_name(&name).map_err(damaged).map_err(at)?;
         let plain = member.compression() == CompressionMethod::Stored;
         let begins = member.data_start();
-        let mut counted = Counted {
+        let mut counted = ByteCounter {
             reader: &mut member,
             bytes: 0,
         };
         let header = Header::read(&mut counted).map_err(at)?;
         let head = counted.bytes;
         expect_dims(&header, dims).map_err(at)?;
-        let Some(stored) = Stored::of(&header.descr) else {
+        let Some(stored) = NumberFormat::of(&header.descr) else {
             return Err(at(Error::recording(format!(
                 "expected plain numbers, got dtype `{}`",
                 header.descr
@@ -76,7 +76,7 @@ impl Column {
             }
             _ => {
                 // An error of the disk is not a fault of the recording.
-                let mut to = Unpacked {
+                let mut to = UnpackTarget {
                     file: unnamed(path)?,
                     failed: None,
                 };
@@ -223,12 +223,12 @@ fn unnamed(beside: &Path) -> Result<File> {
 }
 
 /// Target file of an unpacking, and the error that stopped it.
-struct Unpacked {
+struct UnpackTarget {
     file: File,
     failed: Option<io::Error>,
 }
 
-impl Write for Unpacked {
+impl Write for UnpackTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes).map_err(|e| {
             let kind = e.kind();
@@ -243,12 +243,12 @@ impl Write for Unpacked {
 }
 
 /// A reader that counts the bytes read.
-struct Counted<R> {
+struct ByteCounter<R> {
     reader: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for ByteCounter<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(to)?;
         self.bytes += read as u64;

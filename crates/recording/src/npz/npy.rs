@@ -8,7 +8,7 @@ use betz_base::error::{Error, Result};
 use betz_base::memory;
 
 use super::header::{Header, fill};
-use super::number::{Element, Number, Stored, Value};
+use super::number::{Element, Number, NumberFormat, Value};
 
 /// Largest number of strings of width 0, which have no bytes to prove their number.
 const MOST_EMPTY: usize = 1 << 16;
@@ -32,7 +32,7 @@ fn place(header: &Header, mut flat: u64) -> String {
 
 /// True if `header` describes numbers that [`for_each_number`] can read.
 pub(super) fn is_number(header: &Header) -> bool {
-    Stored::of(&header.descr).is_some()
+    NumberFormat::of(&header.descr).is_some()
 }
 
 /// Calls [`for_each_block`] with numbers converted from the header's plain type (integer, float or bool, in either byte
@@ -46,7 +46,7 @@ pub(super) fn for_each_number<T: Number>(
     if header.descr == T::DESCR {
         return for_each_block(reader, elements, take);
     }
-    let Some(stored) = Stored::of(&header.descr) else {
+    let Some(stored) = NumberFormat::of(&header.descr) else {
         return Err(Error::recording(format!(
             "expected {} ({}) or other plain numbers, got dtype `{}`",
             T::NAME,
@@ -139,7 +139,7 @@ pub(super) fn read_all<T: Number>(
 
 /// Likely number of elements of an array of `header`, limited by `bytes`, the most that can follow.
 pub(super) fn likely_elements(header: &Header, bytes: usize) -> usize {
-    Stored::of(&header.descr).map_or(0, |stored| bytes / stored.size)
+    NumberFormat::of(&header.descr).map_or(0, |stored| bytes / stored.size)
 }
 
 /// Reads `elements` strings of `width` UTF-32 code units each, zero-padded.

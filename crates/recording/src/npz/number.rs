@@ -118,7 +118,7 @@ impl Number for f64 {
 
 /// A dtype of plain numbers, in either byte order.
 #[derive(Clone, Copy)]
-pub(super) struct Stored {
+pub(super) struct NumberFormat {
     /// NumPy's letter: b, i, u or f.
     kind: u8,
     pub(super) size: usize,
@@ -140,7 +140,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-impl Stored {
+impl NumberFormat {
     pub(super) fn of(descr: &str) -> Option<Self> {
         let (order, rest) = descr.split_at_checked(1)?;
         let (kind, size) = rest.split_at_checked(1)?;

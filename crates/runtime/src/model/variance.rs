@@ -58,7 +58,7 @@ impl FilteredReadout {
         {
             return Err(Error::new(
                 ErrorKind::InvalidModel,
-                "log-variances: expected a readout of the head's features, about their centre and with its filter, one an output, got another",
+                "log-variances: expected a readout of the head's features, about their centre and with its filter, one per output, got another",
             ));
         }
         let rows = |a: &[f64], b: &[f64]| {

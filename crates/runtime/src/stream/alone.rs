@@ -23,12 +23,12 @@ impl Mailbox {
 /// Health for other threads.
 #[derive(Debug)]
 pub(super) enum Board {}
-pub(super) use Board as Published;
+pub(super) use Board as HealthCell;
 
 /// Counts of the channels' spikes.
 #[derive(Debug)]
 pub(super) enum Counters {}
-pub(super) use Counters as Counted;
+pub(super) use Counters as WatchCounts;
 
 impl Counters {
     pub(super) fn take(&self, _input: &Input<'_>) -> StepStatus {

@@ -271,7 +271,7 @@ fn shares(decoder: &Decoder, means: &[f64]) -> Vec<f64> {
 
 /// Counts that a session keeps for a [`ChannelWatch`]. Written by the stepping thread alone.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct WatchCounts {
     steps: AtomicU64,
     /// In parts of a spike.
     counts: Box<[AtomicU64]>,
@@ -279,7 +279,7 @@ pub(super) struct Counted {
     status: AtomicU32,
 }
 
-impl Counted {
+impl WatchCounts {
     fn add(&self, channel: usize, parts: u64) {
         if let Some(count) = self.counts.get(channel) {
             let sum = count.load(Ordering::Relaxed).wrapping_add(parts);
@@ -313,7 +313,7 @@ impl Counted {
 #[derive(Debug)]
 pub struct ChannelWatch {
     detector: ChannelDetector,
-    counted: Arc<Counted>,
+    counted: Arc<WatchCounts>,
     seen_steps: u64,
     seen: Vec<u64>,
     /// Room for the counts of a window.
@@ -407,7 +407,7 @@ impl Session {
             )));
         }
         let detector = ChannelDetector::new(decoder, rules)?;
-        let counted = Arc::new(Counted {
+        let counted = Arc::new(WatchCounts {
             steps: AtomicU64::new(0),
             counts: (0..expected).map(|_| AtomicU64::new(0)).collect(),
             status: AtomicU32::new(0),

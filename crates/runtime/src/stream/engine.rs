@@ -33,7 +33,7 @@ const SESSION: &str = "session";
 
 /// Spikes of one tick: how many were of channels the model has, and how many were not.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Taken {
+pub(super) struct SpikeTotals {
     pub(super) known: u64,
     pub(super) unknown: u64,
 }
@@ -137,7 +137,7 @@ impl Engine {
 
     /// Takes a tick's input.
     #[inline(always)]
-    pub(super) fn take(&mut self, input: &Input<'_>) -> Taken {
+    pub(super) fn take(&mut self, input: &Input<'_>) -> SpikeTotals {
         if self.model.lists_counts() {
             return self.take_listed(input);
         }
@@ -152,7 +152,7 @@ impl Engine {
                     if let Some(blanking) = &model.blanking {
                         self.blanked = blanking.is_artefact_among(counts, known);
                     }
-                    return Taken { known, unknown: 0 };
+                    return SpikeTotals { known, unknown: 0 };
                 }
                 let length = list_fired(counts, &mut self.fired);
                 if let Some(blanking) = &self.model.blanking {
@@ -170,14 +170,14 @@ impl Engine {
         }
         // Exact for whole counts; what is fractional counts as its sum, rounded.
         let known: f64 = fired.iter().map(|(_, count)| count).sum();
-        Taken {
+        SpikeTotals {
             known: known.round() as u64,
             unknown: 0,
         }
     }
 
     /// Takes a tick's input, of each channel no more than its cap if there are caps.
-    fn take_listed(&mut self, input: &Input<'_>) -> Taken {
+    fn take_listed(&mut self, input: &Input<'_>) -> SpikeTotals {
         let (length, unknown) = match *input {
             Input::Spikes(spikes) => self.tally_spikes(spikes),
             Input::Counts(counts) => (list_fired(counts, &mut self.fired), 0),
@@ -200,7 +200,7 @@ impl Engine {
                 false => sum_fired_short(model.width, &mut self.drive, &model.short_rows, fired),
             }
         }
-        Taken {
+        SpikeTotals {
             known: known.round() as u64,
             unknown,
         }
@@ -237,7 +237,7 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn take_spikes(&mut self, spikes: &[u32]) -> Taken {
+    fn take_spikes(&mut self, spikes: &[u32]) -> SpikeTotals {
         let model = &*self.model;
         if let Some(blanking) = &model.blanking {
             self.blanked = blanking.is_artefact_of(spikes);
@@ -253,7 +253,7 @@ impl Engine {
             channels,
             &mut known,
         );
-        Taken {
+        SpikeTotals {
             known,
             unknown: spikes.len() as u64 - known,
         }

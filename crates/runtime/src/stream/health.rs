@@ -108,12 +108,12 @@ impl Health {
 
 /// Written by the stepping thread alone: the sequence is odd while it writes.
 #[derive(Debug, Default)]
-pub(super) struct Published {
+pub(super) struct HealthCell {
     sequence: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
-impl Published {
+impl HealthCell {
     /// A few nanoseconds; waits for nobody.
     #[inline]
     pub(super) fn write(&self, health: Health) {
@@ -144,7 +144,7 @@ impl Published {
 /// the same session.
 #[derive(Debug, Clone)]
 pub struct HealthReader {
-    pub(super) published: Arc<Published>,
+    pub(super) published: Arc<HealthCell>,
 }
 
 impl HealthReader {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn readers_see_whole_steps_that_never_go_back() {
-        let published = Arc::new(Published::default());
+        let published = Arc::new(HealthCell::default());
         let reader = HealthReader {
             published: Arc::clone(&published),
         };

@@ -75,7 +75,7 @@ const FLAGGED: StepStatus = StepStatus::from_bits(
 
 /// The last good outputs, and the policy where there is one.
 #[derive(Debug, Clone)]
-pub(super) struct Holding {
+pub(super) struct HoldState {
     /// The last good outputs; rest before the first.
     last: Vec<f32>,
     policy: Option<Policy>,
@@ -91,7 +91,7 @@ struct Policy {
     rest: Vec<f32>,
 }
 
-impl Holding {
+impl HoldState {
     pub(super) fn new(hold: Option<&Hold>, step_seconds: f64, outputs: usize) -> Self {
         let steps = |seconds: f64| (seconds / step_seconds).round() as u64;
         let policy = hold.map(|hold| Policy {

@@ -10,7 +10,7 @@ use ringbuf::{HeapCons, HeapProd};
 
 use super::clock::{ClockCopy, SharedClock};
 use super::ledger::Ledger;
-use super::session::{Form, Sampled};
+use super::session::{Form, StepSamples};
 use super::{Input, SampleClock, Session, StepRefused, StepStatus};
 use betz_base::error::{Error, Result};
 use betz_base::ring::ring;
@@ -368,7 +368,7 @@ impl SpikeConsumer {
         session.count_capped(capped);
         session.set_clock(self.tick);
         self.shared_clock.refresh(&mut self.clock);
-        session.set_sampled(Sampled {
+        session.set_sampled(StepSamples {
             tick: self.tick,
             clock: self.clock.clock,
             newest,

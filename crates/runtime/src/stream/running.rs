@@ -1,14 +1,14 @@
 //! The one or two models at work in a session, and how one takes over from the other.
 
 use super::SwapState;
-use super::engine::{Engine, Taken};
+use super::engine::{Engine, SpikeTotals};
 use super::swap::Mailbox;
 use super::tap::Input;
 use alloc::boxed::Box;
 
 /// The engines of a session: the one that gives the estimates, and one beside it during a swap.
 #[derive(Debug, Clone)]
-pub(super) struct Running {
+pub(super) struct EnginePair {
     active: Box<Engine>,
     other: Option<Other>,
 }
@@ -45,13 +45,13 @@ enum Part {
 
 /// Changes that a tick of the second engine has made.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Beside {
+pub(super) struct FadeState {
     pub(super) fading: bool,
     /// It gives the estimates from the next tick on.
     pub(super) taken_over: bool,
 }
 
-impl Running {
+impl EnginePair {
     pub(super) fn new(active: Box<Engine>) -> Self {
         Self {
             active,
@@ -135,13 +135,13 @@ impl Running {
         input: &Input<'_>,
         out: &mut [f32],
         mailbox: Option<&Mailbox>,
-    ) -> Beside {
-        let mut beside = Beside::default();
+    ) -> FadeState {
+        let mut beside = FadeState::default();
         let Some(other) = &mut self.other else {
             return beside;
         };
         other.engine.set_gate_open(self.active.gate_is_open());
-        let _: Taken = other.engine.take(input);
+        let _: SpikeTotals = other.engine.take(input);
         let estimates = other.engine.advance();
         match &mut other.part {
             Part::StandingBy => return beside,

@@ -10,19 +10,19 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-pub(in crate::stream) use self::time::Sampled;
+pub(in crate::stream) use self::time::StepSamples;
 pub use self::time::{EstimateSamples, EstimateTime};
 pub(in crate::stream) use self::warm::Form;
 use self::warm::Warmth;
-use super::channels::{ChannelWatch, Counted};
+use super::channels::{ChannelWatch, WatchCounts};
 use super::engine::Engine;
 use super::events::EventDetector;
-use super::health::Published;
-use super::hold::Holding;
-use super::running::Running;
+use super::health::HealthCell;
+use super::hold::HoldState;
+use super::running::EnginePair;
 use super::slew::Slew;
 use super::swap::Mailbox;
-use super::tap::{Attached, MAX_TAPS};
+use super::tap::{MAX_TAPS, TapSlot};
 use super::timing::Timing;
 use super::{
     Clamp, Latency, PreparedModel, SessionConfig, Stats, StepRefused, StepStatus, UnknownChannels,
@@ -48,7 +48,7 @@ use betz_base::error::Result;
 /// they lock or call the system, unless they fail: an error allocates its message.
 #[derive(Debug)]
 pub struct Session {
-    running: Running,
+    running: EnginePair,
     mailbox: Option<Mailbox>,
     mask: Option<Vec<bool>>,
     clamp: Option<Vec<Clamp>>,
@@ -64,18 +64,18 @@ pub struct Session {
     /// Tick of the last step; `None` before the first one.
     stepped: Option<i64>,
     /// Samples of the last step that came from a queue.
-    sampled: Sampled,
+    sampled: StepSamples,
     /// True if a queue has set the tick of the current step.
     clock_is_set: bool,
     /// Flags that the next step will report.
     pending: StepStatus,
     status: StepStatus,
-    holding: Holding,
+    holding: HoldState,
     slew: Option<Slew>,
     /// Has room for [`MAX_TAPS`].
-    taps: Vec<Attached>,
-    published: Option<Arc<Published>>,
-    counted: Option<Arc<Counted>>,
+    taps: Vec<TapSlot>,
+    published: Option<Arc<HealthCell>>,
+    counted: Option<Arc<WatchCounts>>,
     /// The session's own watch of its channels.
     watch: Option<Box<ChannelWatch>>,
     /// Events of the classes; `None` for a model without classes.
@@ -132,8 +132,8 @@ impl Session {
         };
         let warmth = Warmth::new(model.channels(), row_bytes, model.outputs())?;
         Ok(Self {
-            holding: Holding::new(config.hold.as_ref(), model.step_seconds(), model.outputs()),
-            running: Running::new(Box::new(Engine::new(model)?)),
+            holding: HoldState::new(config.hold.as_ref(), model.step_seconds(), model.outputs()),
+            running: EnginePair::new(Box::new(Engine::new(model)?)),
             mailbox: None,
             mask: config.channel_mask,
             clamp: config.clamp,
@@ -145,7 +145,7 @@ impl Session {
             counters: Counters::default(),
             tick: 0,
             stepped: None,
-            sampled: Sampled::default(),
+            sampled: StepSamples::default(),
             clock_is_set: false,
             pending: StepStatus::OK,
             status: StepStatus::OK,
@@ -253,7 +253,7 @@ impl Session {
         if let Some(events) = &mut self.events {
             events.reset(self.tick);
         }
-        self.taps.iter_mut().for_each(Attached::rest);
+        self.taps.iter_mut().for_each(TapSlot::rest);
     }
 
     /// Counters and latencies. Costs a few microseconds; no allocation.
@@ -317,15 +317,15 @@ impl Session {
     pub(super) fn set_clock(&mut self, tick: i64) {
         self.tick = tick;
         self.clock_is_set = true;
-        self.taps.iter_mut().for_each(Attached::clock_was_set);
+        self.taps.iter_mut().for_each(TapSlot::clock_was_set);
     }
 
-    pub(super) fn taps_mut(&mut self) -> &mut Vec<Attached> {
+    pub(super) fn taps_mut(&mut self) -> &mut Vec<TapSlot> {
         &mut self.taps
     }
 
     /// Attaches a tap, or returns it if there is no room.
-    pub(super) fn add_tap(&mut self, mut tap: Attached) -> core::result::Result<(), Attached> {
+    pub(super) fn add_tap(&mut self, mut tap: TapSlot) -> core::result::Result<(), TapSlot> {
         if self.taps.len() == MAX_TAPS {
             return Err(tap);
         }
@@ -345,11 +345,11 @@ impl Session {
         self.slew.as_mut()
     }
 
-    pub(super) fn holding(&self) -> &Holding {
+    pub(super) fn holding(&self) -> &HoldState {
         &self.holding
     }
 
-    pub(super) fn holding_mut(&mut self) -> &mut Holding {
+    pub(super) fn holding_mut(&mut self) -> &mut HoldState {
         &mut self.holding
     }
 
@@ -361,7 +361,7 @@ impl Session {
         &mut self.counters
     }
 
-    pub(super) fn running(&self) -> &Running {
+    pub(super) fn running(&self) -> &EnginePair {
         &self.running
     }
 
@@ -373,11 +373,11 @@ impl Session {
         self.events.as_deref_mut()
     }
 
-    pub(super) fn running_and_events(&mut self) -> (&Running, Option<&mut EventDetector>) {
+    pub(super) fn running_and_events(&mut self) -> (&EnginePair, Option<&mut EventDetector>) {
         (&self.running, self.events.as_deref_mut())
     }
 
-    pub(super) fn running_mut(&mut self) -> &mut Running {
+    pub(super) fn running_mut(&mut self) -> &mut EnginePair {
         &mut self.running
     }
 }

@@ -36,7 +36,7 @@ use ringbuf::{HeapCons, HeapProd, HeapRb};
 
 use super::config::check_clamp;
 use super::engine::Engine;
-use super::tap::{Attached, Input, Tap};
+use super::tap::{Input, Tap, TapSlot};
 use super::{Clamp, PreparedModel, Spike, SwapState};
 use crate::model::Decoder;
 use betz_base::error::{Error, Result};
@@ -102,19 +102,19 @@ pub(super) enum Command {
     Release,
     Mask(Arc<PreparedModel>),
     Clamp(Option<Vec<Clamp>>),
-    Attach(Attached),
+    Attach(TapSlot),
     Detach,
     Checkpoint(Vec<u8>),
 }
 
 /// Objects that the session sends back, to be freed or taken in the swapper's thread.
-pub(super) enum Retired {
+pub(super) enum SwapRemains {
     Engine(Box<Engine>),
     #[allow(dead_code)] // freed, never read
     Model(Arc<PreparedModel>),
     #[allow(dead_code)] // freed, never read
     Clamp(Option<Vec<Clamp>>),
-    Tap(Attached),
+    Tap(TapSlot),
     Checkpoint(Vec<u8>),
 }
 
@@ -122,7 +122,7 @@ pub(super) enum Retired {
 /// documentation.
 pub struct Swapper {
     commands: HeapProd<Command>,
-    retired: HeapCons<Retired>,
+    retired: HeapCons<SwapRemains>,
     status: Arc<Status>,
     sent: u64,
     /// Value of `sent` when the last model was sent.
@@ -139,7 +139,7 @@ pub struct Swapper {
 /// The session's end of the connection.
 pub(super) struct Mailbox {
     commands: HeapCons<Command>,
-    retired: HeapProd<Retired>,
+    retired: HeapProd<SwapRemains>,
     status: Arc<Status>,
     taken: u64,
 }
@@ -301,7 +301,7 @@ impl Swapper {
     /// # Errors
     /// The same as for [`release`](Self::release).
     pub fn attach(&mut self, tap: Box<dyn Tap>, first_tick: Option<i64>) -> Result<()> {
-        let attached = Attached::new(tap, first_tick, self.first.step_seconds());
+        let attached = TapSlot::new(tap, first_tick, self.first.step_seconds());
         self.send(Command::Attach(attached))
     }
 
@@ -374,15 +374,15 @@ impl Swapper {
         let mut models = 0;
         while let Some(retired) = self.retired.try_pop() {
             match retired {
-                Retired::Engine(engine) => {
+                SwapRemains::Engine(engine) => {
                     models += 1;
                     drop(engine);
                 }
-                Retired::Tap(attached) => self.taps.push(attached.into_tap()),
-                Retired::Checkpoint(bytes) => {
+                SwapRemains::Tap(attached) => self.taps.push(attached.into_tap()),
+                SwapRemains::Checkpoint(bytes) => {
                     self.checkpoint = (!bytes.is_empty()).then_some(bytes);
                 }
-                Retired::Model(_) | Retired::Clamp(_) => {}
+                SwapRemains::Model(_) | SwapRemains::Clamp(_) => {}
             }
         }
         models
@@ -463,7 +463,7 @@ impl Mailbox {
         Some(command)
     }
 
-    pub(super) fn retire(&mut self, retired: Retired) {
+    pub(super) fn retire(&mut self, retired: SwapRemains) {
         // There is room: this was checked before, and only this end fills the ring.
         if let Err(retired) = self.retired.try_push(retired) {
             core::mem::forget(retired);

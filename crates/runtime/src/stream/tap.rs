@@ -87,7 +87,7 @@ pub trait Tap: Send {
 }
 
 /// A tap and the clock it hears. Made off the loop, attached by moving it.
-pub(super) struct Attached {
+pub(super) struct TapSlot {
     tap: Box<dyn Tap>,
     /// The session's tick that the tap was to hear as this one; `None`: the session's own.
     first: Option<i64>,
@@ -102,7 +102,7 @@ pub(super) struct Attached {
     rested: bool,
 }
 
-impl Attached {
+impl TapSlot {
     pub(super) fn new(tap: Box<dyn Tap>, first: Option<i64>, step_seconds: f64) -> Self {
         let rest_ticks = (REST_SECONDS / step_seconds).ceil() as i64;
         Self {
@@ -181,7 +181,7 @@ impl Session {
     /// already.
     pub fn attach(&mut self, tap: Box<dyn Tap>, first_tick: i64) -> Result<()> {
         let step_seconds = self.model().step_seconds();
-        self.add_tap(Attached::new(tap, Some(first_tick), step_seconds))
+        self.add_tap(TapSlot::new(tap, Some(first_tick), step_seconds))
             .map_err(|_| {
                 Error::argument(format!(
                     "attach: expected a session with fewer than {MAX_TAPS} taps; detach one first"
@@ -191,7 +191,7 @@ impl Session {
 
     /// Steps are no longer handed to the tap that came last; gives it back, `None` when there was none.
     pub fn detach(&mut self) -> Option<Box<dyn Tap>> {
-        self.taps_mut().pop().map(Attached::into_tap)
+        self.taps_mut().pop().map(TapSlot::into_tap)
     }
 
     /// As [`detach`](Self::detach), of the taps that have this [name](Tap::name) the one that came last.
@@ -202,7 +202,7 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Attached {
+impl fmt::Debug for TapSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (f.debug_struct("Attached").field("last", &self.last)).finish_non_exhaustive()
     }

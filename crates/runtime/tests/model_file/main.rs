@@ -18,7 +18,7 @@ use betz_runtime::model::{
 use betz_runtime::psc::{Filter, FilterBank};
 
 /// The system's allocator, remembering this thread's largest request.
-struct Watching;
+struct LargestRequest;
 
 thread_local! {
     static LARGEST: Cell<usize> = const { Cell::new(0) };
@@ -26,7 +26,7 @@ thread_local! {
 
 // SAFETY: every call goes to the system's allocator unchanged.
 #[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Watching {
+unsafe impl GlobalAlloc for LargestRequest {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LARGEST.with(|l| l.set(l.get().max(layout.size())));
         // SAFETY: the caller's promise, passed on.
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Watching {
 }
 
 #[global_allocator]
-static ALLOCATOR: Watching = Watching;
+static ALLOCATOR: LargestRequest = LargestRequest;
 
 /// Every field away from its default, so that none can be left out of the file unnoticed.
 fn decoder() -> Decoder {

@@ -182,9 +182,9 @@ type One = (i64, Vec<u32>, Vec<f32>, StepStatus, SwapState, u32);
 
 /// Keeps all of what it hears.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<One>>>);
+struct StepList(Arc<Mutex<Vec<One>>>);
 
-impl Tap for Heard {
+impl Tap for StepList {
     fn take(&mut self, step: &Step<'_>) {
         let input = match step.input {
             Input::Spikes(channels) => channels.to_vec(),
@@ -207,7 +207,11 @@ impl Tap for Heard {
 fn taps_hear_the_whole_step() {
     let mut session = open(&model(25));
     let mut swapper = session.swapper().unwrap();
-    let (first, second, third) = (Heard::default(), Heard::default(), Heard::default());
+    let (first, second, third) = (
+        StepList::default(),
+        StepList::default(),
+        StepList::default(),
+    );
     session.attach(Box::new(first.clone()), 0).unwrap();
     session.attach(Box::new(second.clone()), 1000).unwrap();
     let mut out = [0.0; 2];
@@ -232,7 +236,7 @@ fn taps_hear_the_whole_step() {
     assert!(heard[1].5 > 0, "the step before took some time");
     assert_eq!((heard[2].4, heard.len()), (SwapState::WarmingUp, 3));
     let ticks =
-        |heard: &Heard| -> Vec<i64> { heard.0.lock().unwrap().iter().map(|h| h.0).collect() };
+        |heard: &StepList| -> Vec<i64> { heard.0.lock().unwrap().iter().map(|h| h.0).collect() };
     assert_eq!(ticks(&second), [1000, 1001, 1002]);
     assert_eq!(ticks(&third), [1, 2]);
     swapper.detach().unwrap();

@@ -243,7 +243,7 @@ impl FrontEnd {
     /// nothing. Does not allocate.
     ///
     /// # Panics
-    /// When the row has not [`Layout::row_channels`] samples.
+    /// Panics if the row does not have [`Layout::row_channels`] samples.
     pub fn step(&mut self, row: &[i16]) {
         let rails = self.filter(row);
         self.look_together(self.next);
@@ -561,7 +561,7 @@ impl FrontEnd {
         self.decided -= keep;
     }
 
-    /// Where a sample's row begins in the ring; samples before the first are zero.
+    /// Start of a sample's row in the ring; samples before the first are zero.
     fn slot(&self, sample: i64) -> usize {
         (sample as usize & (self.rows - 1)) * self.padded
     }

@@ -64,7 +64,7 @@ impl BandPower {
     /// One sample of all channels; the bin, in microvolts, when it is full. Does not allocate.
     ///
     /// # Panics
-    /// When the row has another number of samples than there are channels.
+    /// Panics if the row does not have one sample per channel.
     pub fn step(&mut self, row: &[i16]) -> Option<&[f32]> {
         assert_eq!(row.len(), self.sums.len(), "samples of a row");
         for (y, &sample) in self.row.iter_mut().zip(row) {

@@ -16,7 +16,7 @@ use super::{Grid, Map};
 /// Multiply-adds of a training from which it gains by a device that is not open: a few seconds of one core.
 const GAINS: f64 = 1e11;
 
-/// How batch training goes.
+/// Options of batch training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchOptions {
     /// Rounds over all samples.
@@ -181,7 +181,7 @@ impl Batch {
         Ok(Box::new(OnCpu::new(grid, dims, samples, weights, exact)?))
     }
 
-    /// Where it runs.
+    /// Placement of the training.
     pub fn ran(&self) -> &Ran {
         &self.ran
     }
@@ -189,7 +189,7 @@ impl Batch {
     /// The next round over all samples.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     pub fn epoch(&mut self) -> Result<Epoch> {
         let last = self.options.epochs.max(2) - 1;
         let part = self.epochs.len().min(last) as f64 / last as f64;

@@ -8,7 +8,7 @@ pub const MAX_NODES: usize = 1 << 22;
 /// Height of a row of hexagons, in widths: √3/2.
 const HEXAGON_ROW: f64 = 0.866_025_403_784_438_6;
 
-/// How nodes are laid out.
+/// Layout of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lattice {
     /// Squares; eight neighbours.

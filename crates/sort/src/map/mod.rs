@@ -102,7 +102,7 @@ impl Map {
         })
     }
 
-    /// Where its nodes lie.
+    /// Grid of the map's nodes.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
@@ -166,7 +166,7 @@ impl Map {
     /// Batch training; see [`Batch`] to look at the map between epochs.
     ///
     /// # Errors
-    /// Those of [`Batch::new`] and [`Batch::epoch`].
+    /// The errors of [`Batch::new`] and [`Batch::epoch`].
     pub fn train(
         &mut self,
         samples: Samples<'_>,

@@ -85,7 +85,7 @@ pub(super) struct Kernels {
     pub(super) across: Vec<f32>,
 }
 
-/// Those of standard deviation `radius`.
+/// Kernels of standard deviation `radius`.
 pub(super) fn kernels(grid: &Grid, radius: f64) -> Kernels {
     let (rows, columns) = (grid.rows(), grid.columns());
     let wraps = |length: usize| grid.is_torus().then_some(length as f64);

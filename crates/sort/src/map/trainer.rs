@@ -19,18 +19,18 @@ pub(super) trait Trainer {
     /// One round over all samples with a Gaussian of `radius`.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     fn epoch(&mut self, radius: f64) -> Result<PassSums>;
 
     /// The weights as they are now, (nodes, dims), into `to`.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     fn weights(&self, to: &mut [f32]) -> Result<()>;
 
     /// Samples of each node in the last round; zeros before the first.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     fn hits(&self) -> Result<Vec<u32>>;
 }

@@ -92,7 +92,7 @@ pub(super) fn decode(version: u32, payload: &[u8]) -> Result<DecoderParts> {
         }
         2 => {
             let mut parts = v1::read(&mut from)?;
-            let mut seen = Seen::default();
+            let mut seen = SectionFlags::default();
             while !from.rest().is_empty() {
                 read_section(&mut from, payload, &mut parts, &mut seen)?;
             }
@@ -116,7 +116,7 @@ pub(super) fn decode(version: u32, payload: &[u8]) -> Result<DecoderParts> {
 
 /// Which sections there were.
 #[derive(Default)]
-struct Seen {
+struct SectionFlags {
     head: bool,
     limits: bool,
     ranges: bool,
@@ -127,7 +127,7 @@ fn read_section(
     from: &mut Reader<'_>,
     payload: &[u8],
     parts: &mut DecoderParts,
-    seen: &mut Seen,
+    seen: &mut SectionFlags,
 ) -> Result<()> {
     let start = payload.len() - from.rest().len();
     let mut tag = [0; 4];

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::float::Float as _;
 use super::arithmetic::{Width, add_rows, cosines_of_rows, softmax_of_rows};
 use super::{
-    Cosines, FORGOTTEN, Kind, Prepared, check_finite, check_radius, clip, expect, refuse,
+    Cosines, FORGOTTEN, Kind, HeadStep, check_finite, check_radius, clip, expect, refuse,
 };
 use crate::psc::flush;
 use betz_base::error::Result;
@@ -377,7 +377,7 @@ impl PreparedClasses {
     }
 }
 
-impl Prepared for PreparedClasses {
+impl HeadStep for PreparedClasses {
     /// The filtered latents, then α.
     fn states(&self) -> usize {
         let filtered = if self.filter.is_some() { self.latents } else { 0 };

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use super::arithmetic::{Width, add_rows, softmax_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};
-use super::{Kind, Prepared, check_finite, check_radius, clip, expect, refuse};
+use super::{Kind, HeadStep, check_finite, check_radius, clip, expect, refuse};
 use betz_base::wire::{Reader, Writer};
 use crate::psc::flush;
 use betz_base::error::Result;
@@ -161,7 +161,7 @@ pub(crate) struct PreparedExperts {
     readout: PreparedReadout,
 }
 
-impl Prepared for PreparedExperts {
+impl HeadStep for PreparedExperts {
     /// The readout's, then the filtered latents.
     fn states(&self) -> usize {
         let filtered = if self.has_filter { self.latents } else { 0 };

@@ -6,7 +6,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use super::classes::{Classes, MAX_CLASSES, PreparedClasses};
-use super::{Kind, Prepared, refuse};
+use super::{Kind, HeadStep, refuse};
 use crate::model::MAX_WEIGHT;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
@@ -127,7 +127,7 @@ impl PreparedGated {
     }
 }
 
-impl Prepared for PreparedGated {
+impl HeadStep for PreparedGated {
     fn states(&self) -> usize {
         self.classes.states()
     }

@@ -4,7 +4,7 @@
 //! the weights of the linear engine do, so that a step adds only M.
 
 use alloc::vec::Vec;
-use super::{FORGOTTEN, Kind, Prepared, check_finite, expect, refuse};
+use super::{FORGOTTEN, Kind, HeadStep, check_finite, expect, refuse};
 use crate::model::MAX_WEIGHT;
 use betz_base::wire::{Reader, Writer};
 use crate::psc::flush;
@@ -80,7 +80,7 @@ pub(crate) struct PreparedKalman {
     powers: Vec<Vec<f64>>,
 }
 
-impl Prepared for PreparedKalman {
+impl HeadStep for PreparedKalman {
     fn states(&self) -> usize {
         self.kalman.mean.len()
     }

@@ -15,7 +15,7 @@
 use super::activation::Activation;
 use super::arithmetic::Width;
 use super::recurrent::{Weights, advance_gru, advance_lstm};
-use super::{Cell, Kind, Prepared, RecurrentLayer, check_finite, expect, refuse};
+use super::{Cell, Kind, HeadStep, RecurrentLayer, check_finite, expect, refuse};
 #[cfg(not(feature = "std"))]
 use crate::float::Float as _;
 use alloc::vec::Vec;
@@ -419,7 +419,7 @@ pub(crate) struct PreparedLayers {
     hash: u64,
 }
 
-impl Prepared for PreparedLayers {
+impl HeadStep for PreparedLayers {
     /// The number of steps, the last estimates, then each layer's states.
     fn states(&self) -> usize {
         self.states

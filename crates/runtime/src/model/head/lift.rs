@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use crate::float::Float as _;
 use super::arithmetic::{Width, add_dots, cosines_of_rows};
 use super::readout::{FilteredReadout, PreparedReadout};
-use super::{Kind, Prepared, check_finite, check_radius, clip, expect, refuse};
+use super::{Kind, HeadStep, check_finite, check_radius, clip, expect, refuse};
 use betz_base::wire::{Reader, Writer};
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
@@ -172,7 +172,7 @@ pub(crate) struct PreparedLift {
     readout: PreparedReadout,
 }
 
-impl Prepared for PreparedLift {
+impl HeadStep for PreparedLift {
     fn states(&self) -> usize {
         self.readout.columns - self.readout.outputs()
     }

@@ -39,7 +39,7 @@ const FORGOTTEN: f64 = 1e-7;
 
 /// The parameters of one kind of decoder behind the linear engine.
 pub(crate) trait Kind: Sized {
-    type StepForm: Prepared;
+    type StepForm: HeadStep;
     /// The kind's name, as in `betz train --decoder`.
     const NAME: &'static str;
     /// The tag of its section of the model file.
@@ -57,7 +57,7 @@ pub(crate) trait Kind: Sized {
 }
 
 /// A kind in the form that steps use; immutable, shared by sessions.
-pub(crate) trait Prepared: core::fmt::Debug + Clone {
+pub(crate) trait HeadStep: core::fmt::Debug + Clone {
     /// Numbers that a session keeps from step to step; all 0 at rest.
     fn states(&self) -> usize;
     /// Room that a step works in.

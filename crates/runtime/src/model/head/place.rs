@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 #[cfg(not(feature = "std"))]
 use crate::float::Float as _;
 use super::arithmetic::exponential;
-use super::{FORGOTTEN, Kind, Prepared, check_finite, expect, refuse};
+use super::{FORGOTTEN, Kind, HeadStep, check_finite, expect, refuse};
 use betz_base::wire::{Reader, Writer};
 use crate::model::{MAX_OUTPUTS, MAX_WEIGHT};
 use betz_base::error::Result;
@@ -207,7 +207,7 @@ impl PreparedPlace {
     }
 }
 
-impl Prepared for PreparedPlace {
+impl HeadStep for PreparedPlace {
     fn states(&self) -> usize {
         self.kept.len()
     }

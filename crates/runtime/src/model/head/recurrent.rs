@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 #[cfg(feature = "layers")]
 use super::arithmetic::ByteRows;
 use super::arithmetic::{Width, add_dots, add_packed_rows, add_rows, pack, sigmoid, tanh};
-use super::{Blend, Kind, Prepared, check_finite, expect, refuse};
+use super::{Blend, Kind, HeadStep, check_finite, expect, refuse};
 use crate::width::for_every_width;
 use betz_base::error::Result;
 use betz_base::hash::Fnv1a;
@@ -390,7 +390,7 @@ impl PreparedRecurrent {
     }
 }
 
-impl Prepared for PreparedRecurrent {
+impl HeadStep for PreparedRecurrent {
     /// For each member and layer: h, then c in an LSTM; last a blend's distance.
     fn states(&self) -> usize {
         let units: usize = self.network.units.iter().sum();

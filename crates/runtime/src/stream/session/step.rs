@@ -1,7 +1,7 @@
 //! The step of a session: its inputs and its work.
 
 use super::{Form, Session};
-use crate::stream::running::Beside;
+use crate::stream::running::FadeState;
 use crate::stream::tap::{Input, Step};
 use crate::stream::timing::Timing;
 use crate::stream::{Clamp, StepRefused, StepStatus, UnknownChannels};
@@ -239,7 +239,7 @@ impl Session {
             | StepStatus::OUT_OF_RANGE.when(active.outside());
         if self.running.is_swapping() {
             let beside = self.running.feed_other(input, out, self.mailbox.as_ref());
-            let Beside { fading, taken_over } = beside;
+            let FadeState { fading, taken_over } = beside;
             status |= StepStatus::FADING.when(fading);
             self.counters.swaps = self.counters.swaps.saturating_add(u64::from(taken_over));
             self.pending |= StepStatus::SWAPPED.when(taken_over);

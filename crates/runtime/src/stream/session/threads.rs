@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use super::{Counters, Session};
-use crate::stream::channels::{ChannelWatch, Counted};
-use crate::stream::swap::{self, Command, Mailbox, Retired};
+use crate::stream::channels::{ChannelWatch, WatchCounts};
+use crate::stream::swap::{self, Command, Mailbox, SwapRemains};
 use crate::stream::timing::Timing;
 use crate::stream::{Health, HealthReader, StepStatus, Swapper};
 use betz_base::error::{Error, Result};
@@ -51,7 +51,7 @@ impl Session {
     }
 
     /// Counts the channels' spikes for a watch from now on.
-    pub(in crate::stream) fn count_for(&mut self, counted: Arc<Counted>) {
+    pub(in crate::stream) fn count_for(&mut self, counted: Arc<WatchCounts>) {
         self.counted = Some(counted);
         self.watch = None;
     }
@@ -114,29 +114,29 @@ impl Session {
                 }
                 let (before, at_once) = self.running.swap_in(engine, warm_up, fade);
                 changed = at_once;
-                before.map(Retired::Engine)
+                before.map(SwapRemains::Engine)
             }
             Command::RollBack => {
                 let (other, back) = self.running.roll_back();
                 changed = back;
-                other.map(Retired::Engine)
+                other.map(SwapRemains::Engine)
             }
-            Command::Release => self.running.release().map(Retired::Engine),
+            Command::Release => self.running.release().map(SwapRemains::Engine),
             Command::Mask(model) => {
                 let before = self.running.active_mut().exchange_rows(model);
-                Some(Retired::Model(before))
+                Some(SwapRemains::Model(before))
             }
             Command::Clamp(clamp) => {
                 let before = core::mem::replace(&mut self.clamp, clamp);
-                Some(Retired::Clamp(before))
+                Some(SwapRemains::Clamp(before))
             }
-            Command::Attach(tap) => self.add_tap(tap).err().map(Retired::Tap),
-            Command::Detach => self.taps.pop().map(Retired::Tap),
+            Command::Attach(tap) => self.add_tap(tap).err().map(SwapRemains::Tap),
+            Command::Detach => self.taps.pop().map(SwapRemains::Tap),
             Command::Checkpoint(mut bytes) => {
                 // Truncating keeps the memory: this frees nothing.
                 let length = self.checkpoint_into(&mut bytes).unwrap_or(0);
                 bytes.truncate(length);
-                Some(Retired::Checkpoint(bytes))
+                Some(SwapRemains::Checkpoint(bytes))
             }
         };
         self.counters.swaps = self.counters.swaps.saturating_add(u64::from(changed));

@@ -30,7 +30,7 @@ pub struct EstimateSamples {
 
 /// Samples of a step, as its queue reports them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::stream) struct Sampled {
+pub(in crate::stream) struct StepSamples {
     pub(in crate::stream) tick: i64,
     pub(in crate::stream) clock: Option<SampleClock>,
     /// The lowest 32 bits of the newest spike's sample.
@@ -42,7 +42,7 @@ impl Session {
     pub fn estimate_time(&self) -> Option<EstimateTime> {
         let tick = self.stepped?;
         let behavior_tick = tick.saturating_sub(self.model().delay_steps());
-        let Sampled {
+        let StepSamples {
             tick: of,
             clock,
             newest,
@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// Records the samples of the next step.
-    pub(in crate::stream) fn set_sampled(&mut self, sampled: Sampled) {
+    pub(in crate::stream) fn set_sampled(&mut self, sampled: StepSamples) {
         self.sampled = sampled;
     }
 }
