@@ -107,27 +107,6 @@ pub fn eigen(matrix: MatRef<'_, f64>) -> Option<Eigen> {
     })
 }
 
-/// A = U diag(values) Vᵀ, as thin as A is.
-#[derive(Debug, Clone)]
-pub struct Svd {
-    /// Left singular vectors, one per column.
-    pub u: Mat<f64>,
-    /// Singular values, descending.
-    pub values: Vec<f64>,
-    /// Right singular vectors, one per column.
-    pub v: Mat<f64>,
-}
-
-/// Singular values and vectors; `None` when the iteration does not end.
-pub fn svd(matrix: MatRef<'_, f64>) -> Option<Svd> {
-    let svd = matrix.thin_svd().ok()?;
-    Some(Svd {
-        u: svd.U().to_owned(),
-        values: svd.S().column_vector().iter().copied().collect(),
-        v: svd.V().to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,10 +135,6 @@ mod tests {
             &square
         ));
         assert!(eigen.values.is_sorted());
-
-        let svd = svd(a.as_ref()).unwrap();
-        let scaled = Mat::from_fn(5, 3, |i, j| svd.u[(i, j)] * svd.values[j]);
-        assert!(close(&product(scaled.as_ref(), svd.v.transpose()), &a));
 
         let general = Mat::from_fn(3, 3, |i, j| {
             [[0.0, 2.0, 1.0], [1.0, 0.0, 3.0], [4.0, 1.0, 0.0]][i][j]

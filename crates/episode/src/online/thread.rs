@@ -305,27 +305,6 @@ impl MinerHandle {
         }
     }
 
-    /// Writes the counts, in the list's order.
-    ///
-    /// # Errors
-    /// `Mismatch` unless there is room for exactly as many as are watched.
-    pub fn counts_into(&self, counts: &mut [u64]) -> Result<()> {
-        self.read(|miner| {
-            let watched = miner.counts();
-            if watched.len() != counts.len() {
-                return Err(Error::mismatch(format!(
-                    "counts: {} episodes are watched, room for {}",
-                    watched.len(),
-                    counts.len()
-                )));
-            }
-            for (slot, count) in counts.iter_mut().zip(watched) {
-                *slot = count;
-            }
-            Ok(())
-        })
-    }
-
     /// False when the miner's thread has died of a panic: its counts then stand still.
     pub fn is_running(&self) -> bool {
         self.thread.is_running()

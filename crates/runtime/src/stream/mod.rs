@@ -93,7 +93,6 @@ pub use queue::{
     spike_queue, spike_queue_with,
 };
 pub use refused::StepRefused;
-pub use rows::non_zero;
 pub use session::{EstimateSamples, EstimateTime, Session};
 pub use status::StepStatus;
 #[cfg(feature = "std")]

@@ -109,7 +109,7 @@ fn sum_rows<const LANES: usize>(drive: &mut [f64], rows: &[f64], counts: &[u16])
     let rows = rows.as_chunks::<LANES>().0;
     let mut sum = [0.0; LANES];
     let mut known = 0;
-    // Loops and not `non_zero`, whose state between two channels took as long as a row.
+    // Loops and no iterator, whose state between two channels took as long as a row.
     for (block, rows) in counts.chunks(64).zip(rows.chunks(64)) {
         let mut fired = fired(block);
         // A row of more lanes takes longer than finding the next channel.
@@ -228,22 +228,9 @@ fn sum_block<const LANES: usize>(
     }
 }
 
-/// The channels that fired and how often, ascending. Counts are looked at 64 at a time: blocks that
-/// are silent cost a few instructions, and a bit mask of those that fired spares a branch a channel.
-#[inline(always)]
-pub fn non_zero(counts: &[u16]) -> impl Iterator<Item = (usize, u16)> {
-    counts.chunks(64).enumerate().flat_map(|(i, block)| {
-        let mut fired = fired(block);
-        core::iter::from_fn(move || {
-            let j = fired.trailing_zeros() as usize;
-            let count = *block.get(j)?;
-            fired &= fired - 1;
-            Some((i * 64 + j, count))
-        })
-    })
-}
-
-/// Lists the channels of `counts` that fired and how often, in the room of `list`; how many there are.
+/// Lists the channels of `counts` that fired and their counts, ascending, in `list`; returns their number. Counts are
+/// read 64 at a time: a silent block costs a few instructions, and a bit mask of those that fired spares a branch per
+/// channel.
 #[inline(always)]
 pub(super) fn list_fired(counts: &[u16], list: &mut [(u32, f64)]) -> usize {
     let mut length = 0;

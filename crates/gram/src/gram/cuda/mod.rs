@@ -46,17 +46,11 @@ pub struct DeviceSums {
     pub(crate) totals: Buffer<f64>,
     /// x̄.
     pub(crate) output_mean: Buffer<f64>,
-    /// Error of Γ against full precision, if a lower one was asked for.
+    /// Error of Γ against full precision; `None` if full precision was used or there was no memory to measure the error.
     pub sampled: Option<SampledError>,
 }
 
 impl DeviceSums {
-    /// Error of Γ against full precision; `None` if full precision was used or there was no memory to measure the
-    /// error.
-    pub fn sampled_error(&self) -> Option<SampledError> {
-        self.sampled
-    }
-
     /// Uploads `sums` to the device.
     pub fn upload(context: &Context, sums: &NormalEquations) -> Result<Self> {
         let (n, m) = (sums.features, sums.outputs);

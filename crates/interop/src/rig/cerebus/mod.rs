@@ -198,11 +198,6 @@ impl CerebusRig {
         self.protocol
     }
 
-    /// Ticks per second of the times in packets, once the device has told.
-    pub fn ticks_per_second(&self) -> Option<u64> {
-        self.unit
-    }
-
     /// Numbers of the group's channels, from 1, in the order of a row; empty until the device has sent its list.
     pub fn group_channels(&self) -> &[u16] {
         &self.group_channels

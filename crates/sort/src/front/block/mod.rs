@@ -352,11 +352,6 @@ impl BlockFrontEnd {
         }
     }
 
-    /// Samples during which nothing crosses after a start or a [`BlockFrontEnd::restart`].
-    pub fn settling(&self) -> usize {
-        self.settling as usize
-    }
-
     /// True if the noise is known, from the layout or from the calibration.
     pub fn is_calibrated(&self) -> bool {
         match &self.rule {
