@@ -1,7 +1,7 @@
 //! The candidates of cross-validation.
 
 use crate::presets::Preset;
-use betz_base::error::Result;
+use betz_base::error::{Error, ErrorKind, Result};
 use betz_recording::DatasetView;
 use betz_runtime::psc::FilterBank;
 
@@ -13,6 +13,54 @@ pub(super) const REFINED: [f64; 2] = [-0.5, 0.5];
 
 /// Most ridges that are tried side by side.
 pub(super) const MOST_RIDGES: usize = (*COARSE.end() - *COARSE.start() + 1) as usize;
+
+/// Tries relative ridges on the coarse grid, and then beside its best one. `attempt` returns R² of each output, NaN if
+/// it is unknown, and a value; the result is the ridge with the largest mean, and its value. `what` names the data.
+///
+/// # Errors
+/// The errors of `attempt`, but a ridge that is too small to solve with (`NotPositiveDefinite`) is passed over unless
+/// all are; `InsufficientData` if no R² is known.
+pub(super) fn best_ridge<T>(
+    what: &str,
+    mut attempt: impl FnMut(f64) -> Result<(Vec<f64>, T)>,
+) -> Result<(f64, T)> {
+    let insufficient =
+        |text: &str| Error::new(ErrorKind::InsufficientData, format!("{what}: {text}"));
+    let mut best: Option<(f64, f64, T)> = None;
+    let mut refused = None;
+    let mut compare = |rho: f64| -> Result<Option<f64>> {
+        let (scores, value) = match attempt(rho) {
+            Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
+                refused = Some(e);
+                return Ok(None);
+            }
+            tried => tried?,
+        };
+        let known: Vec<f64> = scores.into_iter().filter(|r2| !r2.is_nan()).collect();
+        if known.is_empty() {
+            return Err(insufficient("expected an output that changes, got none"));
+        }
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        if best.as_ref().is_none_or(|(most, ..)| mean > *most) {
+            best = Some((mean, rho, value));
+            return Ok(Some(rho));
+        }
+        Ok(None)
+    };
+    let mut chosen = None;
+    for power in COARSE {
+        chosen = compare(10_f64.powi(power))?.or(chosen);
+    }
+    if let Some(rho) = chosen {
+        for step in REFINED {
+            compare(rho * 10_f64.powf(step))?;
+        }
+    }
+    match best {
+        Some((_, rho, value)) => Ok((rho, value)),
+        None => Err(refused.unwrap_or_else(|| insufficient("no ridge was tried"))),
+    }
+}
 
 /// The candidates of cross-validation.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,8 +6,8 @@ use crate::generalised;
 use crate::limits::range;
 use crate::options::RidgeChoice;
 use crate::retained::StoredStatistics;
-use crate::search::{COARSE, REFINED};
-use betz_base::error::{Error, ErrorKind, Result};
+use crate::search::best_ridge;
+use betz_base::error::{Error, Result};
 use betz_gram::gram::NormalEquations;
 use betz_gram::solve::{CentredEquations, FeatureNames, MaskPolicy, Solution, Solver};
 use betz_runtime::model::{Decoder, DecoderParts, Limits, OutputScore, TrainingRecord};
@@ -71,8 +71,8 @@ impl Sums {
     /// The linear decoder of these sums.
     ///
     /// # Errors
-    /// As [`train`](crate::fit::train): [`ErrorKind::InvalidArgument`] for a ridge or noise that is negative or
-    /// not finite, [`ErrorKind::NotPositiveDefinite`], [`ErrorKind::InsufficientData`].
+    /// As [`train`](crate::fit::train): `InvalidArgument` for a ridge or noise that is negative or
+    /// not finite, `NotPositiveDefinite`, `InsufficientData`.
     pub fn solve(&self, options: &SolveOptions) -> Result<Decoder> {
         let equations = self.equations();
         let centred = CentredEquations::new(&equations)?;
@@ -92,8 +92,8 @@ impl Sums {
     /// scores there.
     ///
     /// # Errors
-    /// As [`solve`](Self::solve); [`ErrorKind::Mismatch`] for sums of another form, or of a recording that
-    /// is in these; [`ErrorKind::InsufficientData`] when no output changes in what is held back.
+    /// As [`solve`](Self::solve); `Mismatch` for sums of another form, or of a recording that
+    /// is in these; `InsufficientData` when no output changes in what is held back.
     pub fn solve_held_back(
         &self,
         held_back: &Self,
@@ -108,51 +108,13 @@ impl Sums {
         let (equations, aside) = (self.equations(), held_back.equations());
         let centred = CentredEquations::new(&equations)?;
         let unit = equations.mean_variance_sum();
-        let mut best: Option<(f64, f64, Solution, Vec<OutputScore>)> = None;
-        let mut refused = None;
-        let mut attempt = |rho: f64| -> Result<Option<f64>> {
-            let ridge = rho * unit;
-            let solution = match centred.solve(ridge, options.solver, options.mask, self.names()) {
-                // A ridge too small is passed over.
-                Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
-                    refused = Some(e);
-                    return Ok(None);
-                }
-                solved => solved?,
-            };
+        let (rho, (solution, outputs)) = best_ridge("sums held back", |rho| {
+            let solution = centred.solve(rho * unit, options.solver, options.mask, self.names())?;
             let outputs = self.scores(&aside, &solution);
-            let known: Vec<f64> = outputs
-                .iter()
-                .map(|o| o.r2)
-                .filter(|r| !r.is_nan())
-                .collect();
-            if known.is_empty() {
-                return Err(Error::new(
-                    ErrorKind::InsufficientData,
-                    "sums held back: expected an output that changes, got none",
-                ));
-            }
-            let mean = known.iter().sum::<f64>() / known.len() as f64;
-            if best.as_ref().is_none_or(|(most, ..)| mean > *most) {
-                best = Some((mean, ridge, solution, outputs));
-                return Ok(Some(rho));
-            }
-            Ok(None)
-        };
-        let mut chosen = None;
-        for power in COARSE {
-            chosen = attempt(10_f64.powi(power))?.or(chosen);
-        }
-        if let Some(rho) = chosen {
-            for step in REFINED {
-                attempt(rho * 10_f64.powf(step))?;
-            }
-        }
-        let Some((_, ridge, solution, outputs)) = best else {
-            return Err(refused.unwrap_or_else(|| {
-                Error::new(ErrorKind::InsufficientData, "sums: no ridge was tried")
-            }));
-        };
+            let r2 = outputs.iter().map(|o| o.r2).collect();
+            Ok((r2, (solution, outputs)))
+        })?;
+        let ridge = rho * unit;
         let decoder = self.decoder(&equations, ridge, options, solution)?;
         Ok((decoder, RidgeScore { ridge, outputs }))
     }

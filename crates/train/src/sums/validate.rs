@@ -1,8 +1,8 @@
 //! The ridge that decodes each part best from all others, of sums that were made apart.
 
 use super::{SolveOptions, Sums, fixed};
-use crate::search::{COARSE, REFINED};
-use betz_base::error::{Error, ErrorKind, Result};
+use crate::search::best_ridge;
+use betz_base::error::{Error, Result};
 use betz_gram::gram::NormalEquations;
 use betz_gram::solve::CentredEquations;
 use betz_runtime::model::Decoder;
@@ -32,46 +32,19 @@ impl Sums {
         let folds = Folds { all: &all, parts };
         let whole = all.equations();
         let total = whole.output_total_squares();
-        let mut best: Option<(f64, f64, Vec<f64>)> = None;
-        let mut refused = None;
-        let mut attempt = |rho: f64| -> Result<Option<f64>> {
-            let left = match folds.left(rho, options) {
-                // A ridge too small is passed over.
-                Err(e) if e.kind() == ErrorKind::NotPositiveDefinite => {
-                    refused = Some(e);
-                    return Ok(None);
-                }
-                left => left?,
-            };
-            let known: Vec<f64> = (left.iter().zip(&total))
-                .filter(|(_, total)| **total > 0.0)
-                .map(|(left, total)| 1.0 - left / total)
+        let (rho, left) = best_ridge("cross-validation", |rho| {
+            let left = folds.left(rho, options)?;
+            let r2 = (left.iter().zip(&total))
+                .map(|(left, total)| {
+                    if *total > 0.0 {
+                        1.0 - left / total
+                    } else {
+                        f64::NAN
+                    }
+                })
                 .collect();
-            if known.is_empty() {
-                return Err(Error::new(
-                    ErrorKind::InsufficientData,
-                    "cross-validation: expected an output that changes, got none",
-                ));
-            }
-            let mean = known.iter().sum::<f64>() / known.len() as f64;
-            if best.as_ref().is_none_or(|(most, ..)| mean > *most) {
-                best = Some((mean, rho, left));
-                return Ok(Some(rho));
-            }
-            Ok(None)
-        };
-        let mut chosen = None;
-        for power in COARSE {
-            chosen = attempt(10_f64.powi(power))?.or(chosen);
-        }
-        if let Some(rho) = chosen {
-            for step in REFINED {
-                attempt(rho * 10_f64.powf(step))?;
-            }
-        }
-        let Some((_, rho, left)) = best else {
-            return Err(refused.unwrap_or_else(|| few(parts.len())));
-        };
+            Ok((r2, left))
+        })?;
         let ridge = rho * whole.mean_variance_sum();
         let fixed = SolveOptions {
             ridge: crate::options::RidgeChoice::Fixed(ridge),
