@@ -6,38 +6,14 @@
 #[path = "page/common.rs"]
 #[allow(dead_code)]
 mod common;
+#[path = "../../benches/support/held_bytes.rs"]
+mod held_bytes;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use betz_monitor::{Monitor, Options, Source};
 use betz_runtime::stream::{Session, SessionConfig};
 use common::{KNOWN, Socket, bytes, decoder, get, until};
-
-/// The system's allocator, counting the bytes that are held.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const MIB: usize = 1 << 20;
 
@@ -79,7 +55,7 @@ fn besides(monitor: &Monitor) -> isize {
     let history = metric(monitor, "betz_monitor_history_bytes ");
     let moments = metric(monitor, "betz_monitor_moments_bytes ");
     assert!(history < 256 * MIB && moments < 64 * MIB + MIB);
-    HELD.load(Ordering::Relaxed) as isize - (history + moments) as isize
+    held_bytes::held() as isize - (history + moments) as isize
 }
 
 /// The only test of this file, so nothing else allocates meanwhile.

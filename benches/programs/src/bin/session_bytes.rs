@@ -5,38 +5,15 @@
 //! cargo run --release -p betz-programs --bin session_bytes
 //! ```
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "../../../support/held_bytes.rs"]
+mod held_bytes;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use betz::model::{Decoder, DecoderParts};
 use betz::psc::{Filter, FilterBank};
 use betz::recording::OutputInfo;
 use betz::stream::{LateSpikes, PreparedModel, Session, SessionConfig, spike_queue};
-
-/// The system's allocator, counting the bytes that are held.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn decoder(channels: usize, filters: usize, outputs: usize) -> betz::Result<Decoder> {
     let filter = |f| Filter {
@@ -57,9 +34,9 @@ fn decoder(channels: usize, filters: usize, outputs: usize) -> betz::Result<Deco
 
 /// The result of `make`, and the bytes that it holds.
 fn bytes_of<T>(make: impl FnOnce() -> betz::Result<T>) -> betz::Result<(T, usize)> {
-    let before = HELD.load(Ordering::Relaxed);
+    let before = held_bytes::held();
     let made = make()?;
-    Ok((made, HELD.load(Ordering::Relaxed) - before))
+    Ok((made, held_bytes::held() - before))
 }
 
 fn main() -> betz::Result<()> {
