@@ -94,7 +94,7 @@ pub(super) fn at_ticks(
 ) -> Result<Whole> {
     if input_form::is_of_signal(model) {
         return Err(Error::argument(
-            "--every: expected a model of spikes, which are counted anew at every tick, got one of a signal",
+            "--every: expected a model of spikes, because they are counted again at every tick; got one of a signal",
         ));
     }
     let dataset = data::dataset(recording, model.step_seconds() / phases as f64, part)?;

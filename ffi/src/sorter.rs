@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_char;
 
-use betz::sort::{Moved, Sorter, Sorting, Spike};
+use betz::sort::{Sorter, Sorting, Spike, UnitMove};
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn betz_sorter_get_unit(
             grow::check_place(out, size, "out")?;
             let trained = &handle.sorter.units()[handle.place(unit)?];
             let moved = handle.sorting().moves().find(|moved| moved.unit == unit);
-            let now = moved.unwrap_or(Moved {
+            let now = moved.unwrap_or(UnitMove {
                 unit,
                 distance: 0.0,
                 size: 0.0,

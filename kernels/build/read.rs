@@ -428,7 +428,7 @@ fn read_note(
         },
     };
     if std::mem::replace(&mut kernel.parameters[i].needs, needs).is_some() {
-        return text.mistake(at, format!("{name}: expected one line, found a second"));
+        return text.mistake(at, format!("{name}: expected one line, found two"));
     }
     kernel.parameters[i].role = role;
     Ok(i)

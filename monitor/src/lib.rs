@@ -359,9 +359,8 @@ impl Monitor {
     /// `Mismatch` for a miner of other channels; `InvalidArgument` from the second call on.
     pub fn mine(&self, name: &str, miner: MinerHandle) -> Result<()> {
         let counted = explore::counted::EpisodeList::new(name, miner, &self.shared.source)?;
-        (self.shared.counted.set(counted)).map_err(|_| {
-            Error::argument("episodes: expected a page that counts none yet, got a second list")
-        })
+        (self.shared.counted.set(counted))
+            .map_err(|_| Error::argument("episodes: expected one list per page, got a second one"))
     }
 
     /// Adds true outputs that arrived after their steps, up to a minute late. They are drawn and scored like those of

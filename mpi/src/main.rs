@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     let rank = ranks.rank();
     std::panic::set_hook(Box::new(move |panic| {
         said(panic);
-        eprintln!("betz-mpi: rank {rank} has met a fault of its own and ends the job");
+        eprintln!("betz-mpi: rank {rank} failed by an error in Betz itself and ends the job");
         SimpleCommunicator::world().abort(1)
     }));
     if let Err(error) = run(ranks, arguments) {

@@ -70,7 +70,7 @@ def test_merge_is_the_whole():
     one, other = (betz.Decoder(ridge=2.0).fit(X[part], y[part]) for part in (slice(0, 900), slice(900, None)))
     whole = betz.Decoder(ridge=2.0).fit(X, y)
     np.testing.assert_allclose(one.merge(other).model_.weights, whole.model_.weights, atol=1e-9)
-    with pytest.raises(betz.BetzError, match="the same sums a second time"):
+    with pytest.raises(betz.BetzError, match="the same sums twice"):
         one.merge(other)
 
 

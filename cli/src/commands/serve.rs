@@ -222,7 +222,7 @@ fn episodes(path: &Path, files: &Files<'_>) -> Result<MinedEpisodes> {
     }
     Err(first.unwrap_or_else(|| {
         Error::argument(format!(
-            "{}: expected the recording that its episodes were mined of beside it, got none",
+            "{}: expected also the recording that its episodes were mined from, got none",
             path.display()
         ))
     }))

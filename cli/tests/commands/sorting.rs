@@ -226,10 +226,7 @@ fn bad_input_is_named() {
             format!("sort train zero.dat {with}"),
             "of which 4 are silent",
         ),
-        (
-            format!("sort train short.dat {with}"),
-            "a tenth of a second",
-        ),
+        (format!("sort train short.dat {with}"), "at least 0.1 s"),
         (
             format!("sort train raw.dat --probe few.json {with}"),
             "expected a contact for each of 4 channels",
@@ -361,7 +358,7 @@ fn voltage_in_nwb_that_cannot_be_sorted_is_named() {
         ("voltage.nwb --rate 30000", 2, "--rate: the file says 20000"),
         ("m2.nwb", 1, "expected voltage"),
         ("voltages.nwb --series gap", 1, "a gap"),
-        ("voltages.nwb --series plain", 1, "a tenth of a second"),
+        ("voltages.nwb --series plain", 1, "at least 0.1 s"),
     ] {
         refused(folder, &train(rest), code, words);
     }

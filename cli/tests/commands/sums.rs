@@ -127,7 +127,7 @@ fn what_makes_no_sense_is_refused() {
             2,
             "expected one recording",
         ),
-        ("sums a.sums a.sums --out x.sums", 1, "a second time"),
+        ("sums a.sums a.sums --out x.sums", 1, "the same sums twice"),
         (
             "sums a.sums --keep-artefacts --out x.sums",
             2,
@@ -144,7 +144,7 @@ fn what_makes_no_sense_is_refused() {
         (
             "solve a.sums b.sums a.sums --out x.betz",
             1,
-            "a second time",
+            "the same sums twice",
         ),
         ("solve a.sums m.betz --out x.betz", 2, "among them a model"),
         (

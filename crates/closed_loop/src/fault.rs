@@ -62,7 +62,7 @@ impl Fault {
         };
         if !(fine && self.at_s.is_finite() && self.at_s >= 0.0) {
             return Err(Error::argument(format!(
-                "fault: expected a time from 0 s, at most {} units, 0 <= low <= high, a rate of at most one spike a step and probabilities of 0 to 1, got {self:?}",
+                "fault: expected a time from 0 s, at most {} units, 0 <= low <= high, a rate of at most one spike per step and probabilities of 0 to 1, got {self:?}",
                 units.lost.len()
             )));
         }

@@ -154,7 +154,7 @@ impl Plan {
         while self.estimate().bytes > bytes {
             if self.chunk_windows == 1 {
                 return Err(Error::argument(format!(
-                    "memory: expected at least {} beside the signal and the edges, got {}",
+                    "memory: expected at least {} besides the signal and the edges, got {}",
                     memory::size(self.estimate().bytes),
                     memory::size(bytes)
                 )));

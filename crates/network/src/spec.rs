@@ -336,7 +336,7 @@ impl NetworkSpec {
         }
         if self.strict && !matches!(self.threshold, Threshold::Absolute(_)) {
             return Err(Error::argument(
-                "strict: expected an absolute threshold beside it, which is the only one a value can equal",
+                "strict: expected an absolute threshold, because values can equal no other",
             ));
         }
         if self.sign != Sign::Both && !self.measure.signed() {
@@ -352,7 +352,7 @@ impl NetworkSpec {
             )
         {
             return Err(Error::argument(format!(
-                "taper: expected pearson or gaussian-information beside it, got {name}"
+                "taper: expected the measure pearson or gaussian-information, got {name}"
             )));
         }
         match self.measure {

@@ -195,7 +195,7 @@ impl Labels {
             (1..self.names.len()).find(|&i| self.names[..i].contains(&self.names[i]))
         {
             return Err(Error::argument(format!(
-                "labels: expected every class to have a name of its own, got {:?} twice",
+                "labels: expected different names of classes, got {:?} twice",
                 self.names[twice]
             )));
         }

@@ -84,16 +84,16 @@ pub use betz_base::{Error, ErrorKind, Progress, Result};
 #[cfg(feature = "train")]
 pub use cluster::Apart;
 pub use front::{
-    BandPower, Blanked, BlockFrontEnd, BlockOptions, Crossing, CrossingRule, FrontEnd, Layout,
-    MAX_CHANNELS, MAX_REGRESSED,
+    ArtefactCounts, BandPower, BlockFrontEnd, BlockOptions, Crossing, CrossingRule, FrontEnd,
+    Layout, MAX_CHANNELS, MAX_REGRESSED,
 };
 #[cfg(feature = "train")]
 pub use import::{ImportedUnit, KnownUnit, SorterImport, import};
 #[cfg(feature = "train")]
 pub use map::*;
 pub use settings::{Reference, Settings};
-pub use sorter::{Beyond, Edit, Group, Moved, Sorter, UNLABELLED, Unit};
+pub use sorter::{Beyond, Edit, Group, Sorter, UNLABELLED, Unit, UnitMove};
 pub use sorting::{Sorting, Spike};
 #[cfg(feature = "train")]
-pub use train::{TrainOptions, Trained, train};
+pub use train::{TrainOptions, TrainedSorter, train};
 pub use voltage::{InMemory, Voltage};

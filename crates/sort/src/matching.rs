@@ -10,7 +10,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::front::{FrontEnd, LANES};
 use crate::settings::{AHEAD_MS, Span};
-use crate::sorter::{Moved, Sorter};
+use crate::sorter::{Sorter, UnitMove};
 use crate::template::RANK;
 use crate::template::Template;
 
@@ -486,7 +486,7 @@ impl Matching {
         (sample as usize & (self.rows - 1)) * self.padded
     }
 
-    pub(crate) fn moves(&self) -> impl Iterator<Item = Moved> + '_ {
+    pub(crate) fn moves(&self) -> impl Iterator<Item = UnitMove> + '_ {
         let constant = self.samples_per_constant;
         let first = |k: usize| k == 0 || self.units[k - 1].unit != self.units[k].unit;
         (0..self.units.len())
@@ -500,7 +500,7 @@ impl Matching {
                 let rate_hz = unit.mass * (-since).exp() * self.rate_hz / constant;
                 let changed = rate_hz * MAY_CHANGE < unit.trained_hz
                     || rate_hz > MAY_CHANGE * unit.trained_hz;
-                Moved {
+                UnitMove {
                     unit: unit.unit,
                     distance,
                     size,

@@ -426,7 +426,7 @@ impl Sorter {
 
 /// A unit that is no longer where, or what, it was; see [`Sorting::moves`](crate::Sorting::moves).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moved {
+pub struct UnitMove {
     /// The unit, by its place in [`Sorter::units`].
     pub unit: u32,
     /// Distance of its mean spike, on all channels, from that of training, in standard deviations of the noise.

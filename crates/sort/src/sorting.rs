@@ -2,9 +2,9 @@
 
 use betz_base::{Error, Result};
 
-use crate::front::{Blanked, FrontEnd};
+use crate::front::{ArtefactCounts, FrontEnd};
 use crate::matching::{FoundSpike, Matching};
-use crate::sorter::{Moved, Sorter};
+use crate::sorter::{Sorter, UnitMove};
 
 /// A spike with its label.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,8 +126,8 @@ impl Sorting {
     }
 
     /// Artefacts and what they blanked.
-    pub fn blanked(&self) -> Blanked {
-        Blanked {
+    pub fn blanked(&self) -> ArtefactCounts {
+        ArtefactCounts {
             saturated: self.front.blanked().saturated,
             ..self.rest.blanked()
         }
@@ -141,7 +141,7 @@ impl Sorting {
     /// Units that have moved, by their index in [`Sorter::units`]. A unit whose mean spike differs by more than a
     /// quarter of its own size (and three standard deviations of the noise), or whose rate has left a third to three
     /// times that of training, is reported; its label stays what it was.
-    pub fn moves(&self) -> impl Iterator<Item = Moved> + '_ {
+    pub fn moves(&self) -> impl Iterator<Item = UnitMove> + '_ {
         self.matching.moves()
     }
 

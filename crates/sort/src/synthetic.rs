@@ -81,7 +81,7 @@ impl Synthetic {
 
 /// Voltage and truth.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Made {
+pub struct SyntheticRecording {
     /// (rows, channels).
     pub samples: Vec<i16>,
     /// Samples of the true spikes' minima at their source, ascending.
@@ -122,7 +122,7 @@ struct Source {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for numbers that make no sense.
-pub fn make(of: &Synthetic) -> Result<Made> {
+pub fn make(of: &Synthetic) -> Result<SyntheticRecording> {
     of_rates(of, None)
 }
 
@@ -131,11 +131,14 @@ pub fn make(of: &Synthetic) -> Result<Made> {
 ///
 /// # Errors
 /// As [`make`].
-pub fn make_moved(of: &Synthetic, part: &dyn Fn(usize, f64) -> f64) -> Result<Made> {
+pub fn make_moved(of: &Synthetic, part: &dyn Fn(usize, f64) -> f64) -> Result<SyntheticRecording> {
     of_rates(of, Some(part))
 }
 
-fn of_rates(of: &Synthetic, part: Option<&dyn Fn(usize, f64) -> f64>) -> Result<Made> {
+fn of_rates(
+    of: &Synthetic,
+    part: Option<&dyn Fn(usize, f64) -> f64>,
+) -> Result<SyntheticRecording> {
     let rows = (of.rate_hz * of.seconds).round();
     let channels = of.places.len();
     let total = rows * channels as f64;
@@ -154,7 +157,7 @@ fn of_rates(of: &Synthetic, part: Option<&dyn Fn(usize, f64) -> f64>) -> Result<
     let mut random = Random::new(of.seed);
     let sources = sources(of, &mut random);
     let spikes = spikes(of, &sources, part, &mut random);
-    Ok(Made {
+    Ok(SyntheticRecording {
         samples: samples(of, &sources, &spikes, rows as usize, &mut random),
         spikes: spikes.iter().map(|s| s.0.round() as i64).collect(),
         units: spikes.iter().map(|s| s.1).collect(),

@@ -64,7 +64,7 @@ impl TrainOptions {
 
 /// A trained sorter, and the counts of its training.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trained {
+pub struct TrainedSorter {
     /// The sorter.
     pub sorter: Sorter,
     /// Crossings that were used.
@@ -108,7 +108,7 @@ pub fn train(
     voltage: &mut dyn Voltage,
     options: &TrainOptions,
     progress: &dyn Progress,
-) -> Result<Trained> {
+) -> Result<TrainedSorter> {
     let settings = &options.settings;
     let rows = check_options(voltage, options)?;
     let shares = TimeShares::new(&rows, settings);
@@ -119,7 +119,7 @@ pub fn train(
     let (silent, clipped) = bad;
     let window = Window::from_settings(settings);
     let waves = waves(voltage, &rows, settings, &layout, window)?;
-    let mut trained = Trained {
+    let mut trained = TrainedSorter {
         sorter: Sorter {
             settings: settings.clone(),
             layout,
@@ -221,7 +221,7 @@ pub(crate) fn check_options(voltage: &dyn Voltage, options: &TrainOptions) -> Re
         return Err(Error::new(
             ErrorKind::InsufficientData,
             format!(
-                "recording: expected a tenth of a second at least, got {} samples",
+                "recording: expected at least 0.1 s, got {} samples",
                 rows.end.saturating_sub(rows.start)
             ),
         ));
@@ -275,7 +275,7 @@ fn round(
     rows: &Range<u64>,
     options: &TrainOptions,
     grouped: &groups::ChannelGroups,
-    trained: &mut Trained,
+    trained: &mut TrainedSorter,
     [finding, mapping]: [Phase<'_>; 2],
 ) -> Result<Vec<Vec<i64>>> {
     let collected = collect(
@@ -360,7 +360,7 @@ fn drop_false_units(
 
 /// Axes, map and units of a group.
 fn one_group(
-    trained: &mut Trained,
+    trained: &mut TrainedSorter,
     fired: &mut Vec<UnitTrain>,
     members: &mut Vec<Vec<u32>>,
     spikes: &Spikes,

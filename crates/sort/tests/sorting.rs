@@ -5,9 +5,9 @@
 use std::sync::OnceLock;
 
 use betz_sort::score::{Score, Train, score};
-use betz_sort::synthetic::{Made, Synthetic, make};
+use betz_sort::synthetic::{Synthetic, SyntheticRecording, make};
 use betz_sort::{
-    Edit, InMemory, Reference, Settings, Sorter, Sorting, Spike, TrainOptions, Trained, train,
+    Edit, InMemory, Reference, Settings, Sorter, Sorting, Spike, TrainOptions, TrainedSorter, train,
 };
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn options(of: &Synthetic) -> TrainOptions {
     TrainOptions::new(settings(of), of.places.iter().map(|p| Some(*p)).collect())
 }
 
-fn learn(of: &Synthetic, made: &Made) -> Trained {
+fn learn(of: &Synthetic, made: &SyntheticRecording) -> TrainedSorter {
     let mut voltage = InMemory::new(&made.samples, of.places.len()).unwrap();
     train(&mut voltage, &options(of), &()).unwrap()
 }
@@ -39,7 +39,7 @@ fn sort(sorter: &Sorter, samples: &[i16], block: usize) -> Vec<Spike> {
     spikes
 }
 
-fn scored(made: &Made, spikes: &[Spike]) -> Score {
+fn scored(made: &SyntheticRecording, spikes: &[Spike]) -> Score {
     let labelled: Vec<(i64, u32)> = spikes
         .iter()
         .filter_map(|s| Some((s.sample, s.unit?)))
@@ -68,8 +68,8 @@ fn short(of: Synthetic) -> Synthetic {
 }
 
 /// A tetrode, its voltage, and what was learned from it: learned once.
-fn tetrode() -> &'static (Synthetic, Made, Trained) {
-    static TETRODE: OnceLock<(Synthetic, Made, Trained)> = OnceLock::new();
+fn tetrode() -> &'static (Synthetic, SyntheticRecording, TrainedSorter) {
+    static TETRODE: OnceLock<(Synthetic, SyntheticRecording, TrainedSorter)> = OnceLock::new();
     TETRODE.get_or_init(|| {
         let of = short(Synthetic::tetrode(4));
         let made = make(&of).unwrap();
@@ -283,7 +283,7 @@ fn drifting() -> Synthetic {
 }
 
 /// Trains on the first six seconds and sorts all, forgetting over two.
-fn follow(of: &Synthetic, made: &Made) -> (Vec<Spike>, Sorting) {
+fn follow(of: &Synthetic, made: &SyntheticRecording) -> (Vec<Spike>, Sorting) {
     let options = TrainOptions {
         rows: 0..(6.0 * of.rate_hz) as u64,
         forget_seconds: 2.0,

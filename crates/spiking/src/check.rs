@@ -89,7 +89,7 @@ impl Network {
             if !(weight.is_finite() && rate_hz >= 0.0 && (0.0..=POISSON_LIMIT).contains(&expected))
             {
                 return Err(Error::argument(format!(
-                    "Poisson input: expected a finite weight and a rate of 0 to {} Hz ({POISSON_LIMIT} a step), got {weight} and {rate_hz}",
+                    "Poisson input: expected a finite weight and a rate of 0 to {} Hz ({POISSON_LIMIT} per step), got {weight} and {rate_hz}",
                     POISSON_LIMIT / self.step_ms * 1e3
                 )));
             }
@@ -144,7 +144,7 @@ impl Network {
             // A constant far below a step is no synapse but a rounding error, and far above it none.
             if !(tau.is_finite() && tau >= self.step_ms / 50.0 && tau <= self.step_ms * 1e9) {
                 return Err(Error::argument(format!(
-                    "synapse: expected a finite time constant from a fiftieth of a step ({} ms), got {tau} ms",
+                    "synapse: expected a finite time constant of at least 1/50 step ({} ms), got {tau} ms",
                     self.step_ms / 50.0
                 )));
             }
@@ -260,7 +260,7 @@ impl Network {
                 let (mean, sd) = (mean / self.step_ms, sd / self.step_ms);
                 if !(mean >= 1.0 && sd >= 0.0 && sd.is_finite()) {
                     return Err(Error::argument(format!(
-                        "delay_ms: expected a mean of at least a step ({} ms) and sd >= 0, got {delay:?}",
+                        "delay_ms: expected a mean of at least one step ({} ms) and sd >= 0, got {delay:?}",
                         self.step_ms
                     )));
                 }

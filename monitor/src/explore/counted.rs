@@ -81,7 +81,9 @@ impl EpisodeList {
     ) -> Result<Value> {
         let pattern = self.miner.read(|m| m.patterns().get(episode).cloned());
         let pattern = pattern.ok_or_else(|| {
-            Error::argument(format!("episode: there is none of number {episode}"))
+            Error::argument(format!(
+                "episode: expected a number that exists, got {episode}"
+            ))
         })?;
         let spikes = &kept.dataset.spikes;
         let events = Events::new(self.alphabet.clone(), &spikes.ticks, &spikes.channels)?;

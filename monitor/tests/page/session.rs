@@ -223,7 +223,7 @@ fn episodes_are_counted_while_the_session_runs() {
     let found = body("/api/mined/0/0");
     assert_eq!(found["times"][3], serde_json::json!([0.034, 0.036]));
     let none = get(&monitor, "/api/mined/0/7", KNOWN);
-    assert!(none.starts_with("HTTP/1.1 404") && none.ends_with("none of number 7"));
+    assert!(none.starts_with("HTTP/1.1 404") && none.ends_with("got 7"));
     assert!(get(&monitor, "/api/mined/1", KNOWN).starts_with("HTTP/1.1 404"));
     assert_eq!(body("/api/state")["mined"], 1);
 }

@@ -12,7 +12,7 @@ use std::f64::consts::TAU;
 
 use betz::psc::{Filter, FilterBank};
 use betz::recording::{Dataset, OutputInfo, Segment, Spikes};
-use betz::sort::synthetic::{Made, Synthetic, make_moved};
+use betz::sort::synthetic::{Synthetic, SyntheticRecording, make_moved};
 use betz::sort::{self, BandPower, FrontEnd, InMemory, Settings, Sorting};
 use betz::train::{Search, TrainOptions, evaluate, train_validated};
 use betz::{Error, Result};
@@ -88,7 +88,7 @@ fn compare(seed: u64) -> Result<[f64; 4]> {
     ])
 }
 
-fn crossings(sorter: &sort::Sorter, made: &Made) -> Result<Spikes> {
+fn crossings(sorter: &sort::Sorter, made: &SyntheticRecording) -> Result<Spikes> {
     let mut front = FrontEnd::new(sorter.settings(), sorter.layout())?;
     let mut spikes = Spikes::default();
     for row in made.samples.chunks_exact(CHANNELS) {
@@ -101,7 +101,7 @@ fn crossings(sorter: &sort::Sorter, made: &Made) -> Result<Spikes> {
     Ok(spikes)
 }
 
-fn power(of: &Synthetic, made: &Made) -> Result<Spikes> {
+fn power(of: &Synthetic, made: &SyntheticRecording) -> Result<Spikes> {
     let mut power = BandPower::new(of.rate_hz, of.gain, CHANNELS, STEP)?;
     let mut spikes = Spikes::default();
     let mut step = 0;
@@ -118,7 +118,7 @@ fn power(of: &Synthetic, made: &Made) -> Result<Spikes> {
     Ok(spikes)
 }
 
-fn sorted(sorter: &sort::Sorter, made: &Made) -> Result<Spikes> {
+fn sorted(sorter: &sort::Sorter, made: &SyntheticRecording) -> Result<Spikes> {
     let mut sorting = Sorting::open(sorter)?;
     let mut spikes = Spikes::default();
     sorting.push(&made.samples, &mut |spike| {
@@ -129,7 +129,7 @@ fn sorted(sorter: &sort::Sorter, made: &Made) -> Result<Spikes> {
     Ok(spikes)
 }
 
-fn truth(made: &Made) -> Spikes {
+fn truth(made: &SyntheticRecording) -> Spikes {
     let mut spikes = Spikes::default();
     for (&sample, &unit) in made.spikes.iter().zip(&made.units) {
         push(&mut spikes, sample, unit);

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use betz::model::Decoder;
 use betz::recording::AlignReport;
-use betz::train::long::{self, Decoded, Read};
+use betz::train::long::{self, DecodedRow, Read};
 use betz::train::{Evaluation, Overlap, TrainingData};
 use betz::{Error, Result, input_form};
 use serde::Serialize;
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Evaluate, model: &Decoder, memory: u64) -> Result<()> {
 }
 
 /// A function that hears each decoded step.
-type Row<'a> = &'a mut dyn FnMut(Decoded<'_>) -> Result<()>;
+type Row<'a> = &'a mut dyn FnMut(DecodedRow<'_>) -> Result<()>;
 
 /// Writes the decoded outputs that `run` gives to the table at `path`, whole or not at all.
 fn written(
@@ -100,7 +100,7 @@ fn written(
             truth: true,
         };
         data::write_outputs_header(&mut to, model.outputs(), columns)?;
-        let mut each = |row: Decoded<'_>| {
+        let mut each = |row: DecodedRow<'_>| {
             let row = data::OutputsRow {
                 step: row.step,
                 segment: None,

@@ -104,7 +104,7 @@ pub(super) fn run(args: &Mine, shard: Shard, out: &Path) -> Result<()> {
         None if args.intervals.is_empty() => symbols(alphabet)?,
         None => {
             return Err(Error::argument(
-                "--interval: expected --count-only beside it, or none: without it symbols are counted",
+                "--interval: expected it together with --count-only, because single symbols have no delay; leave one out or add the other",
             ));
         }
     };

@@ -117,7 +117,7 @@ fn run_as(team: Option<&dyn Team>, args: &Compute) -> Result<()> {
 fn check_request(args: &Compute) -> Result<()> {
     if args.edges.reach.is_some() {
         return Err(Error::argument(format!(
-            "--reach: expected --measure sttc beside it, got {}",
+            "--reach: expected --measure sttc, got {}",
             args.edges.measure.name()
         )));
     }
@@ -326,7 +326,7 @@ fn samples(option: &str, span: Span, signal: &Signal<'_>) -> Result<usize> {
             Ok(samples as usize)
         }
         (Span::Seconds(asked), None) => Err(Error::argument(format!(
-            "{option}: expected samples, or --sample-seconds beside a time, for the file does not say it; got {asked} s"
+            "{option}: the file does not give the time between samples: expected a number of samples, or --sample-seconds, got {asked} s"
         ))),
     }
 }
@@ -345,7 +345,7 @@ fn measure(args: &Compute, signal: &Signal<'_>) -> Result<Measure> {
     let edges = &args.edges;
     let only = |option: &str, of: &str| {
         Err(Error::argument(format!(
-            "{option}: expected --measure {of} beside it, got {}",
+            "{option}: expected --measure {of}, got {}",
             edges.measure.name()
         )))
     };

@@ -110,7 +110,7 @@ fn refuse_others(args: &Compute) -> Result<()> {
     match others.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((option, _)) => Err(Error::argument(format!(
-            "{option}: expected another measure than sttc beside it"
+            "{option}: expected a measure other than sttc"
         ))),
     }
 }

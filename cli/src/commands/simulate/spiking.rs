@@ -309,7 +309,7 @@ fn lengths(args: &Simulate, network: &Network) -> Result<(u64, u64)> {
     let length = steps("--seconds", args.seconds.unwrap_or(default))?;
     if length == 0 {
         return Err(Error::argument(
-            "--seconds: expected a step at least, got 0",
+            "--seconds: expected at least one step, got 0",
         ));
     }
     Ok((length, steps("--settle", asked.settle.unwrap_or(0.0))?))

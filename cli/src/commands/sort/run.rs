@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use betz::recording::{Recording, Segment, SpikeForm, Spikes};
-use betz::sort::{BandPower, FrontEnd, Moved, Sorter, Sorting, Voltage};
+use betz::sort::{BandPower, FrontEnd, Sorter, Sorting, UnitMove, Voltage};
 use betz::text::count;
 use betz::{Error, Progress, Result, progress};
 use serde::Serialize;
@@ -238,7 +238,7 @@ fn sort_units(
     ran.warning = few_spikes(out.ticks.len(), rate_hz, ran.recorded_seconds);
     ran.count_blanked(sorting.blanked());
     ran.moved = (sorting.moves().filter(|m| m.reported))
-        .map(|m: Moved| UnitMoved {
+        .map(|m: UnitMove| UnitMoved {
             unit: units[m.unit as usize].id,
             distance: m.distance,
             size: m.size,
@@ -374,7 +374,7 @@ fn sbp(blocks: &mut Blocks<'_>, power: &mut BandPower, out: &mut Out) -> Result<
 }
 
 impl SortReport {
-    fn count_blanked(&mut self, blanked: betz::sort::Blanked) {
+    fn count_blanked(&mut self, blanked: betz::sort::ArtefactCounts) {
         self.artefacts = blanked.artefacts;
         self.blanked = blanked.crossings;
         self.saturated_samples = blanked.saturated;

@@ -275,7 +275,7 @@ pub fn normal_equations<'d>(
         GramPath::Auto => cost::cheaper(data, bank, low_pass, cost::Processor::Cpu),
         GramPath::Event if low_pass.is_some() => {
             return Err(Error::argument(
-                "gram: expected the dense path (or auto) where there is a low-pass, got event: its responses are no PSC filter's",
+                "gram: expected dense or auto with a low-pass, got event, which computes responses of PSC filters only",
             ));
         }
         path => path,

@@ -38,7 +38,7 @@ impl Bins {
         let picoseconds = (step_seconds * 1e12).round();
         if rate == 0 || !(1.0..1e16).contains(&picoseconds) {
             return Err(Error::argument(format!(
-                "bins: expected a clock of at least 1 tick a second and steps of 1e-12 to 1e4 s, got {rate} and {step_seconds}"
+                "bins: expected a clock of at least 1 tick per second and steps of 1e-12 to 1e4 s, got {rate} and {step_seconds}"
             )));
         }
         Ok(Self {

@@ -164,7 +164,7 @@ impl Own {
         let units = units::table(file, &[])?.ok_or_else(|| missing("units/spike_times"))?;
         if units.names.len() != names {
             return Err(Error::recording(format!(
-                "units: expected {names}, as many as have names, got {}",
+                "units: expected {names}, one per name, got {}",
                 units.names.len()
             )));
         }

@@ -45,7 +45,7 @@ pub(super) fn table(file: &File, wanted: &[String]) -> Result<Option<Table>> {
     };
     let Some(ends) = file.numbers("units/spike_times_index")? else {
         return Err(Error::recording(
-            "units/spike_times: expected units/spike_times_index beside it, got none",
+            "units/spike_times: expected units/spike_times_index as well, found none",
         ));
     };
     let ends = offsets("units/spike_times_index", &ends.values, len)?;

@@ -153,7 +153,7 @@ pub(super) fn names(
         // A channel number in a file cannot be trusted: one spike could ask for 2^32 names.
         None if channels > 1 << 24 => {
             return Err(Error::recording(format!(
-                "array `spike_channels`: expected `channel_names` beside {channels} channels"
+                "array `spike_channels`: expected an array `channel_names` with the names of {channels} channels"
             )));
         }
         None => {

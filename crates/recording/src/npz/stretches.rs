@@ -93,7 +93,7 @@ impl Stretches {
             .map_err(|e| Error::io("reading", path, &e))?;
         if !there.is_file() {
             return Err(Error::argument(
-                "expected an .npz file to be read in stretches, got what is none: a pipe cannot be read again",
+                "expected an .npz file, got a pipe or another kind of file: reading in chunks reads the file more than once",
             ));
         }
         let archive = &mut Archive::open(path)?;

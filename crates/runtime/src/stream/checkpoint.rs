@@ -152,7 +152,7 @@ impl Session {
     pub fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         if self.running().is_swapping() {
             return Err(Error::argument(
-                "restore: expected a session without a second model beside it; release or roll back the swap first",
+                "restore: expected a session without a swap in progress; release it or roll it back first",
             ));
         }
         let words = CheckpointWords::read(bytes)?;

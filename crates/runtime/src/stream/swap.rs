@@ -267,7 +267,7 @@ impl Swapper {
         let idle = SwapState::from_phase(status % 4) == SwapState::Idle;
         if !idle || status / 4 < self.swap_sent {
             return Err(Error::argument(
-                "channel mask: expected a session without a second model beside it; release or roll back the swap first",
+                "channel mask: expected a session without a swap in progress; release it or roll it back first",
             ));
         }
         let model = Arc::new(PreparedModel::new(decoder, mask)?);

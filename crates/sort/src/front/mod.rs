@@ -48,7 +48,7 @@ pub struct Crossing {
 
 /// Counts of samples and crossings that artefacts blanked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Blanked {
+pub struct ArtefactCounts {
     /// Artefacts: stretches that were blanked.
     pub artefacts: u64,
     /// Crossings in them.
@@ -102,7 +102,7 @@ pub struct FrontEnd {
     at_once: i64,
     blank: i64,
     wait: i64,
-    blanked: Blanked,
+    blanked: ArtefactCounts,
 }
 
 /// The weights of a layout's regression, whose rows have room to `padded` channels.
@@ -197,7 +197,7 @@ impl FrontEnd {
             at_once: settings.samples(AT_ONCE_MS) as i64,
             blank,
             wait,
-            blanked: Blanked::default(),
+            blanked: ArtefactCounts::default(),
         })
     }
 
@@ -212,7 +212,7 @@ impl FrontEnd {
     }
 
     /// Counts of samples and crossings that artefacts blanked.
-    pub fn blanked(&self) -> Blanked {
+    pub fn blanked(&self) -> ArtefactCounts {
         self.blanked
     }
 

@@ -83,7 +83,7 @@ pub(crate) fn weight_unit(network: &Network) -> Result<f64> {
     for (weight, place) in constants {
         if weight != 0.0 && (weight / unit).abs() < 0.5 {
             return Err(Error::argument(format!(
-                "{place}: a weight of {weight} is lost beside the largest, {largest}: expected at least {} (half a unit of the fixed point)",
+                "{place}: expected a weight of at least {} (half a unit of the fixed point, which the largest weight, {largest}, sets), got {weight}",
                 unit / 2.0
             )));
         }

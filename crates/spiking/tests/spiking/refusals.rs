@@ -169,7 +169,7 @@ fn the_fixed_point_is_refused_where_it_would_saturate_or_lose_a_weight() {
             let weak = Projection::new("a", "a", Rule::All, 1e-5, 1.5);
             n.projections.push(weak);
         },
-        "is lost beside the largest",
+        "half a unit of the fixed point",
     );
     refused(
         |n| n.projections[0].weight = 1e36.into(),

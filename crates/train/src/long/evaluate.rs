@@ -17,7 +17,7 @@ use betz_gram::score::{Evaluation, ScoreSums, check_outputs, sums_of};
 
 /// A step that was decoded.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Decoded<'a> {
+pub struct DecodedRow<'a> {
     /// Its number in the recording.
     pub step: i64,
     /// One value an output.
@@ -40,7 +40,7 @@ pub fn evaluate(
     read: &mut dyn Read,
     outline: &Outline,
     cuts: &[i64],
-    each: &mut dyn FnMut(Decoded<'_>) -> Result<()>,
+    each: &mut dyn FnMut(DecodedRow<'_>) -> Result<()>,
     progress: &dyn Progress,
 ) -> Result<Evaluation> {
     let mut session = Session::open(decoder, SessionConfig::default())?;
@@ -84,7 +84,7 @@ pub fn evaluate(
                 } else {
                     &[]
                 };
-                each(Decoded {
+                each(DecodedRow {
                     step: step + first,
                     estimate,
                     truth,

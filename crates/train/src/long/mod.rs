@@ -43,7 +43,7 @@ use crate::sums::Sums;
 
 use betz_gram::score::ScoreSums;
 use chosen::{FoldDecision, GroupSums};
-pub use evaluate::{Decoded, evaluate};
+pub use evaluate::{DecodedRow, evaluate};
 #[cfg(feature = "npz")]
 pub use file::File;
 use job::{Chunk, Groups, Job, Pass, tell};

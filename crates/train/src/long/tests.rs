@@ -240,7 +240,7 @@ fn evaluating_in_chunks_is_evaluating_the_whole() {
         for cuts in [vec![0, 6000], vec![0, 2, 3, 699, 1900, 2000, 2500, 6000]] {
             let mut read = |steps: Range<i64>| Ok(cut(&whole, steps));
             let mut seen = vec![f32::NAN; decoded.len()];
-            let mut each = |row: Decoded<'_>| {
+            let mut each = |row: DecodedRow<'_>| {
                 let at = row.step as usize * 2;
                 assert_eq!(row.truth, &whole.behavior[at..at + 2]);
                 seen[at..at + 2].copy_from_slice(row.estimate);

@@ -146,7 +146,7 @@ impl Entrant {
             ..
         } = self.config;
         format!(
-            "{} cells of {:.3} {}, smoothed by {smoothing}, walk {pace}, {jumps_hz} jumps a second, likelihood to the {trust}",
+            "{} cells of {:.3} {}, smoothed by {smoothing}, walk {pace}, {jumps_hz} jumps per second, likelihood to the {trust}",
             self.cells, self.edge, self.unit
         )
     }

@@ -313,7 +313,7 @@ impl Sums {
         }
         if self.shares(other) {
             return Err(Error::mismatch(
-                "sums: expected those of recordings that are not in them yet, got the same sums a second time",
+                "sums: expected recordings that are not in them yet, got the same sums twice",
             ));
         }
         let both = self.values.iter().zip(&other.values);

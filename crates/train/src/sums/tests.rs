@@ -232,8 +232,8 @@ fn what_does_not_belong_together_is_refused_by_name() {
         assert!(error.to_string().contains(word), "{error}");
         assert!(all == before, "something was added");
     };
-    refused(&first, "a second time");
-    refused(&merged(&[&sums(2), &first]), "a second time");
+    refused(&first, "the same sums twice");
+    refused(&merged(&[&sums(2), &first]), "the same sums twice");
     let with = |change: &dyn Fn(&mut Dataset, &mut TrainOptions)| {
         let (mut data, mut options) = (data(2), options());
         change(&mut data, &mut options);

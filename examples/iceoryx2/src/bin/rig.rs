@@ -68,7 +68,7 @@ fn run() -> Result<()> {
                 return Err(Error::new(
                     ErrorKind::Io,
                     format!(
-                        "expected an answer from {}, got none in a second: does decode run?",
+                        "expected an answer from {} within a second, got none: does decode run?",
                         movement_of(&name)
                     ),
                 ));

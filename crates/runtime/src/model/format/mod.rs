@@ -151,7 +151,7 @@ fn read_section(
         if core::mem::replace(again, true) {
             return Err(Error::new(
                 ErrorKind::InvalidModel,
-                format!("section {name}: expected one of its sort, got a second"),
+                format!("section {name}: expected it once, found it twice"),
             ));
         }
         Ok(())

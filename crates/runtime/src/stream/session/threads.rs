@@ -19,7 +19,7 @@ impl Session {
     pub fn swapper(&mut self) -> Result<Swapper> {
         if self.mailbox.is_some() {
             return Err(Error::argument(
-                "swapper: expected one a session, got a second request",
+                "swapper: expected one per session, got a second request",
             ));
         }
         let (model, length) = (Arc::clone(self.model()), self.checkpoint_len());

@@ -4,7 +4,7 @@ use betz_base::{Result, memory};
 use pulp::Arch;
 
 use super::super::inspect::{HIGHEST, LOWEST};
-use super::super::{Blanked, Crossing, LANES, Layout, MAD};
+use super::super::{ArtefactCounts, Crossing, LANES, Layout, MAD};
 use super::BlockOptions;
 use super::calibration::Calibration;
 use super::once::Once;
@@ -139,7 +139,7 @@ impl Detector {
         (self.medians[..channels].iter()).map(|m| if m.is_finite() { m / MAD as f32 } else { 0.0 })
     }
 
-    pub(super) fn blanked(&self) -> Blanked {
+    pub(super) fn blanked(&self) -> ArtefactCounts {
         self.once.blanked
     }
 

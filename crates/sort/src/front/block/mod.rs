@@ -15,7 +15,7 @@ use betz_base::{Error, Result, memory};
 use pulp::Arch;
 
 use super::filter::band_pass;
-use super::{Blanked, Crossing, FrontEnd, Layout, MAX_REGRESSED, power};
+use super::{ArtefactCounts, Crossing, FrontEnd, Layout, MAX_REGRESSED, power};
 use crate::settings::{Reference, Settings};
 use detector::{Detector, Scene};
 use passes::{Filter, Load, Median, ROWS, Regress, SECTIONS, WORDS, stride};
@@ -408,9 +408,9 @@ impl BlockFrontEnd {
     }
 
     /// Counts of samples and crossings that artefacts blanked.
-    pub fn blanked(&self) -> Blanked {
+    pub fn blanked(&self) -> ArtefactCounts {
         match &self.rule {
-            Rule::None => Blanked::default(),
+            Rule::None => ArtefactCounts::default(),
             Rule::Once(detector) => detector.blanked(),
             Rule::Settled(front) => front.blanked(),
         }

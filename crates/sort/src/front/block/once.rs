@@ -1,6 +1,6 @@
 //! Which crossings are given at once: dead time, artefacts, settling.
 
-use super::super::{AT_ONCE_MS, Blanked, MANY};
+use super::super::{AT_ONCE_MS, ArtefactCounts, MANY};
 use super::passes::Hit;
 use crate::settings::Settings;
 
@@ -18,7 +18,7 @@ pub(super) struct Once {
     /// Sum of `recent`.
     together: u32,
     last_artefact: i64,
-    pub(super) blanked: Blanked,
+    pub(super) blanked: ArtefactCounts,
 }
 
 /// Long before every sample.
@@ -34,7 +34,7 @@ impl Once {
             recent: vec![0; settings.samples(AT_ONCE_MS)],
             together: 0,
             last_artefact: LONG_AGO,
-            blanked: Blanked::default(),
+            blanked: ArtefactCounts::default(),
         }
     }
 
