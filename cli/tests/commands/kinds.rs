@@ -131,7 +131,7 @@ fn dropped_channels_leave_what_training_without_them_gives() {
     fails(
         folder,
         "drop plain.betz --channels 1 --out x.betz",
-        "--retain",
+        "a lift or experts with --retain",
     );
     fails(
         folder,

@@ -54,7 +54,7 @@ impl StoredStatistics {
         let Some(bytes) = decoder.attachment(TAG) else {
             return Err(Error::new(
                 betz_base::ErrorKind::InsufficientData,
-                "expected a model that retains its sums, got one without; train it with --retain",
+                "expected a model that retains its sums, got one without; train a linear decoder, a lift or experts with --retain",
             ));
         };
         let retained = Self::from_bytes(bytes)?;
