@@ -303,6 +303,9 @@ async function past(): Promise<void> {
 }
 
 export const painters = new Set<(s: Store) => void>();
+/** Painters that change elements. They run after all others: an element that changes earlier makes the next canvas wait for a layout
+ *  when it asks for its size. */
+export const writers = new Set<(s: Store) => void>();
 /** Keep drawing for this long after a change: some painters draw rarely, and some animate. */
 const STILL_AFTER_MS = 2000;
 let changedAt = -Infinity, movedAt = -Infinity, toldAt = -Infinity, shownBefore = "";
@@ -436,7 +439,7 @@ function frameLoop(now: number): void {
   link?.drawn();
   const s = store.value;
   const paints = s !== null && moves(began, s);
-  if (paints) for (const paint of painters) paint(shown.value!);
+  if (paints) for (const paint of [...painters, ...writers]) paint(shown.value!);
   if (paints) drawn++;
   if (came > 0) spent[spentAt++ % spent.length] = performance.now() - began;
   if (now - marks.time >= 1000) second(now, s);

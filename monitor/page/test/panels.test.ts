@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { timeBars } from "../src/draw/bars.ts";
 import { groupsOf, runs } from "../src/draw/groups.ts";
+import { textWidth } from "../src/draw/font.ts";
 import { strongest } from "../src/net/model.ts";
 import { meanCourse, sorted, type Trial } from "../src/link/trials.ts";
 import { random } from "./make.ts";
@@ -58,4 +59,22 @@ test("trials in an order, and their mean course without what is not known", () =
     const known = [0, 1, 2, 3, 4].map(k => values[k * 7 + p]!).filter(v => !Number.isNaN(v));
     assert.ok(Math.abs(mean[p]! - known.reduce((a, b) => a + b, 0) / known.length) < 1e-12);
   }
+});
+
+test("arrays of 2,048 electrodes are told apart without comparing every two of them", () => {
+  // Two arrays of 32 by 32, mixed; the last electrode has no place.
+  const plain = Array.from({ length: 2049 }, (_, c) => String(c));
+  const at = plain.map((_, c): [number, number] | null => c === 2048 ? null : [(c % 2) * 40_000 + (c >> 1) % 32 * 400, Math.floor((c >> 1) / 32) * 400]);
+  let reads = 0;
+  const counted = new Proxy(at, { get: (all, key) => { if (typeof key === "string" && /^\d+$/.test(key)) reads++; return Reflect.get(all, key) as unknown; } });
+  const groups = groupsOf(plain, counted)!;
+  assert.deepEqual(groups.names, ["array 1", "array 2", "no place"]);
+  assert.ok(at.every((_, c) => groups.of[c] === (c === 2048 ? 2 : c % 2)));
+  assert.ok(reads < 2048 * 2048 / 2, `${reads} reads of places`);
+});
+
+test("a label's width is measured once", () => {
+  let measured = 0;
+  const g = { measureText: (text: string) => { measured++; return { width: 6 * text.length }; } } as unknown as CanvasRenderingContext2D;
+  assert.deepEqual([textWidth(g, "0:05"), textWidth(g, "0:05"), textWidth(g, "0:05", 12), measured], [24, 24, 24, 2]);
 });

@@ -11,14 +11,27 @@ function byPlace(at: ([number, number] | null)[]): { names: string[]; of: Uint16
   const n = at.length, known = at.flatMap((p, c) => p ? [c] : []);
   if (known.length < 4 || n > 4096) return null;
   const far = (a: number, b: number) => Math.hypot(at[a]![0] - at[b]![0], at[a]![1] - at[b]![1]);
-  const nearest = known.map(a => known.reduce((least, b) => { const d = b === a ? Infinity : far(a, b); return d > 0 && d < least ? d : least; }, Infinity)).sort((a, b) => a - b);
+  // Along the longer side: an electrode is compared only with those that are near it there.
+  const extent = (k: 0 | 1) => { let low = Infinity, high = -Infinity; for (const c of known) { low = Math.min(low, at[c]![k]); high = Math.max(high, at[c]![k]); } return high - low; };
+  const axis = extent(0) >= extent(1) ? 0 : 1, line = [...known].sort((a, b) => at[a]![axis] - at[b]![axis]), along = Float64Array.from(line, c => at[c]![axis]), places = new Uint16Array(n);
+  line.forEach((c, i) => { places[c] = i; });
+  /** Visits the electrodes around one that may be as near as `within`, which a visit may shorten. */
+  const around = (c: number, within: () => number, visit: (other: number) => void) => {
+    const from = places[c]!;
+    for (const by of [-1, 1]) for (let i = from + by; i >= 0 && i < line.length && Math.abs(along[i]! - along[from]!) <= within(); i += by) visit(line[i]!);
+  };
+  const nearest = known.map(a => {
+    let least = Infinity;
+    around(a, () => least, b => { const d = far(a, b); if (d > 0 && d < least) least = d; });
+    return least;
+  }).sort((a, b) => a - b);
   const reach = 3 * nearest[nearest.length >> 1]!, of = new Uint16Array(n).fill(65_535);
   let groups = 0;
   for (const start of known) {
     if (of[start] !== 65_535) continue;
     const open = [start];
     of[start] = groups;
-    for (let a = open.pop(); a !== undefined; a = open.pop()) for (const b of known) if (of[b] === 65_535 && far(a, b) <= reach) { of[b] = groups; open.push(b); }
+    for (let a = open.pop(); a !== undefined; a = open.pop()) { const here = a; around(here, () => reach, b => { if (of[b] === 65_535 && far(here, b) <= reach) { of[b] = groups; open.push(b); } }); }
     groups++;
   }
   const names = Array.from({ length: groups }, (_, k) => `array ${k + 1}`);

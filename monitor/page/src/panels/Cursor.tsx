@@ -1,7 +1,7 @@
 // The line at the pointer's time, in every panel.
 import { useSignalEffect } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { cursor, seconds, shown, viewEnd, viewWindow, address } from "../state.ts";
+import { cursor, seconds, shown, viewEnd, viewWindow, address, writers } from "../state.ts";
 import { usePainter } from "./Panel.tsx";
 
 /** Place of a time in the window that is shown, as a share of its width. */
@@ -21,7 +21,7 @@ export function Cursor({ place = inView }: { place?: (time: number) => number })
   };
   useSignalEffect(() => { void address.value; void seconds(); put(); });
   // Time goes on under a pointer that rests.
-  usePainter(put, 30);
+  usePainter(put, 30, writers);
   return <div ref={line} class="cursor" style={{ display: "none" }} aria-hidden="true" />;
 }
 

@@ -30,7 +30,7 @@ function filled(view: View): boolean {
 
 function Clock() {
   const text = useRef<HTMLElement>(null);
-  usePainter(s => { if (text.current) text.current.textContent = clock(s.seconds_(state.viewEnd(s)), 1); }, 20);
+  usePainter(s => { const words = clock(s.seconds_(state.viewEnd(s)), 1); if (text.current && text.current.textContent !== words) text.current.textContent = words; }, 20, state.writers);
   return <time class="clock" ref={text as never} aria-label="Session clock">–:––</time>;
 }
 

@@ -8,7 +8,7 @@ import type { Store } from "../link/store.ts";
 import * as state from "../state.ts";
 import { colours, outputInk } from "../theme.ts";
 import { Cursor, inView } from "./Cursor.tsx";
-import { font, surface, usePainter } from "./Panel.tsx";
+import { font, surface, usePainter, textWidth } from "./Panel.tsx";
 
 /** Room for the axes, in CSS pixels; the style sheet's `.plot .over` has the same. */
 const LEFT = 42, TOP = 6, RIGHT = 6, FOOT = 22;
@@ -53,7 +53,7 @@ function draw(g: CanvasRenderingContext2D, width: number, height: number, d: Cur
   g.textBaseline = "top"; g.textAlign = "center";
   const times = ticks(d.from, d.to, w / APART_X), apart = (times[1] ?? 1) - (times[0] ?? 0);
   for (const t of times) {
-    const at = Math.round(x(t)) + 0.5, words = timeLabel(t, apart), half = g.measureText(words).width / 2;
+    const at = Math.round(x(t)) + 0.5, words = timeLabel(t, apart), half = textWidth(g, words) / 2;
     g.moveTo(at, TOP); g.lineTo(at, TOP + h + 4);
     // A label that would be cut off is left out.
     if (at - half > 0 && at + half < width) g.fillText(words, at, TOP + h + 6);

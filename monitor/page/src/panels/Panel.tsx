@@ -12,8 +12,9 @@ export function Panel({ title, note, area, tools, children }: { title: string; n
   </section>;
 }
 
-/** Calls `paint` in every animation frame in which something may have changed, at most `rate` times per second. */
-export function usePainter(paint: (store: Store) => void, rate = 60): void {
+/** Calls `paint` in every animation frame in which something may have changed, at most `rate` times per second. `into`: `writers` if it
+ *  changes elements rather than a canvas. */
+export function usePainter(paint: (store: Store) => void, rate = 60, into = painters): void {
   const latest = useRef(paint);
   latest.current = paint;
   // A component that is rendered again may draw something else.
@@ -27,8 +28,8 @@ export function usePainter(paint: (store: Store) => void, rate = 60): void {
       last = now;
       latest.current(store);
     };
-    painters.add(call);
-    return () => { painters.delete(call); };
+    into.add(call);
+    return () => { into.delete(call); };
   }, [rate]);
 }
 
@@ -47,4 +48,4 @@ export function surface(canvas: HTMLCanvasElement | null): { g: CanvasRenderingC
   return { g, w, h };
 }
 
-export { font } from "../draw/font.ts";
+export { font, textWidth } from "../draw/font.ts";

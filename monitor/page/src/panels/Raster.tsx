@@ -12,7 +12,7 @@ import { groupsOf, runs, type Groups } from "../draw/groups.ts";
 import { isMoment, momentLines, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
 import { ticks, timeLabel, whole } from "../draw/format.ts";
-import { Panel, font, surface, usePainter } from "./Panel.tsx";
+import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
 
 const rank = (rates: Float32Array): Uint32Array => {
   const by = Array.from(rates.keys()).sort((a, b) => rates[b]! - rates[a]! || a - b), order = new Uint32Array(rates.length);
@@ -117,7 +117,7 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: 
   g.textBaseline = "bottom";
   for (const t of all) {
     if (t < 0) continue;
-    const x = (t - begin) / (end - begin) * w, text = timeLabel(t, step), half = g.measureText(text).width / 2;
+    const x = (t - begin) / (end - begin) * w, text = timeLabel(t, step), half = textWidth(g, text) / 2;
     g.fillRect(Math.round(x), high, 1, 4);
     if (x - half > 0 && x + half < w) { g.textAlign = "center"; g.fillText(text, x, h); }
   }

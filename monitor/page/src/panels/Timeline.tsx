@@ -6,7 +6,7 @@ import { ticks, timeLabel } from "../draw/format.ts";
 import { timeBars } from "../draw/bars.ts";
 import { isMoment } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
-import { Panel, font, surface, usePainter } from "./Panel.tsx";
+import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
 
 export function Timeline() {
   const canvas = useRef<HTMLCanvasElement>(null), span = useRef<[number, number]>([0, 1]), dragging = useRef(false);
@@ -50,7 +50,7 @@ export function Timeline() {
     g.fillStyle = colours.line.css; g.fillRect(0, high, w, 1);
     g.font = font(11); g.fillStyle = colours.dim.css; g.textBaseline = "bottom";
     const all = ticks(begin, begin + length, w / 100), apart = (all[1] ?? 1) - (all[0] ?? 0);
-    for (const t of all) { const half = g.measureText(timeLabel(t, apart)).width / 2; g.textAlign = "center"; if (x(t) - half > 0 && x(t) + half < w) g.fillText(timeLabel(t, apart), x(t), h); }
+    for (const t of all) { const half = textWidth(g, timeLabel(t, apart)) / 2; g.textAlign = "center"; if (x(t) - half > 0 && x(t) + half < w) g.fillText(timeLabel(t, apart), x(t), h); }
   }, 8);
   const place = (time: number): number => (time - span.current[0]) / (span.current[1] - span.current[0]);
   const seek = (event: MouseEvent) => {
