@@ -126,37 +126,42 @@ shown("the raster stands where its axis says, also after a drag", async ({ reach
   await expect.poll(best).toBe(0);
 });
 
-/** Pictures that are drawn, of either kind, in two seconds. */
-const draws = page => page.evaluate(() => new Promise(done => {
-  let n = 0;
+/** Waits until nothing is drawn, of either kind, for a second and a half: longer than it takes what is told once per second. */
+const still = (page, what = "at rest") => page.evaluate(what => new Promise((done, failed) => {
+  let n = 0, quiet = 0;
   // A frame that is asked for counts, too: the browser composes the page for it.
   const of = [[globalThis, "requestAnimationFrame"], [CanvasRenderingContext2D.prototype, "clearRect"], [WebGL2RenderingContext.prototype, "drawArrays"], [WebGL2RenderingContext.prototype, "clear"]].map(([on, name]) => [on, name, on[name]]);
-  for (const [on, name, own] of of) on[name] = function (...all) { n++; return own.apply(this ?? globalThis, all); };
-  setTimeout(() => { for (const [on, name, own] of of) on[name] = own; done(n); }, 2000);
-}));
-shown("nothing is drawn, and no frame asked for, where nothing changes", async ({ reached: { page }, plainRig }) => {
-  for (const hash of ["#v=live&s=1&t=60&w=5", "#v=channels&s=1&t=60&c=3", "#v=trials&s=1&c=3", "#v=model&s=1"]) {
-    await go(page, hash);
-    await expect.poll(() => draws(page), hash).toBe(0);
-  }
+  const end = error => { clearTimeout(quiet); clearTimeout(late); for (const [on, name, own] of of) on[name] = own; if (error) failed(error); else done(); };
+  const wait = () => { clearTimeout(quiet); quiet = setTimeout(() => end(), 1500); };
+  const late = setTimeout(() => end(new Error(`${what}: ${n} calls that draw in 30 s, and no second and a half without one`)), 30_000);
+  for (const [on, name, own] of of) on[name] = function (...all) { n++; wait(); return own.apply(this ?? globalThis, all); };
+  wait();
+}), what);
+shown("nothing is drawn, and no frame asked for, where nothing changes", async ({ reached: { page }, reachRig, plainRig, context }) => {
+  // A page for each view: they come to rest at the same time.
+  const rest = (rig, there, hashes) => Promise.all(hashes.map(async hash => {
+    const own = await context.newPage();
+    await own.goto(new URL(`/${hash}`, rig.url).href);
+    await own.waitForFunction(there);
+    await still(own, hash);
+    await own.close();
+  }));
+  await rest(reachRig, () => globalThis.betz?.store?.spikes > 100, ["#v=live&s=1&t=60&w=5", "#v=channels&s=1&t=60&c=3", "#v=trials&s=1&c=3", "#v=model&s=1"]);
   // What changes wakes it: the pointer's line, a key, and playing.
   await go(page, "#v=live&s=1&t=60&w=5");
-  await expect.poll(() => draws(page)).toBe(0);
+  await still(page);
   const box = await page.locator(".hand").boundingBox();
   await page.mouse.move(box.x + 100, box.y + 60);
   await expect(page.locator(".cursor:visible")).toHaveCount(5);
   await page.mouse.move(box.x, box.y - 200);
-  await expect.poll(() => draws(page)).toBe(0);
+  await still(page);
   await page.keyboard.press("Shift+ArrowRight");
   await expect(page.locator(".clock")).toHaveText("1:05.0");
-  await expect.poll(() => draws(page)).toBe(0);
+  await still(page);
   await page.keyboard.press("Space");
   await expect.poll(() => time(page)).toBeGreaterThan(66);
   await page.goto(plainRig.url);
-  for (const hash of ["#v=networks&n=0,1&t=31&node=8", "#v=episodes&ep=0.0&w=2&t=20", "#v=map&cell=40"]) {
-    await go(page, hash);
-    await expect.poll(() => draws(page), hash).toBe(0);
-  }
+  await rest(plainRig, () => document.querySelector("main canvas"), ["#v=networks&n=0,1&t=31&node=8", "#v=episodes&ep=0.0&w=2&t=20", "#v=map&cell=40"]);
 });
 
 test.describe("16,384 channels", () => {
