@@ -92,7 +92,7 @@ fn a_bad_signature_is_refused_with_file_and_line() {
             "a parameter of work, found \"too\"",
         ),
         ("//: to out", right, 4, "`//: NAME: ROLE`"),
-        ("//: to: out, 1\n//: to: out, 2", right, 5, "a second"),
+        ("//: to: out, 1\n//: to: out, 2", right, 5, "found two"),
         ("//: to: out, cound", right, 4, "\"cound\""),
         ("//: to: out, count - 1", right, 4, "\"- 1\""),
         ("//: to: out, count.pow(2)", right, 4, "found \".pow(2)\""),

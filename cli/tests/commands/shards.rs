@@ -263,7 +263,7 @@ fn counts_of_shards_are_those_of_the_whole() {
         ),
         (
             "mine a.npz --shard 1/2 --interval 0,0.01 --out x.counts",
-            "--interval: expected --count-only",
+            "--interval: expected it together with --count-only",
         ),
         (
             "mine a.npz --shard 3/2 --out x.counts",

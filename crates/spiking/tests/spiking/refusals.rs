@@ -75,7 +75,7 @@ fn networks_that_are_none_are_refused() {
     );
     refused(
         |n| n.projections[0].delay_ms = spread(0.01, 1.0),
-        "at least a step",
+        "at least one step",
     );
     refused(|n| n.projections[0].weight = spread(1.0, -1.0), "sd >= 0");
     refused(

@@ -398,7 +398,7 @@ fn what_cannot_be_read_in_stretches_is_said() {
     let error = Stretches::open(&plain).err().unwrap();
     assert!(error.message().contains("spike_ticks"), "{error}");
     let error = Stretches::open(Path::new("/dev/null")).err().unwrap();
-    assert!(error.message().contains("stretches"), "{error}");
+    assert!(error.message().contains("in chunks"), "{error}");
 }
 
 #[test]
