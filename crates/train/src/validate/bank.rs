@@ -23,6 +23,9 @@ use betz_runtime::psc::FilterBank;
 /// Folds that all ridges are compared on; those that are far behind are not tried with the others.
 const FIRST_FOLDS: usize = 2;
 
+/// With fewer steps in those folds the others may decide otherwise, so that all ridges are compared on all folds.
+const FEWEST_STEPS: u64 = 2_000;
+
 /// A ridge whose mean R² is lower than the best by more than this is far behind.
 const FAR_BEHIND: f64 = 0.01;
 
@@ -242,7 +245,7 @@ impl BankSums {
         let mut steps = 0;
         for (number, fold) in self.folds.iter().enumerate() {
             progress::check(progress, "cross-validate")?;
-            if number == FIRST_FOLDS {
+            if number == FIRST_FOLDS && steps >= FEWEST_STEPS {
                 let share = steps as f64 / self.total.steps as f64;
                 drop_far_behind(&mut residual, r2, FAR_BEHIND * share);
             }
