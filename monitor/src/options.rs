@@ -22,10 +22,10 @@ pub struct Options {
     pub no_token: bool,
     /// Further host names that the server accepts, without the port.
     pub allow_hosts: Vec<String>,
-    /// Allow pages to swap, roll back, mask and mark: see [`Monitor::control`].
+    /// Allow pages to swap, roll back, mask and mark: see [`Monitor::control`](crate::Monitor::control).
     pub control: bool,
     /// Allow other pages of this machine, such as a notebook, to show this page in a frame: see
-    /// [`Monitor::embedded_url`]. Only without `control`, and on loopback.
+    /// [`Monitor::embedded_url`](crate::Monitor::embedded_url). Only without `control`, and on loopback.
     pub embed: bool,
     /// Size of the ring between session and hub, in words of 4 bytes: 8 per step, one per output, spike and class of a gate.
     pub ring_words: usize,

@@ -18,8 +18,8 @@ impl Sums {
     /// never been there. Allocates Γ in f64 three times over beside `parts`.
     ///
     /// # Errors
-    /// As [`solve`](Self::solve); [`ErrorKind::InvalidArgument`] for fewer than two parts; those of
-    /// [`merge`](Self::merge); [`ErrorKind::InsufficientData`] when no output changes.
+    /// As [`solve`](Self::solve); `InvalidArgument` for fewer than two parts; those of
+    /// [`merge`](Self::merge); `InsufficientData` when no output changes.
     pub fn cross_validate(parts: &[Self], options: &SolveOptions) -> Result<(Decoder, RidgeScore)> {
         let [first, others @ ..] = parts else {
             return Err(few(0));
