@@ -56,7 +56,7 @@ impl betz_network {
 
     /// Fails in a process that does not have the network's thread, and if the thread has died of a panic.
     fn here(&self) -> Result<()> {
-        self.live.here().map(drop)
+        self.live.here()
     }
 
     /// Refuses a number of values that differs from the number of channels.

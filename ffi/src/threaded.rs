@@ -1,4 +1,5 @@
-//! A worker with its own thread, which does not exist in a forked child. Another thread may feed it, or a session.
+//! A worker with its own thread that another thread feeds: it can be lent to a session, and does not exist
+//! in a forked child.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -18,63 +19,20 @@ pub(crate) trait Thread {
     fn is_running(&self) -> bool;
 }
 
-/// Handle of a thread, and the process that has it.
-pub(crate) struct WorkerThread<H: Thread> {
+/// Feed and handle of a worker, and the process that has its thread.
+pub(crate) struct WorkerHandle<F, H: Thread> {
+    feed: Arc<Feed<F>>,
     handle: ManuallyDrop<H>,
     process: Process,
-}
-
-impl<H: Thread> WorkerThread<H> {
-    /// Takes the handle of a thread of this process.
-    pub(crate) fn new(handle: H) -> Self {
-        Self {
-            handle: ManuallyDrop::new(handle),
-            process: Process::current(),
-        }
-    }
-
-    /// The handle. Fails in a process that does not have the thread. Also fails if the thread has died of a panic,
-    /// because its results are then not reliable.
-    pub(crate) fn here(&self) -> Result<&H> {
-        self.process.check(H::NAME)?;
-        if self.handle.is_running() {
-            return Ok(&self.handle);
-        }
-        let text = format!("the {}'s thread has died", H::NAME);
-        Err(Failure::Betz(Error::new(ErrorKind::Internal, text)))
-    }
-}
-
-impl<H: Thread> Deref for WorkerThread<H> {
-    type Target = H;
-
-    fn deref(&self) -> &H {
-        &self.handle
-    }
-}
-
-impl<H: Thread> Drop for WorkerThread<H> {
-    fn drop(&mut self) {
-        // A forked child must not wait: the thread exists only in the parent.
-        if self.process == Process::current() {
-            // SAFETY: dropped here and never touched again.
-            unsafe { ManuallyDrop::drop(&mut self.handle) }
-        }
-    }
-}
-
-/// A worker's thread and its feed. The thread ends before the feed does.
-pub(crate) struct WorkerHandle<F, H: Thread> {
-    thread: WorkerThread<H>,
-    feed: Arc<Feed<F>>,
 }
 
 impl<F, H: Thread> WorkerHandle<F, H> {
     /// Creates a worker of this process.
     pub(crate) fn new((feed, handle): (F, H)) -> Self {
         Self {
-            thread: WorkerThread::new(handle),
             feed: Arc::new(Feed::new(feed)),
+            handle: ManuallyDrop::new(handle),
+            process: Process::current(),
         }
     }
 
@@ -88,15 +46,36 @@ impl<F, H: Thread> WorkerHandle<F, H> {
 
     /// Lends the feed to a session, which keeps it until it is dropped.
     pub(crate) fn lend(&self) -> Result<FeedGuard<F>> {
-        self.thread.process.check(H::NAME)?;
+        self.process.check(H::NAME)?;
         self.hold()
+    }
+
+    /// Fails in a process that does not have the threads. Also fails if one of them has died of a panic,
+    /// because its results are then not reliable.
+    pub(crate) fn here(&self) -> Result<()> {
+        self.process.check(H::NAME)?;
+        if self.handle.is_running() {
+            return Ok(());
+        }
+        let text = format!("the {}'s thread has died", H::NAME);
+        Err(Failure::Betz(Error::new(ErrorKind::Internal, text)))
     }
 }
 
 impl<F, H: Thread> Deref for WorkerHandle<F, H> {
-    type Target = WorkerThread<H>;
+    type Target = H;
 
-    fn deref(&self) -> &WorkerThread<H> {
-        &self.thread
+    fn deref(&self) -> &H {
+        &self.handle
+    }
+}
+
+impl<F, H: Thread> Drop for WorkerHandle<F, H> {
+    fn drop(&mut self) {
+        // A forked child must not wait: the threads exist only in the parent.
+        if self.process == Process::current() {
+            // SAFETY: dropped here and never touched again.
+            unsafe { ManuallyDrop::drop(&mut self.handle) }
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Online training during a session: labels in, better models out.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_char;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use betz::stream::{ChannelRules, PreparedModel};
 use betz::train::online::{Labels, Trainer, TrainerState, Worker};
@@ -18,20 +21,36 @@ use crate::session::betz_session;
 use crate::shortage::Shortage;
 use crate::status::betz_status;
 use crate::swap;
-use crate::threaded::{Thread, WorkerHandle};
 use crate::trainer_config::betz_trainer_config;
-use crate::workers::Workers;
+use crate::workers::{Process, Workers};
 
 /// An online trainer: learns from the labels of a session's steps, trial by trial, on a thread of its own, and offers
 /// models that decode better. Candidates are scored on trials that they have not seen, watched after they have taken
 /// over, and rolled back if they turn out worse. Dead or screaming channels are left out of the model, exactly as if it
 /// had been trained without them. The session's steps never wait for the trainer.
 pub struct betz_trainer {
-    /// The trainer's thread, and the labels that feed it.
-    worker: WorkerHandle<Labels, Trainer>,
+    /// Used only by the call that holds `labelling`.
+    labels: UnsafeCell<Labels>,
+    labelling: AtomicBool,
+    trainer: ManuallyDrop<Trainer>,
     outputs: usize,
     features: usize,
+    /// The process that has the trainer's thread.
+    process: Process,
     poison: Poison,
+}
+
+// SAFETY: `labels` may be sent, and is touched only by the one call that holds `labelling`.
+unsafe impl Sync for betz_trainer {}
+
+impl Drop for betz_trainer {
+    fn drop(&mut self) {
+        // A forked child must not wait: the thread exists only in the parent.
+        if self.process == Process::current() {
+            // SAFETY: dropped here and never touched again.
+            unsafe { ManuallyDrop::drop(&mut self.trainer) }
+        }
+    }
 }
 
 impl Handle for betz_trainer {
@@ -43,6 +62,27 @@ impl Handle for betz_trainer {
 }
 
 impl betz_trainer {
+    /// Runs `call` with exclusive access to the labels. Refuses a second thread's call during this one. Does not wait.
+    fn label<T>(&self, call: impl FnOnce(&mut Labels) -> Result<T>) -> Result<T> {
+        struct LabelGuard<'a>(&'a AtomicBool);
+        impl Drop for LabelGuard<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        if self.labelling.swap(true, Ordering::Acquire) {
+            return Err(Failure::Argument {
+                name: "trainer",
+                expected: "one that no other thread is giving labels to",
+            });
+        }
+        let held = LabelGuard(&self.labelling);
+        // SAFETY: this call alone holds `labelling`.
+        let done = call(unsafe { &mut *self.labels.get() });
+        drop(held);
+        done
+    }
+
     /// Checks a label: one value per output.
     ///
     /// # Safety
@@ -50,7 +90,7 @@ impl betz_trainer {
     unsafe fn target<'a>(&self, target: *const f32, n: usize) -> Result<&'a [f32]> {
         if n != self.outputs {
             return Err(Failure::Length {
-                name: "target, one value per output",
+                name: "target, one value an output",
                 expected: self.outputs,
                 got: n,
             });
@@ -58,13 +98,14 @@ impl betz_trainer {
         // SAFETY: the caller's promise.
         unsafe { cast::slice(target, n, "target") }
     }
-}
 
-impl Thread for Trainer {
-    const NAME: &'static str = betz_trainer::NAME;
-
-    fn is_running(&self) -> bool {
-        self.is_running()
+    /// Fails in a process that does not have the trainer's thread, and if the thread has died of a panic.
+    fn here(&self) -> Result<&Trainer> {
+        self.process.check("trainer")?;
+        if self.trainer.is_running() {
+            return Ok(&self.trainer);
+        }
+        Err(Error::new(ErrorKind::Internal, "the trainer's thread has died").into())
     }
 }
 
@@ -199,9 +240,12 @@ pub unsafe extern "C" fn betz_trainer_open(
             let tap = Box::new(tap);
             let trainer = workers.run(|| Ok(Trainer::start(worker, None)?))?;
             let trainer = cast::into_handle(betz_trainer {
-                worker: WorkerHandle::new((labels, trainer)),
+                labels: UnsafeCell::new(labels),
+                labelling: AtomicBool::new(false),
+                trainer: ManuallyDrop::new(trainer),
                 outputs: decoder.outputs().len(),
                 features: decoder.features(),
+                process: Process::current(),
                 poison: Poison::default(),
             })?;
             if let Err(full) = session.attach(tap, 0) {
@@ -247,7 +291,7 @@ pub unsafe extern "C" fn betz_trainer_label(
     unsafe {
         barrier::run_on(trainer, |trainer: &betz_trainer| {
             let target = trainer.target(target, n)?;
-            Ok(trainer.worker.hold()?.label(target).map(drop)?)
+            trainer.label(|labels| Ok(labels.label(target).map(drop)?))
         })
     }
 }
@@ -266,8 +310,10 @@ pub unsafe extern "C" fn betz_trainer_end_trial(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(trainer, |trainer: &betz_trainer| {
-            trainer.worker.hold()?.end_trial(keep != 0);
-            Ok(())
+            trainer.label(|labels| {
+                labels.end_trial(keep != 0);
+                Ok(())
+            })
         })
     }
 }
@@ -289,7 +335,7 @@ pub unsafe extern "C" fn betz_trainer_take(
     unsafe {
         barrier::wait_on(trainer, |trainer| {
             let out = cast::out(out, "out")?;
-            out.write(match trainer.worker.here()?.take() {
+            out.write(match trainer.here()?.take() {
                 Some(decoder) => cast::into_handle(betz_model::new(decoder))?,
                 None => std::ptr::null_mut(),
             });
@@ -328,7 +374,7 @@ pub unsafe extern "C" fn betz_trainer_apply(
             expect_room(rows.saturating_mul(8 * size_of::<f64>()), "model")?;
             Shortage::check()?;
             let mut swapper = swap::swapper(session);
-            let given = trainer.worker.here()?.apply_model(&mut swapper)?;
+            let given = trainer.here()?.apply_model(&mut swapper)?;
             if !applied.is_null() {
                 applied.write(u32::from(given.is_some()));
             }
@@ -356,7 +402,7 @@ pub unsafe extern "C" fn betz_trainer_request(trainer: *const betz_trainer) -> b
     // SAFETY: the caller's promise.
     unsafe {
         barrier::run_on(trainer, |trainer: &betz_trainer| {
-            trainer.worker.request();
+            trainer.trainer.request();
             Ok(())
         })
     }
@@ -378,7 +424,7 @@ pub unsafe extern "C" fn betz_trainer_set_half_life(
     // SAFETY: the caller's promise.
     unsafe {
         barrier::wait_on(trainer, |trainer| {
-            Ok(trainer.worker.here()?.set_half_life(seconds)?)
+            Ok(trainer.here()?.set_half_life(seconds)?)
         })
     }
 }
@@ -404,7 +450,7 @@ pub unsafe extern "C" fn betz_trainer_save(
             // The statistics of every memory as they are written, and those of the model in use.
             let sums = trainer.features.saturating_mul(trainer.features);
             expect_room(sums.saturating_mul(6 * size_of::<f64>()), "trainer's state")?;
-            Ok(trainer.worker.here()?.save(path)?)
+            Ok(trainer.here()?.save(path)?)
         })
     }
 }
@@ -429,7 +475,7 @@ pub unsafe extern "C" fn betz_trainer_load(
         barrier::wait_on(trainer, |trainer| {
             let path = cast::path(path, "path")?;
             expect_readable(path)?;
-            Ok(trainer.worker.here()?.load(path)?)
+            Ok(trainer.here()?.load(path)?)
         })
     }
 }
@@ -450,7 +496,7 @@ pub unsafe extern "C" fn betz_trainer_get_state(
     unsafe {
         barrier::wait_on(trainer, |trainer| {
             grow::check_place(out, size, "out")?;
-            let state = trainer.worker.here()?.state().into();
+            let state = trainer.here()?.state().into();
             grow::write(out, size, "out", state)
         })
     }
@@ -477,7 +523,7 @@ pub unsafe extern "C" fn betz_trainer_ill_channels(
     unsafe {
         barrier::wait_on(trainer, |trainer| {
             let len = cast::out(len, "len")?;
-            let ill = trainer.worker.here()?.state().ill_channels;
+            let ill = trainer.here()?.state().ill_channels;
             cast::copy_out("channels", channels, cap, ill.len(), len, |room| {
                 let all = room.iter_mut().zip(&ill);
                 all.for_each(|(slot, &channel)| *slot = channel as u32);

@@ -1,22 +1,38 @@
 //! Unlike training: how far a session's latents and rates are from those in training.
 
+use std::mem::ManuallyDrop;
+
 use betz::train::unlike::{UnlikeConfig, UnlikeWatch, UnlikeWorker, Unlikeness};
+use betz::{Error, ErrorKind};
 
 use crate::barrier::{self, Handle, Poison};
 use crate::cast;
+use crate::failure::Result;
 use crate::grow::{self, grows};
 use crate::model::betz_model;
 use crate::session::betz_session;
 use crate::status::betz_status;
-use crate::threaded::{Thread, WorkerThread};
 use crate::trainer::like;
+use crate::workers::Process;
 
 /// A comparison of a session with the training of its model, on a thread of its own. It says that a window
 /// of steps is *unlike training*, and does not say that quality is lost: a user who does something else
 /// moves it as well as drift does. The session's steps never wait for it.
 pub struct betz_unlike {
-    watch: WorkerThread<UnlikeWatch>,
+    watch: ManuallyDrop<UnlikeWatch>,
+    /// The process that has the thread.
+    process: Process,
     poison: Poison,
+}
+
+impl Drop for betz_unlike {
+    fn drop(&mut self) {
+        // A forked child must not wait: the thread exists only in the parent.
+        if self.process == Process::current() {
+            // SAFETY: dropped here and never touched again.
+            unsafe { ManuallyDrop::drop(&mut self.watch) }
+        }
+    }
 }
 
 impl Handle for betz_unlike {
@@ -27,11 +43,14 @@ impl Handle for betz_unlike {
     }
 }
 
-impl Thread for UnlikeWatch {
-    const NAME: &'static str = betz_unlike::NAME;
-
-    fn is_running(&self) -> bool {
-        self.is_running()
+impl betz_unlike {
+    /// Fails in a process that does not have the thread, and if the thread has died of a panic.
+    fn here(&self) -> Result<&UnlikeWatch> {
+        self.process.check(Self::NAME)?;
+        if self.watch.is_running() {
+            return Ok(&self.watch);
+        }
+        Err(Error::new(ErrorKind::Internal, "the comparison's thread has died").into())
     }
 }
 
@@ -90,7 +109,8 @@ pub unsafe extern "C" fn betz_unlike_open(
             }
             let (tap, worker) = UnlikeWorker::open(decoder, &config)?;
             let unlike = cast::into_handle(betz_unlike {
-                watch: WorkerThread::new(UnlikeWatch::start(worker)?),
+                watch: ManuallyDrop::new(UnlikeWatch::start(worker)?),
+                process: Process::current(),
                 poison: Poison::default(),
             })?;
             if let Err(full) = session.attach(Box::new(tap), 0) {
@@ -119,7 +139,7 @@ pub unsafe extern "C" fn betz_unlike_get_state(
     unsafe {
         barrier::wait_on(unlike, |unlike| {
             grow::check_place(out, size, "out")?;
-            let watch = unlike.watch.here()?;
+            let watch = unlike.here()?;
             let newest = watch.newest().unwrap_or(Unlikeness {
                 tick: 0,
                 seconds: 0.0,
