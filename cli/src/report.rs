@@ -167,33 +167,34 @@ impl Table {
     }
 
     pub(crate) fn print(&self) -> Result<()> {
-        let columns = self.rows.first().map_or(0, Vec::len);
-        let widths: Vec<usize> = (0..columns)
-            .map(|c| {
-                let cells = self.rows.iter().map(|r| r[c].chars().count());
-                cells.max().unwrap_or(0)
-            })
-            .collect();
-        for (i, row) in self.rows.iter().enumerate() {
+        self.lines().iter().try_for_each(|text| line(text))
+    }
+
+    /// The header, a rule and the rows, without columns that no row fills.
+    fn lines(&self) -> Vec<String> {
+        let Some((header, rows)) = self.rows.split_first() else {
+            return Vec::new();
+        };
+        let filled = |c: &usize| rows.is_empty() || rows.iter().any(|row| !row[*c].is_empty());
+        let columns: Vec<usize> = (0..header.len()).filter(filled).collect();
+        let width = |c: usize| self.rows.iter().map(|row| row[c].chars().count()).max();
+        let widths: Vec<usize> = columns.iter().map(|&c| width(c).unwrap_or(0)).collect();
+        let aligned = |row: &Vec<String>| {
             let mut text = String::new();
-            for (c, cell) in row.iter().enumerate() {
-                let pad = " ".repeat(widths[c] - cell.chars().count());
-                if c == 0 {
-                    text.push_str(cell);
-                    text.push_str(&pad);
-                } else {
-                    text.push_str("  ");
-                    text.push_str(&pad);
-                    text.push_str(cell);
-                }
+            for (i, (&c, &width)) in columns.iter().zip(&widths).enumerate() {
+                let cell = &row[c];
+                text.push_str(&match i {
+                    0 => format!("{cell:<width$}"),
+                    _ => format!("  {cell:>width$}"),
+                });
             }
-            line(text.trim_end())?;
-            if i == 0 {
-                let total: usize = widths.iter().sum::<usize>() + 2 * (columns - 1);
-                line(&"─".repeat(total))?;
-            }
-        }
-        Ok(())
+            text.trim_end().to_owned()
+        };
+        let gaps = 2 * columns.len().saturating_sub(1);
+        let rule = "─".repeat(widths.iter().sum::<usize>() + gaps);
+        let mut lines = vec![aligned(header), rule];
+        lines.extend(rows.iter().map(aligned));
+        lines
     }
 }
 
@@ -457,6 +458,21 @@ impl betz::Progress for Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_without_a_value_is_left_out() {
+        let mut table = Table::new(&["kind", "R²", "regions", "step"]);
+        assert_eq!(table.lines()[0], "kind  R²  regions  step");
+        table.row(["linear", "0.75", "", "3 µs"].map(str::to_owned));
+        table.row(["lift", "0.8", "", ""].map(str::to_owned));
+        let expected = [
+            "kind      R²  step",
+            "──────────────────",
+            "linear  0.75  3 µs",
+            "lift     0.8",
+        ];
+        assert_eq!(table.lines(), expected);
+    }
 
     #[test]
     fn one_is_one_and_time_that_is_left_is_said() {
