@@ -171,6 +171,39 @@ fn recorded_without_a_model(folder: &Path) {
 }
 
 #[test]
+fn the_simulated_rig_is_heard_by_the_protocol_of_every_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let devices = ["cerebus", "openephys", "rhx", "spikeglx", "udp"];
+    let shared = cfg!(target_os = "linux").then_some("shm");
+    std::thread::scope(|scope| {
+        for device in devices.into_iter().chain(shared) {
+            let folder = folder.path();
+            scope.spawn(move || {
+                let told = json(
+                    folder,
+                    &format!(
+                        "run --simulate={device} --seconds 2 --set source.channels=8 --set record.to={device} \
+                         --set missing.stale_after=1h --set missing.backlog=1000000 --set limits.lost=1"
+                    ),
+                );
+                let steps = told["input"]["steps"].as_u64().unwrap();
+                assert!(steps > 0, "{device}: {told}");
+                assert_eq!(told["r2"].as_array().unwrap().len(), 2, "{device}");
+                let path = PathBuf::from(told["folder"].as_str().unwrap());
+                let plan = std::fs::read_to_string(folder.join(&path).join("resolved.toml")).unwrap();
+                assert!(plan.contains(&format!("from = \"{device}://")), "{plan}");
+                let replayed = json(folder, &format!("run --replay {}", path.display()));
+                assert!(
+                    replayed["equal"] == true && replayed["compared"] == steps,
+                    "{device}: {replayed}"
+                );
+            });
+        }
+    });
+    refused(folder.path(), "run --simulate=nothing", 2, "cerebus");
+}
+
+#[test]
 fn sigterm_ends_a_session_with_a_complete_recording() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

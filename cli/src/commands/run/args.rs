@@ -5,22 +5,24 @@ use std::path::PathBuf;
 use betz::Result;
 use clap::Args;
 
+use super::emulated::Device;
 use super::keep::KeptPage;
 use crate::page::{Page, SessionPage};
 use crate::parse::seconds;
 
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500 --relearn\n  betz run session.toml --set voltage.threshold=-4 --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
+    after_help = "Examples:\n  betz run --simulate --seconds 20\n  betz run --simulate --page\n  betz run --simulate=cerebus --check\n  betz run session.toml --check\n  betz run --simulate --set record.to=recordings --seconds 20\n  betz run --replay recordings/run-20261124-131500 --relearn\n  betz run session.toml --set voltage.threshold=-4 --seconds 600\n\nExit codes: 0 ended as asked, 1 failed, 2 wrong usage or plan, 3 ended as asked with a limit of [limits] crossed. See docs/live.md."
 )]
 pub(crate) struct Run {
     /// Plan of the session, a TOML file
     #[arg(value_name = "PLAN", required_unless_present_any = ["simulate", "replay"])]
     pub(crate) plan: Option<PathBuf>,
     /// Simulate a rig with a known movement, train a decoder on a minute of it made faster than
-    /// life, and run that. A plan is not needed, but may change the defaults
-    #[arg(long)]
-    pub(crate) simulate: bool,
+    /// life, and run that. A plan is not needed, but may change the defaults. With RIG, the voltage comes over the
+    /// loopback by the protocol of that device, to the source that hears the real one
+    #[arg(long, value_name = "RIG", num_args = 0..=1, require_equals = true)]
+    pub(crate) simulate: Option<Option<Device>>,
     /// Open the source, listen for two seconds, say what the session will do, and send nothing
     #[arg(long, conflicts_with = "shown")]
     pub(crate) check: bool,

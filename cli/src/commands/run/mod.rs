@@ -1,6 +1,7 @@
 //! `betz run`: a whole session, from the source of a rig to its outputs.
 
 pub(crate) mod args;
+pub(crate) mod emulated;
 mod keep;
 mod print;
 mod recalibration;
@@ -13,8 +14,10 @@ use std::cell::Cell;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use betz::model::Decoder;
 use betz::{Error, Progress, Result};
-use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check, check_all, open_rigs};
+use betz_interop::rig::Rig;
+use betz_live::{Live, Pace, Part, Plan, Resumption, Trial, Until, check_all, open_rigs};
 
 use betz_live::plan::{LearnMode, Span};
 use betz_monitor::{Decision, Monitor, Source};
@@ -23,6 +26,7 @@ use serde_json::json;
 use crate::browser::Door;
 use crate::report::{self, UntilInterrupted};
 use args::Run;
+use emulated::{Device, ReadyDevice};
 use print::{RunReport, Status};
 use recalibration::RecalibrationNews;
 use simulated::SimulatedSession;
@@ -38,9 +42,9 @@ const LISTEN: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Run) -> Result<()> {
     report::stop_on_interrupt();
-    if args.simulate {
-        let made = simulated::prepare(args.plan.as_deref(), &args.set)?;
-        return run_simulated(args, made);
+    if let Some(device) = args.simulate {
+        let made = simulated::prepare(args.plan.as_deref(), &args.set, device)?;
+        return run_simulated(args, made, device);
     }
     if let Some(folder) = &args.replay {
         return replay::run(folder, args.relearn, args.json);
@@ -53,10 +57,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     if args.check {
         let model = plan.load_model()?;
         let mut rigs = open_rigs(&plan, &model)?;
-        if let Some((first, others)) = rigs.split_first_mut() {
-            let told = check_all(&plan, &model, first.as_mut(), others, LISTEN)?;
-            return report::tell(&told, args.json);
-        }
+        return check_rigs(args, &plan, &model, &mut rigs);
     }
     if args.keep && args.kept.is_none() {
         return keep::run(&args.page);
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Run) -> Result<()> {
     run_live(args, live, status)
 }
 
-fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
+fn run_simulated(args: &Run, made: SimulatedSession, device: Option<Device>) -> Result<()> {
     let SimulatedSession {
         simulation,
         mut plan,
@@ -95,20 +96,27 @@ fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
     );
     let delay = model.delay_steps().max(0) as u64;
     let rows = (model.step_seconds() * simulation.signal().rate) as u64;
-    let mut rig = simulation.rig(Part::Run, Pace::RealTime);
+    let ready = device
+        .map(|device| ReadyDevice::open(device, &simulation, &mut plan.source[0]))
+        .transpose()?;
+    let mut rigs = match &ready {
+        Some(_) => open_rigs(&plan, &model)?,
+        None => vec![Box::new(simulation.rig(Part::Run, Pace::RealTime)) as Box<dyn Rig>],
+    };
+    let _device = ready.map(|ready| ready.start(&simulation)).transpose()?;
     if args.check {
         if noise.is_some() {
             // The session is given the noise, and measures none.
             plan.voltage.noise.calibrate = Span::from_seconds(0.0);
         }
-        return report::tell(&check(&plan, &model, &mut rig, LISTEN)?, args.json);
+        return check_rigs(args, &plan, &model, &mut rigs);
     }
     let truth = move |end: u64| {
         let at = end.saturating_sub(1).checked_sub(delay * rows)?;
         Some(simulation.truth(Part::Run, at))
     };
     let names: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
-    let mut live = Live::with_rig(plan, model, Box::new(rig))?;
+    let mut live = Live::with_rigs(plan, model, rigs)?;
     if let Some(noise) = noise {
         live.set_noise(noise);
     }
@@ -117,6 +125,15 @@ fn run_simulated(args: &Run, made: SimulatedSession) -> Result<()> {
         live,
         Status::new(&names).with_truth(Box::new(truth), delay),
     )
+}
+
+/// Listens to the sources, the first of which makes the steps, and tells what the session will do.
+fn check_rigs(args: &Run, plan: &Plan, model: &Decoder, rigs: &mut [Box<dyn Rig>]) -> Result<()> {
+    let Some((first, others)) = rigs.split_first_mut() else {
+        return Ok(());
+    };
+    let told = check_all(plan, model, first.as_mut(), others, LISTEN)?;
+    report::tell(&told, args.json)
 }
 
 fn run_live(args: &Run, mut live: Live, mut status: Status) -> Result<()> {

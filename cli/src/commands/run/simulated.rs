@@ -10,6 +10,7 @@ use betz::{Error, Result};
 use betz_live::plan::{LearnMode, RecalibrateMode};
 use betz_live::{FrontEnd, Pace, Part, Plan, Simulation, SimulationOptions, bin};
 
+use super::emulated::Device;
 use crate::report::Bar;
 
 /// Length of a step in seconds.
@@ -41,8 +42,12 @@ pub(super) struct SimulatedSession {
     pub(super) noise: Option<Vec<f32>>,
 }
 
-/// Simulates and trains.
-pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<SimulatedSession> {
+/// Simulates and trains. The voltage has the microvolts per bit of `device`, if one is to send it.
+pub(super) fn prepare(
+    file: Option<&Path>,
+    changes: &[String],
+    device: Option<Device>,
+) -> Result<SimulatedSession> {
     let plan = match file {
         Some(file) => Plan::read(file, changes)?,
         None => Plan::parse(PLAN, Path::new("simulated.toml"), changes)?,
@@ -55,6 +60,9 @@ pub(super) fn prepare(file: Option<&Path>, changes: &[String]) -> Result<Simulat
     let mut options = SimulationOptions::default();
     if let Some(channels) = plan.source().channels {
         options.channels = channels;
+    }
+    if let Some(device) = device {
+        options.microvolts = device.microvolts();
     }
     let simulation = Simulation::new(&options)?;
     let mut rig = simulation.rig(Part::Train, Pace::Fastest);
