@@ -155,9 +155,8 @@ def shuffled_rows(betz, recording, data, folder):
 
 
 def decisions(scores):
-    """Balanced accuracy, AUC and calibration error, as text."""
-    balanced = max(scores["balanced_accuracy"], scores["balanced_accuracy_by_prior"])
-    return f"{balanced:.3f}, {scores['auc'][1]:.4f}, {scores['ece']:.4f}"
+    """Balanced accuracy of decisions by the largest probability over its share in training, AUC and calibration error, as text."""
+    return f"{scores['balanced_accuracy_by_prior']:.3f}, {scores['auc'][1]:.4f}, {scores['ece']:.4f}"
 
 
 def sums_rows(betz, recording):

@@ -4,7 +4,7 @@ use crate::lift::Cosines;
 use crate::readout::{Basis, Pass, Walk};
 use betz_base::error::Result;
 use betz_base::progress::Progress;
-use betz_gram::gram::dense::dot;
+use betz_linear::{Mat, MatRef, product};
 use rayon::prelude::*;
 
 /// Time constant of the filter h of the latents, in seconds.
@@ -109,37 +109,66 @@ impl Samples {
     }
 }
 
+/// Steps whose products are computed at once: their features in f64 stay in the cache.
+const CHUNK: usize = 256;
+
 impl Block {
+    /// The features of steps `first..first + n` in f64, (feature, step) row-major.
+    fn chunk(&self, first: usize, n: usize) -> Vec<f64> {
+        let all = self.steps.len();
+        let mut values = Vec::with_capacity(self.values.len() / all * n);
+        for row in self.values.chunks_exact(all) {
+            values.extend(row[first..first + n].iter().map(|v| f64::from(*v)));
+        }
+        values
+    }
+
+    /// First step and length of each chunk.
+    fn chunks(&self) -> impl IndexedParallelIterator<Item = (usize, usize)> {
+        let all = self.steps.len();
+        let each = move |chunk: usize| (chunk * CHUNK, CHUNK.min(all - chunk * CHUNK));
+        (0..all.div_ceil(CHUNK)).into_par_iter().map(each)
+    }
+
     /// Scores of all steps, (column, step), by `weights`, (feature, column).
     pub(super) fn scores(&self, weights: &[f64], columns: usize) -> Vec<f64> {
-        let n = self.steps.len();
-        let mut scores = vec![0.0; columns * n];
-        scores
-            .par_chunks_exact_mut(n)
-            .enumerate()
-            .for_each(|(column, scores)| {
-                for (row, weights) in self
-                    .values
-                    .chunks_exact(n)
-                    .zip(weights.chunks_exact(columns))
-                {
-                    let weight = weights[column];
-                    (scores.iter_mut().zip(row)).for_each(|(s, v)| *s += weight * f64::from(*v));
-                }
-            });
+        let all = self.steps.len();
+        let weights = of_rows(weights, columns);
+        let chunks: Vec<Mat<f64>> = self
+            .chunks()
+            .map(|(first, n)| {
+                let values = self.chunk(first, n);
+                product(of_rows(&values, n).transpose(), weights)
+            })
+            .collect();
+        let mut scores = Vec::with_capacity(columns * all);
+        for column in 0..columns {
+            scores.extend(chunks.iter().flat_map(|chunk| chunk.col_as_slice(column)));
+        }
         scores
     }
 
     /// Adds Σ values·factors to `sum`, (feature, column); `factors` is (column, step).
     pub(super) fn add_products(&self, factors: &[f64], columns: usize, sum: &mut [f64]) {
-        let n = self.steps.len();
-        (sum.par_chunks_exact_mut(columns)
-            .zip(self.values.par_chunks_exact(n)))
-        .with_min_len(8)
-        .for_each(|(sum, row)| {
-            for (sum, factors) in sum.iter_mut().zip(factors.chunks_exact(n)) {
-                *sum += dot(row, factors);
+        let all = self.steps.len();
+        let factors = MatRef::from_column_major_slice(factors, all, columns);
+        let chunks: Vec<Mat<f64>> = self
+            .chunks()
+            .map(|(first, n)| {
+                let values = self.chunk(first, n);
+                product(of_rows(&values, n), factors.subrows(first, n))
+            })
+            .collect();
+        // One after another, so that the sum does not depend on the number of threads.
+        for chunk in &chunks {
+            for (f, row) in sum.chunks_exact_mut(columns).enumerate() {
+                (row.iter_mut().enumerate()).for_each(|(c, sum)| *sum += chunk[(f, c)]);
             }
-        });
+        }
     }
+}
+
+/// `values` as rows of `columns`.
+fn of_rows(values: &[f64], columns: usize) -> MatRef<'_, f64> {
+    MatRef::from_row_major_slice(values, values.len() / columns, columns)
 }

@@ -1,14 +1,15 @@
 //! Multinomial logistic regression with a ridge: deterministic, from 0, without a random choice.
 //!
 //! Few unknowns: Newton's method with step halving. Many: the Hessian is bounded by that of the worst case (Böhning
-//! 1992), H ⪯ ½UᵀU ⊗ I, whose one Cholesky factor preconditions accelerated gradient steps (Nesterov 1983, restarted
-//! when the loss grows).
+//! 1992), H ⪯ ½UᵀU ⊗ I, whose one Cholesky factor preconditions L-BFGS (Nocedal and Wright 2006, algorithm 7.4).
+
+use std::collections::VecDeque;
 
 use super::features::{Block, Samples};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{self, Progress};
 use betz_gram::gram::product::LowerProduct;
-use betz_linear::{Cholesky, Mat};
+use betz_linear::{Cholesky, Mat, MatRef};
 
 /// Ridge per step on every weight but the constants.
 const RIDGE: f64 = 1e-4;
@@ -17,10 +18,15 @@ const CONSTANT_RIDGE: f64 = 1e-9;
 /// Most unknowns for Newton's method.
 const MOST_UNKNOWNS: usize = 300;
 const NEWTON_STEPS: usize = 30;
-const NESTEROV_STEPS: usize = 150;
+/// Most steps of L-BFGS, and changes that it remembers.
+const LBFGS_STEPS: usize = 150;
+const CHANGES: usize = 10;
+/// Part of the decrease that the slope promises which a step must reach (Armijo), and the shortest step.
+const DECREASE: f64 = 1e-4;
+const SHORTEST: f64 = 1e-4;
 /// A step that lowers the loss by less than this part ends the search.
 const TOLERANCE: f64 = 1e-9;
-const NESTEROV_TOLERANCE: f64 = 1e-6;
+const LBFGS_TOLERANCE: f64 = 1e-4;
 
 /// Weights of the features and constants, (feature, class); the last feature is 1.
 pub(super) struct Softmax {
@@ -263,44 +269,118 @@ impl Problem<'_> {
             if i == j { value + self.ridge(i) } else { value }
         });
         let factor = Cholesky::new(bound.as_ref()).map_err(|_| lacking())?;
+        let precondition = |gradient: &[f64]| -> Vec<f64> {
+            let step = factor.solve(
+                MatRef::from_row_major_slice(gradient, d, m)
+                    .to_owned()
+                    .as_ref(),
+            );
+            (0..d * m).map(|i| step[(i / m, i % m)]).collect()
+        };
         let mut weights = vec![0.0; d * m];
-        let mut ahead = weights.clone();
-        let mut gradient = vec![0.0; d * m];
-        let (mut momentum, mut last) = (1.0_f64, f64::INFINITY);
-        let mut still = 0;
-        for _ in 0..NESTEROV_STEPS {
+        let mut gradient = weights.clone();
+        let mut after = weights.clone();
+        let mut loss = self.loss(&weights, Some(&mut gradient), |_, _| {});
+        let mut changes = VecDeque::new();
+        for _ in 0..LBFGS_STEPS {
             progress::check(progress, "classes")?;
-            let loss = self.loss(&ahead, Some(&mut gradient), |_, _| {});
-            if loss > last {
-                // Overshot: forget the momentum, go on from the last weights.
-                momentum = 1.0;
-                ahead.copy_from_slice(&weights);
-                last = f64::INFINITY;
-                continue;
-            }
-            still = if last - loss <= NESTEROV_TOLERANCE * loss {
-                still + 1
-            } else {
-                0
+            let step = step_of(&changes, &gradient, precondition);
+            let slope = dot(&step, &gradient);
+            let mut length = 1.0;
+            let (next, reached) = loop {
+                let next: Vec<f64> = (weights.iter().zip(&step))
+                    .map(|(w, step)| w - length * step)
+                    .collect();
+                let reached = self.loss(&next, Some(&mut after), |_, _| {});
+                if reached <= loss - DECREASE * length * slope || length <= SHORTEST {
+                    break (next, reached);
+                }
+                length /= 2.0;
             };
-            if still >= 3 {
+            // NaN is not lower.
+            if reached.is_nan() || reached > loss {
                 break;
             }
-            last = loss;
-            let right = Mat::from_fn(d, m, |f, c| gradient[f * m + c]);
-            let step = factor.solve(right.as_ref());
-            let next: Vec<f64> = (ahead.iter().enumerate())
-                .map(|(i, w)| w - step[(i / m, i % m)])
-                .collect();
-            let grown = (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) / 2.0;
-            let share = (momentum - 1.0) / grown;
-            for ((ahead, next), weight) in ahead.iter_mut().zip(&next).zip(&weights) {
-                *ahead = next + share * (next - weight);
+            changes.push_back(Change::new(
+                &step,
+                length,
+                (&gradient, &after),
+                precondition,
+            ));
+            if changes.len() > CHANGES {
+                changes.pop_front();
             }
-            (momentum, weights) = (grown, next);
+            std::mem::swap(&mut gradient, &mut after);
+            let gained = loss - reached;
+            (weights, loss) = (next, reached);
+            if gained <= LBFGS_TOLERANCE * loss {
+                break;
+            }
         }
         Ok(weights)
     }
+}
+
+/// A step of L-BFGS and what it did to the gradient.
+struct Change {
+    weights: Vec<f64>,
+    gradient: Vec<f64>,
+    /// Product of the two; above 0, since the loss is convex.
+    product: f64,
+    /// Product of the change of the gradient with itself, preconditioned.
+    square: f64,
+}
+
+impl Change {
+    fn new(
+        step: &[f64],
+        length: f64,
+        (before, after): (&[f64], &[f64]),
+        precondition: impl Fn(&[f64]) -> Vec<f64>,
+    ) -> Self {
+        let weights: Vec<f64> = step.iter().map(|s| -length * s).collect();
+        let gradient: Vec<f64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
+        Self {
+            product: dot(&weights, &gradient),
+            square: dot(&gradient, &precondition(&gradient)),
+            weights,
+            gradient,
+        }
+    }
+}
+
+/// The step against `gradient` that `changes`, the newest one last, suggest.
+fn step_of(
+    changes: &VecDeque<Change>,
+    gradient: &[f64],
+    precondition: impl Fn(&[f64]) -> Vec<f64>,
+) -> Vec<f64> {
+    let add = |to: &mut [f64], factor: f64, of: &[f64]| {
+        to.iter_mut()
+            .zip(of)
+            .for_each(|(to, of)| *to += factor * of);
+    };
+    let mut left = gradient.to_vec();
+    let mut shares = Vec::with_capacity(changes.len());
+    for change in changes.iter().rev() {
+        let share = dot(&change.weights, &left) / change.product;
+        add(&mut left, -share, &change.gradient);
+        shares.push(share);
+    }
+    let mut step = precondition(&left);
+    if let Some(newest) = changes.back() {
+        let scale = newest.product / newest.square;
+        step.iter_mut().for_each(|s| *s *= scale);
+    }
+    for (change, share) in changes.iter().zip(shares.iter().rev()) {
+        let other = dot(&change.gradient, &step) / change.product;
+        add(&mut step, share - other, &change.weights);
+    }
+    step
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn lacking() -> Error {
