@@ -8,7 +8,7 @@
 //! - `--simulation`: show the session as a simulated network, which pages can pause
 //! - `--episodes`: count pairs of channels during the session
 //! - `--notes`: true outputs come as labels, 0.3 s after their steps; a target and a trial begin every second
-//! - `--slow-every`: make a step far too slow at this interval, as happens on a busy machine
+//! - `--slow-every`: make a step take 1.8 deadlines at this interval, as happens on a busy machine
 //! - `--embed`: print the address for a frame
 //! - `--stay`: keep the page open after the session has ended
 
@@ -77,6 +77,7 @@ fn hand(t: f64) -> [f64; 2] {
 /// A tap that sometimes takes far too long inside the step, like an interruption by another program.
 struct Hiccup {
     every: u64,
+    length: Duration,
     steps: u64,
 }
 
@@ -85,7 +86,7 @@ impl Tap for Hiccup {
         self.steps += 1;
         if self.steps.is_multiple_of(self.every) {
             let begin = Instant::now();
-            while begin.elapsed() < Duration::from_micros(900) {
+            while begin.elapsed() < self.length {
                 std::hint::spin_loop();
             }
         }
@@ -214,6 +215,7 @@ fn main() -> Result<()> {
         session.attach(
             Box::new(Hiccup {
                 every: slow_every,
+                length: deadline * 9 / 5,
                 steps: 0,
             }),
             0,

@@ -72,13 +72,14 @@ test.describe("episodes", () => {
     const panel = page.locator(".panel.counted"), rows = panel.locator("tbody tr");
     await expect(panel).toContainText("the 3 most frequent of 20");
     await expect(rows).toHaveCount(3);
-    const count = async k => Number((await rows.nth(k).locator("td").first().innerText()).replaceAll(",", "")), before = await count(0);
-    expect(before).toBeGreaterThan(0);
-    expect(await count(1)).toBeLessThanOrEqual(before);
-    await expect.poll(() => count(0)).toBeGreaterThan(before);
+    // All counts of the same moment: they grow, and between two readings a lesser one may overtake.
+    const counts = () => rows.evaluateAll(all => all.map(r => Number(r.querySelector("td").textContent.replaceAll(",", "")))), before = await counts();
+    expect(before[0]).toBeGreaterThan(0);
+    expect(before).toEqual(before.toSorted((a, b) => b - a));
+    await expect.poll(async () => (await counts())[0]).toBeGreaterThan(before[0]);
     expect(await findings(page)).toEqual([]);
-    const name = await rows.first().locator("button").innerText();
-    await rows.first().locator("button").press("Enter");
+    // Its name is read as it is pressed: another may be the first a moment later.
+    const name = await rows.first().locator("button").evaluate(b => { b.click(); return b.textContent; });
     await expect(page.locator("nav a[aria-current]")).toHaveText("Episodes");
     await expect(page.locator(".ep-list tr.on th")).toHaveText(name);
     expect(faults).toEqual([]);
@@ -177,7 +178,8 @@ test.describe("labels, targets and trials that a session hears", () => {
 });
 
 test.describe("misses", () => {
-  test.use({ args: ["--channels", "64", "--slow-every", "1700"] });
+  // With the default deadline of 0.5 ms a busy machine misses so many that there is no time between them.
+  test.use({ args: ["--channels", "64", "--slow-every", "1700", "--deadline", "100000"] });
   test("each is listed, and goes to what was around it", async ({ watched: { page } }) => {
     await known(page, 3);
     const listed = page.locator(".misses button");
@@ -209,10 +211,14 @@ test.describe("misses", () => {
     await page.waitForFunction(() => globalThis.betz.shown === globalThis.betz.store);
     await page.evaluate(t => { const s = globalThis.betz.store; s.first = t + 700; s.spikes = 0; location.hash = `#v=live&w=1&t=${(t + 500) / 1000}`; }, tick);
     await page.waitForFunction(() => globalThis.betz.shown !== globalThis.betz.store);
-    // Where there was no miss nothing was kept, and that is said. A busy machine misses more than it is asked to: a place between two is looked for.
-    const empty = await page.evaluate(async t => { const { moments } = await (await fetch("/api/misses")).json(); for (let at = t + 600; at > 60; at -= 20) if (!moments.some(m => m.from <= at && at < m.to)) return at; return null; }, tick);
+    // Where there was no miss nothing was kept, and that is said. What is kept ends with a whole frame: a view that begins there still has spikes.
+    const empty = await page.evaluate(async t => {
+      const { moments } = await (await fetch("/api/misses")).json(), { first, end } = globalThis.betz.shown;
+      for (let at = t + 690; at > 60; at -= 20) if (!moments.some(m => m.from <= at && at < m.to) && (at + 10 <= first || at - 10 >= end)) return at;
+      return null;
+    }, tick);
     expect(empty).not.toBeNull();
-    await page.evaluate(t => { location.hash = `#v=live&w=0.1&t=${(t + 50) / 1000}`; }, empty);
+    await page.evaluate(t => { location.hash = `#v=live&w=0.02&t=${(t + 10) / 1000}`; }, empty);
     await expect(page.locator(".raster .note")).toContainText("this time is no longer stored");
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => globalThis.betz.shown === globalThis.betz.store);

@@ -38,6 +38,20 @@ test("the first view asks for each thing once, in no more than 75 kB on the wire
   expect(bytes).toBeLessThan(75_000);
 });
 
+test("in a session's first seconds no axis has a time before its start", async ({ page, rig }) => {
+  await page.addInitScript(() => {
+    const { fillText } = CanvasRenderingContext2D.prototype, all = globalThis.labels = new Set();
+    CanvasRenderingContext2D.prototype.fillText = function (words, ...more) { all.add(words); return fillText.call(this, words, ...more); };
+  });
+  await page.goto(rig.url);
+  // Half of the minute lies before the start.
+  await page.evaluate(() => { location.hash = "#v=live&w=60"; });
+  await known(page, 2);
+  const times = async () => (await page.evaluate(() => [...globalThis.labels])).filter(l => / s$/.test(l) && !l.includes("spikes"));
+  await expect.poll(times).toContain("0 s");
+  expect((await times()).filter(l => !/^\d/.test(l))).toEqual([]);
+});
+
 test("Space after a click on a tab pauses", async ({ watched: { page } }) => {
   await known(page, 2);
   await page.getByRole("link", { name: "Channels" }).click();

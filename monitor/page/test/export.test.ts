@@ -54,6 +54,12 @@ test("a picture names its session, its time and its model", () => {
   assert.match(text, />2026-11-25 08:00:00 \+00:00 · http/);
 });
 
+test("a picture of a session's first seconds has no time before its start", () => {
+  const text = svg(store(), { ...picture, window: 400 }, facts, inks, () => "data:none"), labels = [...text.matchAll(/>([^<>]*)<\/text>/g)].map(m => m[1]!);
+  assert.deepEqual(labels.filter(l => / s$/.test(l)), ["0.00 s", "0.05 s", "0.10 s"]);
+  assert.ok(labels.some(l => l.startsWith("0:00.00 to 0:00.10")), labels.join("; "));
+});
+
 test("a snapshot is one file without script, and no name in it is markup", () => {
   const drawn = svg(store(), picture, facts, inks, () => "data:none");
   const text = snapshot({ facts: [["session", facts.source], ["masked", "2 of 8 channels"]], alarms: ["3 deadlines missed <i>"], incidents: [["0:00.045", "mark: <script>alert(1)</script>"]], picture: drawn }, facts, inks);

@@ -3,7 +3,7 @@ import { quoted } from "./table.ts";
 import { lowerBound, tickOf, type Store } from "../link/store.ts";
 import { RasterView, type Picture } from "./raster.ts";
 import { POINTS, reduce } from "./reduce.ts";
-import { clock, ticks, timeLabel } from "./format.ts";
+import { clock, timeTicks } from "./format.ts";
 
 export interface Facts {
   source: string; checksum: string;
@@ -88,11 +88,11 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
   parts.push(`<rect x="${LEFT}" y="${TOP}" width="${w}" height="${RASTER}" fill="none" stroke="${inks.line}"/>`);
   text(LEFT - 8, TOP + 10, f.channels[p.order ? p.order.indexOf(p.from) : p.from] ?? "", inks.dim, "end");
   text(LEFT - 8, TOP + RASTER, f.channels[p.order ? p.order.indexOf(p.to - 1) : p.to - 1] ?? "", inks.dim, "end");
-  const t0 = s.seconds_(begin), t1 = s.seconds_(p.end), all = ticks(t0, t1, 8), step = (all[1] ?? 1) - (all[0] ?? 0);
-  for (const t of all) {
+  const t0 = s.seconds_(begin), t1 = s.seconds_(p.end);
+  for (const { at: t, words } of timeTicks(t0, t1, 8)) {
     const at = LEFT + (t - t0) / (t1 - t0) * w;
     parts.push(`<path d="M${at.toFixed(1)} ${TOP + RASTER}v5" stroke="${inks.dim}"/>`);
-    text(at, TOP + RASTER + 18, timeLabel(t, step), inks.dim, "middle");
+    text(at, TOP + RASTER + 18, words, inks.dim, "middle");
   }
   const xs = new Float64Array(2 * POINTS), ys = new Float64Array(2 * POINTS);
   for (let k = 0; k < o; k++) {
@@ -117,7 +117,7 @@ export function svg(s: Store, p: Picture, f: Facts, inks: Inks, raster: () => st
       parts.push(`<path d="${path.join("")}" stroke="${ink}" fill="none" stroke-width="1.5"${dash}/>`);
     }
   }
-  text(WIDTH - RIGHT, 24, `${clock(t0, 2)} to ${clock(t1, 2)} · ${f.model} ${f.checksum.slice(0, 8)}`, inks.dim, "end");
+  text(WIDTH - RIGHT, 24, `${clock(Math.max(0, t0), 2)} to ${clock(t1, 2)} · ${f.model} ${f.checksum.slice(0, 8)}`, inks.dim, "end");
   text(LEFT, height - 6, `${f.saved} · ${f.address} · betz ${f.version}`, inks.dim, "start", ' font-size="9"');
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="system-ui,DejaVu Sans,sans-serif" font-size="11">`
     + `<defs><pattern id="hole" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0v7" stroke="${inks.dim}" stroke-width="2"/></pattern></defs>${parts.join("")}</svg>\n`;

@@ -29,6 +29,13 @@ export function timeLabel(seconds: number, step: number): string {
   return seconds < 60 && seconds.toFixed(digits) !== (60).toFixed(digits) ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
 
+/** Times of an axis in seconds, about `most` of them, each with its label. A window of a session that has just begun reaches to before its
+ *  start: there is no time to label. */
+export function timeTicks(from: number, to: number, most: number): { at: number; words: string }[] {
+  const all = ticks(from, to, most), step = (all[1] ?? 1) - (all[0] ?? 0);
+  return all.filter(t => t >= 0).map(t => ({ at: t, words: timeLabel(t, step) }));
+}
+
 const short = (value: number): string => value < 9.95 ? String(Number(value.toFixed(1))) : value.toFixed(0);
 export const duration = (ns: number): string => Number.isNaN(ns) ? "–" : ns < 999.5 ? `${ns.toFixed(0)} ns` : ns < 999.5e3 ? `${short(ns / 1e3)} µs` : ns < 999.5e6 ? `${short(ns / 1e6)} ms` : `${short(ns / 1e9)} s`;
 /** Size in bytes, with a unit of a power of 1,000. */

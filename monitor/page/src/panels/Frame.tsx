@@ -132,12 +132,13 @@ function FileStrip() {
 export function Help() {
   const box = useRef<HTMLDialogElement>(null), open = state.helpOpen.value;
   useEffect(() => {
-    if (open && !box.current?.open) box.current?.showModal();
+    // The heading is focused here: a browser complains of `autofocus` if another element has the focus while the page loads.
+    if (open && !box.current?.open) { box.current?.showModal(); box.current?.querySelector("h2")?.focus(); }
     if (!open && box.current?.open) box.current.close();
   }, [open]);
   return <dialog ref={box} class="help" aria-labelledby="h-keys" onCancel={e => { e.preventDefault(); state.helpOpen.value = false; }}
     onClick={event => { if (event.target === box.current) state.helpOpen.value = false; }}>
-    <h2 id="h-keys" tabIndex={-1} autofocus>Keys</h2>
+    <h2 id="h-keys" tabIndex={-1}>Keys</h2>
     <dl class="keys">{ACTIONS.map(a => <div key={a.shown}><dt><kbd>{a.shown}</kbd></dt><dd>{a.words}</dd></div>)}</dl>
     <p>Wheel: zoom time at the pointer; with Shift, zoom channels. Drag: move in time; with Shift, select a range and see its numbers; with Alt, show only the part you drag over. Double click: back to now.</p>
     <label><input type="checkbox" checked={state.keysOff.value} onChange={e => { state.keysOff.value = e.currentTarget.checked; }} /> no shortcuts</label>

@@ -3,7 +3,7 @@ import { useRef } from "preact/hooks";
 import { useSignalEffect } from "@preact/signals";
 import { strokeMoments } from "../draw/lines.ts";
 import { POINTS, reduce } from "../draw/reduce.ts";
-import { brief, ticks, timeLabel } from "../draw/format.ts";
+import { brief, ticks, timeLabel, timeTicks } from "../draw/format.ts";
 import type { Store } from "../link/store.ts";
 import * as state from "../state.ts";
 import { colours, outputInk } from "../theme.ts";
@@ -51,9 +51,8 @@ function draw(g: CanvasRenderingContext2D, width: number, height: number, d: Cur
   g.textBaseline = "middle"; g.textAlign = "right"; g.beginPath();
   for (const v of ticks(low, high, h / APART_Y)) { const at = Math.round(y(v)) + 0.5; g.moveTo(LEFT - 4, at); g.lineTo(LEFT + w, at); g.fillText(brief(v), LEFT - 7, at, LEFT - 8); }
   g.textBaseline = "top"; g.textAlign = "center";
-  const times = ticks(d.from, d.to, w / APART_X), apart = (times[1] ?? 1) - (times[0] ?? 0);
-  for (const t of times) {
-    const at = Math.round(x(t)) + 0.5, words = timeLabel(t, apart), half = textWidth(g, words) / 2;
+  for (const { at: t, words } of timeTicks(d.from, d.to, w / APART_X)) {
+    const at = Math.round(x(t)) + 0.5, half = textWidth(g, words) / 2;
     g.moveTo(at, TOP); g.lineTo(at, TOP + h + 4);
     // A label that would be cut off is left out.
     if (at - half > 0 && at + half < width) g.fillText(words, at, TOP + h + 6);

@@ -11,7 +11,7 @@ import { ORDERS, WINDOWS, type Order } from "../url.ts";
 import { groupsOf, runs, type Groups } from "../draw/groups.ts";
 import { isMoment, momentLines, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
-import { ticks, timeLabel, whole } from "../draw/format.ts";
+import { timeLabel, timeTicks, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
 
 const rank = (rates: Float32Array): Uint32Array => {
@@ -111,15 +111,14 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: 
   g.strokeStyle = colours.line.css;
   g.beginPath(); g.moveTo(0, high + 0.5); g.lineTo(w, high + 0.5); g.stroke();
   if (p.sweep) return;
-  const end = s.seconds_(p.end), begin = end - p.window * s.shape.stepSeconds, all = ticks(begin, end, w / 80), step = (all[1] ?? 1) - (all[0] ?? 0);
+  const end = s.seconds_(p.end), begin = end - p.window * s.shape.stepSeconds;
   g.fillStyle = colours.dim.css;
   g.font = font(11);
   g.textBaseline = "bottom";
-  for (const t of all) {
-    if (t < 0) continue;
-    const x = (t - begin) / (end - begin) * w, text = timeLabel(t, step), half = textWidth(g, text) / 2;
+  for (const { at, words } of timeTicks(begin, end, w / 80)) {
+    const x = (at - begin) / (end - begin) * w, half = textWidth(g, words) / 2;
     g.fillRect(Math.round(x), high, 1, 4);
-    if (x - half > 0 && x + half < w) { g.textAlign = "center"; g.fillText(text, x, h); }
+    if (x - half > 0 && x + half < w) { g.textAlign = "center"; g.fillText(words, x, h); }
   }
 }
 
@@ -207,6 +206,8 @@ export function Raster() {
       if (moved.current) state.go({ at: Math.min(s.seconds_(state.reach(s).end), Math.max(s.seconds_(state.reach(s).first), drag.current.at + by / box.width * address.window)) });
       return;
     }
+    // A window of a session that has just begun reaches to before its start.
+    if (s.seconds_(here.when) < 0) { setTip(null); return; }
     const names = state.server.value?.source.channel_names, near = s.cell > 1 ? 0 : state.viewWindow(s) / box.width * 2, first = s.cell > 1 ? Math.floor(here.when / s.cell) * s.cell : here.when - near, last = s.cell > 1 ? first + s.cell : here.when + near;
     let n = 0;
     for (let i = lowerBound(s.tick, s.spikes, Math.floor(first)); i < s.spikes && s.tick[i]! <= last; i++) if (s.channel[i] === here.channel && s.when(i) >= first && (s.cell > 1 ? s.when(i) < last : s.when(i) <= last)) n += s.weight[i]!;

@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
-import { ticks, timeLabel } from "../draw/format.ts";
+import { timeTicks } from "../draw/format.ts";
 import { timeBars } from "../draw/bars.ts";
 import { isMoment } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
@@ -49,8 +49,7 @@ export function Timeline() {
     g.strokeStyle = colours.ink.css; g.strokeRect(Math.round(a) + 0.5, 0.5, Math.max(2, b - a), high - 1);
     g.fillStyle = colours.line.css; g.fillRect(0, high, w, 1);
     g.font = font(11); g.fillStyle = colours.dim.css; g.textBaseline = "bottom";
-    const all = ticks(begin, begin + length, w / 100), apart = (all[1] ?? 1) - (all[0] ?? 0);
-    for (const t of all) { const half = textWidth(g, timeLabel(t, apart)) / 2; g.textAlign = "center"; if (x(t) - half > 0 && x(t) + half < w) g.fillText(timeLabel(t, apart), x(t), h); }
+    for (const { at, words } of timeTicks(begin, begin + length, w / 100)) { const half = textWidth(g, words) / 2; g.textAlign = "center"; if (x(at) - half > 0 && x(at) + half < w) g.fillText(words, x(at), h); }
   }, 8);
   const place = (time: number): number => (time - span.current[0]) / (span.current[1] - span.current[0]);
   const seek = (event: MouseEvent) => {
