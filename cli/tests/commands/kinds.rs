@@ -138,6 +138,13 @@ fn dropped_channels_leave_what_training_without_them_gives() {
         &format!("{TRAIN} --retain=1KiB --out x.betz"),
         "retained sums: expected",
     );
+    for kind in ["kalman", "recurrent"] {
+        fails(
+            folder,
+            &format!("{TRAIN} --decoder {kind} --retain --out x.betz"),
+            &format!("which keep them, got {kind}"),
+        );
+    }
 }
 
 #[test]

@@ -108,6 +108,7 @@ pub fn train_kinds_on<'d>(
     progress: &dyn Progress,
 ) -> Result<(Trained, Comparison)> {
     kinds.check()?;
+    kinds.check_retained(options.retain)?;
     let data = &data.into();
     let cleaned = CleanData::new(data, options)?;
     let outputs = outputs_with_velocities(data);

@@ -111,6 +111,20 @@ impl KindOptions {
         options
     }
 
+    /// Refuses to retain sums (`bytes`) where no kind would.
+    pub(super) fn check_retained(&self, bytes: Option<usize>) -> Result<()> {
+        let keeps = |kind: &Kind| matches!(kind, Kind::Linear | Kind::Lift | Kind::Experts);
+        match (bytes, self.kinds.first()) {
+            (Some(_), Some(first)) if !self.kinds.iter().any(keeps) => {
+                Err(Error::argument(format!(
+                    "retained sums: expected a linear decoder, a lift or experts, which keep them, got {}",
+                    first.name()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if self.kinds.is_empty() {
             return Err(Error::argument(
