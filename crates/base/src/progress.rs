@@ -127,13 +127,40 @@ impl<'a> Phases<'a> {
             share,
             furthest: Mutex::new(0),
         };
-        self.before += share;
+        self.before = self.before.saturating_add(share);
         phase
     }
 
-    /// Passes over a phase that turned out to be empty.
+    /// Passes over a phase that takes its time, but tells nothing.
     pub fn skip(&mut self, share: u64) {
-        self.before += share;
+        self.before = self.before.saturating_add(share);
+    }
+
+    /// Replaces the shares of all phases to come, once it is known that some are shorter or empty: they now add up to `left`.
+    ///
+    /// ```
+    /// use betz_base::{Progress, progress::Phases};
+    /// use std::sync::Mutex;
+    ///
+    /// #[derive(Default)]
+    /// struct Told(Mutex<Vec<(u64, u64)>>);
+    ///
+    /// impl Progress for Told {
+    ///     fn update(&self, _: &str, done: u64, total: u64) {
+    ///         self.0.lock().unwrap().push((done / 1000, total / 1000));
+    ///     }
+    /// }
+    ///
+    /// let told = Told::default();
+    /// let mut phases = Phases::new(&told, "testing", 10);
+    /// phases.next(2).update("pairs", 1, 1);
+    /// // Only half of the other eight is left to do.
+    /// phases.expect(4);
+    /// phases.next(4).update("triples", 1, 2);
+    /// assert_eq!(*told.0.lock().unwrap(), [(2, 10), (4, 6)]);
+    /// ```
+    pub fn expect(&mut self, left: u64) {
+        self.total = self.before.saturating_add(left);
     }
 }
 

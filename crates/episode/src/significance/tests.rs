@@ -230,6 +230,59 @@ fn chains_are_tested_size_by_size() {
     }
 }
 
+/// How far the work was, and how much it was in all, as it was told.
+#[derive(Default)]
+struct Told(std::sync::Mutex<Vec<(u64, u64)>>);
+
+impl Progress for Told {
+    fn update(&self, _stage: &str, done: u64, total: u64) {
+        self.0.lock().unwrap().push((done, total));
+    }
+}
+
+/// The time that was expected to be left is what was left, from a quarter of the work on, though some tests never began.
+#[test]
+fn what_is_left_of_tests_of_chains_is_told() {
+    let config = NetworkConfig {
+        neurons: 10,
+        chain_lengths: vec![4],
+        ..NetworkConfig::sym64(40.0)
+    };
+    let simulated = simulate(&config, 3).unwrap();
+    let events = Events::from_recording(&simulated.recording).unwrap();
+    let edge = Interval::new(400, 600).unwrap();
+    let chain = &simulated.chains[0].nodes;
+    let pattern = |nodes: &[u32]| Pattern::uniform(nodes.to_vec(), edge).unwrap();
+    let mut patterns: Vec<Pattern> = (2..=4).map(|size| pattern(&chain[..size])).collect();
+    patterns.extend([
+        pattern(&chain[1..3]),
+        pattern(&chain[2..]),
+        pattern(&chain[1..]),
+    ]);
+    // Chance, of which nothing longer is tested.
+    let others: Vec<u32> = (0..10).filter(|n| !chain.contains(n)).collect();
+    patterns.extend((2..=6).map(|size| pattern(&others[..size])));
+    let options = ChainOptions {
+        surrogate: Surrogate::Dither { delta: 2000 },
+        draws: 99,
+        shifts: (10_000, 100_000),
+        rate: 0.05,
+        seed: 1,
+    };
+    let told = Told::default();
+    let found = chains(&events, &patterns, &options, &told).unwrap();
+    assert!((0..6).all(|i| found[i].as_ref().unwrap().passed));
+    assert!((7..patterns.len()).all(|i| found[i].is_none()));
+    let told = told.0.into_inner().unwrap();
+    let &(end, total) = told.last().unwrap();
+    assert_eq!(end, total);
+    for (done, total) in told.iter().filter(|(done, _)| *done >= end / 4) {
+        let (left, expected) = ((end - done) as f64, (total - done) as f64);
+        let close = (expected - left).abs() <= 0.3 * left + 0.01 * end as f64;
+        assert!(close, "{done} of {total}, {end} in the end");
+    }
+}
+
 /// Equal trials, in which a shift by one of them comes back to where it began.
 #[test]
 fn chains_in_equal_trials_are_told_apart() {
