@@ -120,7 +120,7 @@ function Compute() {
   const live = state.server.value?.mode === "live", sources = live ? ["the last minute"] : state.server.value?.sources ?? [], [source, setSource] = useState(0), [window, setWindow] = useState(10), [step, setStep] = useState(5), [bin, setBin] = useState(0.05), [least, setLeast] = useState(0.1), [measure, setMeasure] = useState("pearson");
   if (sources.length === 0) return null;
   const field = (name: string, value: number, set: (v: number) => void, by: number) => <label>{name} <input type="number" min={0} step={by} value={value} onChange={e => set(Number(e.currentTarget.value))} /></label>;
-  return <details class="compute"><summary>{live ? "of the session" : "of a recording"}</summary>
+  return <details class="compute"><summary>{live ? "compute from the session" : "compute from a recording"}</summary>
     <form onSubmit={e => { e.preventDefault(); void net.compute(source, window, step, bin, measure, least); }}>
       <label>of <select value={String(source)} onChange={e => setSource(Number(e.currentTarget.value))}>{sources.map((s, k) => <option key={k} value={String(k)}>{s}</option>)}</select></label>
       <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}><option>pearson</option><option>spearman</option></select></label>
@@ -133,8 +133,8 @@ function Region() {
   const inside = mask ? mask.reduce((a, b) => a + b, 0) : 0;
   return <form class="region" onSubmit={e => { e.preventDefault(); setWrong(!net.regionOf(text)); }}>
     <label>region <input type="search" value={text} placeholder="0-15, 20" onInput={e => setText(e.currentTarget.value)} /></label>
-    <button class="act">alone</button>{mask && <button type="button" class="act" onClick={() => { net.setRegion(null); setText(""); }}>all nodes</button>}
-    <p class="dim">{wrong ? "expected names, numbers and ranges such as 3-9" : mask ? `${whole(inside)} nodes, without their edges to others` : "or draw round it with Shift"}</p></form>;
+    <button class="act">show only</button>{mask && <button type="button" class="act" onClick={() => { net.setRegion(null); setText(""); }}>all nodes</button>}
+    <p class="dim">{wrong ? "expected names, numbers and ranges such as 3-9" : mask ? `${whole(inside)} nodes; edges to other nodes are hidden` : "or hold Shift and drag around nodes"}</p></form>;
 }
 
 export function Networks() {
@@ -151,7 +151,7 @@ export function Networks() {
   const threeAxes = l.info.positions?.some(p => (p?.length ?? 0) > 2) ?? false, view = (factor: number): void => { const p = part.value; if (p) { const scale = 600 / (p[2] - p[0]); shownView.value = zoomBy(factor, shownView.value ?? { x: p[0], y: p[1], scale }, 300, 300 * (p[3] - p[1]) / (p[2] - p[0])); } };
   const note = [`${counts.map(whole).join(" / ")} edges of ${all.map(one => whole(net.edgesOf(one)?.total ?? 0)).join(" / ")}`, `window ${k + 1} of ${whole(l.info.windows)}`, ...(held < total ? [`the ${whole(held)} strongest are here`] : []), ...(e && e.undefined.length > 0 ? [`${e.undefined.length} nodes undefined`] : []), ...(l.info.complete ? [] : ["stopped before its last window"])].join(" · ");
   return <main class="networks">
-    <Panel area="net-left" title="Field" note=""><Minimap /><Sessions /><Region /><Compute /></Panel>
+    <Panel area="net-left" title="Overview" note=""><Minimap /><Sessions /><Region /><Compute /></Panel>
     <Panel area="net-graph" title="Network" note="" tools={<span class="tools">
       <label>as <select value={net.tab.value} onChange={x => net.say({ tab: x.currentTarget.value === "matrix" ? "matrix" : undefined })}><option value="graph">graph</option><option value="matrix">matrix</option></select></label>
       <label>nodes <select value={net.placing.value} onChange={x => { const how = x.currentTarget.value; if (how === "force") void net.arrange(); else net.say({ pl: how }); shownView.value = null; }}>{places.map(([v, w]) => <option key={v} value={v}>{w}</option>)}</select></label>

@@ -1,7 +1,7 @@
 // Trials: aligned to an event, sorted; mean rate, spikes and the decoded output of each.
 import { useEffect, useState } from "preact/hooks";
 import { frames } from "../link/frames.ts";
-import { SORTS, meanCourse, sorted, trialsOf, type Sort, type Trials as Found } from "../link/trials.ts";
+import { SORTS, meanCourse, sorted, trialsOf, windowOf, type Sort, type Trials as Found } from "../link/trials.ts";
 import { origin, save } from "../panels/Export.tsx";
 import { Plane } from "../panels/Canvas.tsx";
 import { Panel, font } from "../panels/Panel.tsx";
@@ -16,7 +16,9 @@ interface Wanted { align: string; from: number; to: number; bin: number; output:
 const ALIGNS: Record<string, string> = { starts: "start of the trial", stops: "end of the trial", marks: "mark", labels: "any label" };
 function wanted(): Wanted {
   const [align, from, to, bin, output, sort] = (state.address.value.more["tr"] ?? "").split(","), number = (text: string | undefined, otherwise: number): number => text !== undefined && text !== "" && Number.isFinite(Number(text)) ? Number(text) : otherwise;
-  return { align: align && (align in ALIGNS || /^label\d+$/.test(align)) ? align : "starts", from: number(from, -0.5), to: number(to, 1), bin: number(bin, 0.05), output: number(output, 0), sort: SORTS[number(sort, 0)] ?? "time" };
+  // A session's spikes have the time of their step; a recording's may have a finer one.
+  const usual = windowOf(state.file.value?.tick_seconds != null ? null : state.server.value?.source.step_seconds ?? null);
+  return { align: align && (align in ALIGNS || /^label\d+$/.test(align)) ? align : "starts", from: number(from, usual.from), to: number(to, usual.to), bin: number(bin, usual.bin), output: number(output, 0), sort: SORTS[number(sort, 0)] ?? "time" };
 }
 const change = (part: Partial<Wanted>): void => { const w = { ...wanted(), ...part }; state.go({ more: { ...state.address.value.more, tr: [w.align, w.from, w.to, w.bin, w.output, SORTS.indexOf(w.sort)].join(",") } }); };
 
