@@ -4,7 +4,7 @@ import { timeBars } from "../src/draw/bars.ts";
 import { groupsOf, runs } from "../src/draw/groups.ts";
 import { textWidth } from "../src/draw/font.ts";
 import { strongest } from "../src/net/model.ts";
-import { meanCourse, sorted, windowOf, type Trial } from "../src/link/trials.ts";
+import { markOf, meanCourse, sorted, windowOf, type Trial } from "../src/link/trials.ts";
 import { random } from "./make.ts";
 
 test("no bar of the timeline lies in the future, and each has the rate of its seconds", () => {
@@ -56,6 +56,13 @@ test("trials of counts in bins begin with whole bins of the recording", () => {
     const { bin, from, to } = windowOf(step), whole = (v: number): boolean => Math.abs(v - Math.round(v)) < 1e-6;
     assert.ok(bin >= 0.05 - 1e-9 && from < 0 && to > 0 && whole(bin / step) && whole(from / bin) && whole(to / bin), `${step}: ${bin}, ${from}, ${to}`);
   }
+});
+
+test("a spike of a trial is as wide as its step where that can be seen, and several darken it", () => {
+  assert.deepEqual(markOf({ from: -0.5, to: 1 }, 750, null), { wide: 1.2, alpha: 1 });
+  assert.deepEqual(markOf({ from: -0.5, to: 1 }, 750, 0.001), { wide: 1.2, alpha: 1 });
+  const wide = markOf({ from: -0.5, to: 1 }, 750, 0.1);
+  assert.ok(Math.abs(wide.wide - 49.4) < 1e-9 && wide.alpha < 0.5);
 });
 
 test("trials in an order, and their mean course without what is not known", () => {

@@ -20,6 +20,13 @@ export function windowOf(step: number | null): { bin: number; from: number; to: 
   return { bin, from: exact(-Math.max(1, Math.round(0.5 / bin)) * bin), to: exact(Math.max(1, Math.round(1 / bin)) * bin) };
 }
 
+/** Width of a spike in a plot of trials, in pixels, and its opacity: as wide as its step, so that the spikes of a step lie on each other and
+ *  darken it. `step`: null where spikes have finer times. */
+export function markOf(t: { from: number; to: number }, width: number, step: number | null): { wide: number; alpha: number } {
+  const wide = (step ?? 0) / (t.to - t.from) * width - 0.6;
+  return wide > 3 ? { wide, alpha: 0.3 } : { wide: 1.2, alpha: 1 };
+}
+
 /** Trials in the order in which they are drawn; those without a value come last. */
 export function sorted(t: Trial[], by: Sort): number[] {
   const value = (k: number): number => by === "spikes" ? -t[k]!.spikes : by === "R²" ? -(t[k]!.r2 ?? -Infinity) : by === "error" ? t[k]!.rmse ?? Infinity : t[k]!.seconds;
