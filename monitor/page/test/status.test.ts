@@ -41,6 +41,7 @@ test("labels are counted, and refused ones raise a warning", () => {
 
 test("steps without data are counted in the band", () => {
   assert.equal(brief(status({ without_data: 4514 }))[2], "without data: 4,514 steps (warn)");
+  assert.equal(brief(status({ without_data: 1 }))[2], "without data: 1 step (warn)");
 });
 
 test("steps that a slow decoder left out are an alarm", () => {

@@ -32,7 +32,7 @@ export function statusFacts(s: SessionStatus): Fact[] {
   if (typeof u === "number") facts.push(["unlike training", `${u.toFixed(3)} nats`, "", "KL divergence of the newest window from training. A change of behaviour raises it, too: it does not measure a loss of quality"]);
   if (c) facts.push(["recalibration", ...(c.dead ? ["ended", "bad"] : c.roll_back ? ["advises to roll back", "warn"] : c.suggested ? ["a model waits", "warn"] : c.applied ? ["recalibrated", "warn"] : [`${whole(c.windows)} windows`, ""]) as [string, "" | "warn" | "bad"], `Recalibration without labels: ${c.windows} windows compared`]);
   if (n) facts.push(["labels", whole(n.labels), n.refused > 0 ? "warn" : "", `${n.marks} marks, ${n.trials} trial begins and ends, ${n.refused} refused`]);
-  if (s.without_data > 0) facts.push(["without data", `${whole(s.without_data)} steps`, "warn", "Steps for which no source sent data in time"]);
+  if (s.without_data > 0) facts.push(["without data", `${whole(s.without_data)} step${s.without_data === 1 ? "" : "s"}`, "warn", "Steps for which no source sent data in time"]);
   if (s.behind > 0) facts.push(["too slow", `${whole(s.behind)} steps left out`, "bad", "The decoder takes longer for a step than it lasts"]);
   for (const o of s.sources) {
     const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${duration(o.bound_us * 1e3)}`;
