@@ -17,6 +17,8 @@ pub struct SessionStatus {
     pub recalibration: Option<RecalibrationStatus>,
     /// Labels and other notes that arrive; `None` if the session does not listen for any.
     pub notes: Option<NoteStatus>,
+    /// Steps that were made without data of any source.
+    pub without_data: u64,
     /// Steps that were left out because the decoder was too slow for its source.
     pub behind: u64,
     /// One entry per source.

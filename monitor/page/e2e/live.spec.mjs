@@ -89,7 +89,7 @@ test.describe("episodes", () => {
 test("correlations of the session's last minute, on the session's clock", async ({ watched: { page, faults } }) => {
   await known(page, 6);
   await page.evaluate(() => { location.hash = "#v=networks"; });
-  await page.getByText("of the session", { exact: true }).click();
+  await page.getByText("compute from the session", { exact: true }).click();
   await page.getByLabel("window, s").fill("2");
   await page.getByLabel("step, s").fill("1");
   await page.getByRole("button", { name: "compute" }).click();

@@ -153,12 +153,12 @@ test("a region alone, communities, layouts and the matrix", async ({ looked: { p
   await networks(page);
   const before = await ink(page);
   await page.getByLabel("region").fill("0-7");
-  await page.getByRole("button", { name: "alone" }).click();
+  await page.getByRole("button", { name: "show only" }).click();
   await expect(page.locator(".region")).toContainText("8 nodes");
   await expect.poll(() => ink(page)).toBeLessThan(before);
   await page.getByRole("button", { name: "all nodes" }).click();
   await page.getByLabel("region").fill("900");
-  await page.getByRole("button", { name: "alone" }).click();
+  await page.getByRole("button", { name: "show only" }).click();
   await expect(page.locator(".region")).toContainText("expected names");
   await choice(page, "colours").selectOption("communities");
   await page.waitForFunction(() => { const n = globalThis.betzNet.net, l = n.first.value; return l.communities.size === l.info.windows && n.work.value === null; });
@@ -198,7 +198,7 @@ test("correlations of a recording, in windows of one's own", async ({ page }) =>
   page.on("pageerror", e => faults.push(`error: ${e.message}`));
   await page.goto(rig.url);
   await networks(page);
-  await page.getByText("of a recording", { exact: true }).click();
+  await page.getByText("compute from a recording", { exact: true }).click();
   await page.getByLabel("window, s").fill("0");
   await page.getByRole("button", { name: "compute" }).click();
   await expect(page.getByRole("alert")).toContainText("expected bins");
@@ -228,8 +228,8 @@ test("episodes: a list, every occurrence, from one to the next", async ({ looked
   const window = () => page.evaluate(() => Number(new URLSearchParams(location.hash.slice(1)).get("w") ?? 10));
   await expect.poll(window).toBeLessThan(1);
   await expect.poll(async () => Math.abs(await at() - await window() / 2 - (there - 5))).toBeLessThan(0.5);
-  await page.getByLabel("count from").fill("100000");
-  await expect(page.locator(".ep-list")).toContainText("None of");
+  await page.getByLabel("count at least").fill("100000");
+  await expect(page.locator(".ep-list")).toContainText("passes the filter");
   expect(faults).toEqual([]);
 });
 
@@ -258,7 +258,7 @@ test("the edges of a picked node are drawn over the others", async ({ looked: { 
 test("a region is in the address, and a state is kept", async ({ looked: { page }, plainRig }) => {
   await networks(page, "#v=networks&n=0&th=0.3");
   await page.getByLabel("region").fill("0-7, 12");
-  await page.getByRole("button", { name: "alone" }).click();
+  await page.getByRole("button", { name: "show only" }).click();
   await expect.poll(() => page.evaluate(() => location.hash)).toContain("rg=0-7,12");
   await page.keyboard.press("Escape");
   await page.reload();

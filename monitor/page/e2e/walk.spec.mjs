@@ -116,6 +116,29 @@ shown("a part of a recording opens at its first data; the rest is hatched and no
   await rig.stop();
 });
 
+shown("a link without a time leaves a recording where it is; a share of intervals is a number or a dash", async ({ reached: { page } }) => {
+  await go(page, "#v=channels&s=1&t=60");
+  await expect(page.locator(".panel.table .note")).toContainText("to 1:00.0");
+  await go(page, "#v=channels&s=1&w=5");
+  await expect(page.locator(".panel.table .note")).toContainText("0:55.0 to 1:00.0");
+  // Share of intervals of at most 1 ms, of a plain loop over the spikes; a dash where a channel has fewer than two.
+  for (const from of [55, 59.9]) {
+    await go(page, `#v=channels&s=1&w=${Number((60 - from).toFixed(1))}`);
+    const expected = await page.evaluate(from => {
+      const s = globalThis.betz.store, last = new Map(), all = Array.from({ length: 32 }, () => [0, 0]);
+      for (let i = 0; i < s.spikes; i++) {
+        const t = s.when(i) * 0.005, c = s.channel[i];
+        if (t < from || t >= 60) continue;
+        if (last.has(c)) { all[c][1]++; if (t - last.get(c) <= 1e-3 + 1e-9) all[c][0]++; }
+        last.set(c, t);
+      }
+      return all.map(([short, n]) => n === 0 ? "–" : `${(short / n * 100).toFixed(1)} %`);
+    }, from);
+    if (from > 59) expect(expected.slice(0, 8)).toContain("–");
+    await expect.poll(() => page.locator(".panel.table tbody tr").evaluateAll(rows => rows.slice(0, 8).map(r => r.querySelectorAll("td")[2].textContent))).toEqual(expected.slice(0, 8));
+  }
+});
+
 shown("the raster stands where its axis says, also after a drag", async ({ reached: { page } }) => {
   await page.evaluate(() => { location.hash = "#v=live&s=1&t=60&w=5"; });
   await drawn(page);

@@ -40,7 +40,7 @@ export const ACTIONS: Action[] = [
   { keys: ["f", "F"], shown: "F", words: "find a channel, an episode, a node", act: () => document.querySelector<HTMLElement>("main input[type=search]")?.focus() },
   { keys: ["e", "E"], shown: "E", words: "export what is shown: PNG, SVG, CSV, .npz, a link", act: () => { state.exportOpen.value = !state.exportOpen.value; } },
   { keys: ["t", "T"], shown: "T", words: "theme: system, light, dark, low light", act: () => { theme.next(); state.spoken.value = `theme: ${theme.theme.value}`; } },
-  { keys: ["?"], shown: "?", words: "these keys", act: () => { state.helpOpen.value = !state.helpOpen.value; } },
+  { keys: ["?"], shown: "?", words: "show or hide these keys", act: () => { state.helpOpen.value = !state.helpOpen.value; } },
   { keys: ["Escape"], shown: "Esc", words: "close; back to live", act: () => { if (state.helpOpen.value || state.exportOpen.value) state.helpOpen.value = state.exportOpen.value = false; else if (state.file.value) state.go({ channel: null }); else state.go({ channel: null, at: null }); } },
 ];
 

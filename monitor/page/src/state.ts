@@ -220,7 +220,7 @@ export function jump(forward: boolean): void {
   const trials = file.value?.trials ?? [], trial = forward ? trials.find(t => t > now + 1) : trials.findLast(t => t < now - 1);
   if (found && (trial === undefined || (forward ? found.tick <= trial : found.tick >= trial))) showIncident(found);
   else if (trial !== undefined) showAround(trial);
-  else spoken.value = forward ? "nothing later to go to" : "nothing earlier to go to";
+  else spoken.value = forward ? "no later incident or trial" : "no earlier incident or trial";
 }
 
 export function showAround(tick: number): void {
@@ -502,7 +502,9 @@ export async function begin(): Promise<void> {
   addEventListener("hashchange", () => {
     const before = address.value.source;
     known = location.hash;
-    address.value = url.read(location.hash);
+    const asked = url.read(location.hash);
+    // A recording has no "now": a link without a time leaves the view where it is.
+    address.value = file.value && asked.at === null && asked.source === before ? { ...asked, at: address.value.at } : asked;
     if (file.value && address.value.source !== before) reopen();
   });
   const put = () => {

@@ -52,7 +52,7 @@ test("moments have lines at their ticks, trials only where there is room between
 
 test("a map that was read as trained is not before its training", () => {
   const info = (stages: number[], errors: [number, number, number][]) => ({ stages: stages.map((epochs, number) => ({ number, epochs, hits: true })), errors }) as unknown as Info;
-  assert.equal(stageWords(info([0], []), { epochs: 0 }), "as trained; its stages were not kept");
+  assert.equal(stageWords(info([0], []), { epochs: 0 }), "as trained; the file has no earlier stages");
   assert.equal(stageWords(info([0, 5, 10], [[0, 1, 1]]), { epochs: 0 }), "before training");
   assert.equal(stageWords(info([0], [[0, 1, 1]]), { epochs: 0 }), "before training");
   assert.equal(stageWords(info([0, 2.5], []), { epochs: 2.5 }), "after 2.5 epochs");

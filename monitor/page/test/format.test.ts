@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytes, clock, ticks, timeLabel, timeTicks } from "../src/draw/format.ts";
+import { bytes, clock, length, ticks, timeLabel, timeTicks } from "../src/draw/format.ts";
 
 test("a clock never reads sixty seconds", () => {
   assert.equal(clock(59.96, 1), "1:00.0");
@@ -25,6 +25,10 @@ test("an axis that begins before the start labels no time there", () => {
   assert.deepEqual(timeTicks(-4.2, 5.8, 5), [{ at: 0, words: "0 s" }, { at: 2, words: "2 s" }, { at: 4, words: "4 s" }]);
   assert.deepEqual(timeTicks(-0.9, 0.1, 4), [{ at: 0, words: "0.0 s" }]);
   assert.deepEqual(timeTicks(12.4, 15.2, 3).map(t => t.words), ["13 s", "14 s", "15 s"]);
+});
+
+test("a bin's length is in seconds from one second on", () => {
+  assert.deepEqual([0.0005, 0.08, 0.9996, 1, 15.4].map(length), ["0.5 ms", "80 ms", "1000 ms", "1 s", "15.4 s"]);
 });
 
 test("sizes have a unit of a power of a thousand", () => {

@@ -18,7 +18,7 @@ const store = (): Store => {
 test("everything that happened, once and in order; a state of a swap is no incident", () => {
   assert.deepEqual(incidents(store()), [
     { tick: 500, words: "deadline missed: the step took 905 µs" }, { tick: 700, words: "swap to m2.betz asked for" }, { tick: 1500, words: "a new model took over" },
-    { tick: 2000, words: "0.120 s did not reach this page" }, { tick: 3000, words: "mask of 2 channels" }, { tick: 3500, words: "mask taken back" },
+    { tick: 2000, words: "0.120 s did not reach this page" }, { tick: 3000, words: "mask of 2 channels" }, { tick: 3500, words: "mask removed" },
     { tick: 4000, words: "deadline missed: the step took 1 ms; mark: cable" }]);
 });
 

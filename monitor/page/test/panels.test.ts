@@ -4,7 +4,7 @@ import { timeBars } from "../src/draw/bars.ts";
 import { groupsOf, runs } from "../src/draw/groups.ts";
 import { textWidth } from "../src/draw/font.ts";
 import { strongest } from "../src/net/model.ts";
-import { meanCourse, sorted, type Trial } from "../src/link/trials.ts";
+import { markOf, meanCourse, sorted, windowOf, type Trial } from "../src/link/trials.ts";
 import { random } from "./make.ts";
 
 test("no bar of the timeline lies in the future, and each has the rate of its seconds", () => {
@@ -45,6 +45,24 @@ test("groups of electrodes are found by names, else by places", () => {
 test("networks over each other have one scale", () => {
   assert.equal(strongest([Float32Array.from([0.5, 0.2]), undefined, Float32Array.from([0.75, 0.1])]), 0.75);
   assert.equal(strongest([undefined, new Float32Array(0)]), 1);
+});
+
+test("trials of counts in bins begin with whole bins of the recording", () => {
+  assert.deepEqual(windowOf(null), { bin: 0.05, from: -0.5, to: 1 });
+  assert.deepEqual(windowOf(0.001), { bin: 0.05, from: -0.5, to: 1 });
+  assert.deepEqual(windowOf(0.1), { bin: 0.1, from: -0.5, to: 1 });
+  assert.deepEqual(windowOf(0.02), { bin: 0.06, from: -0.48, to: 1.02 });
+  for (const step of [0.001, 0.002, 0.005, 0.008, 0.01, 0.016, 0.02, 0.025, 0.03, 0.05, 0.07, 0.1, 0.2, 1, 3]) {
+    const { bin, from, to } = windowOf(step), whole = (v: number): boolean => Math.abs(v - Math.round(v)) < 1e-6;
+    assert.ok(bin >= 0.05 - 1e-9 && from < 0 && to > 0 && whole(bin / step) && whole(from / bin) && whole(to / bin), `${step}: ${bin}, ${from}, ${to}`);
+  }
+});
+
+test("a spike of a trial is as wide as its step where that can be seen, and several darken it", () => {
+  assert.deepEqual(markOf({ from: -0.5, to: 1 }, 750, null), { wide: 1.2, alpha: 1 });
+  assert.deepEqual(markOf({ from: -0.5, to: 1 }, 750, 0.001), { wide: 1.2, alpha: 1 });
+  const wide = markOf({ from: -0.5, to: 1 }, 750, 0.1);
+  assert.ok(Math.abs(wide.wide - 49.4) < 1e-9 && wide.alpha < 0.5);
 });
 
 test("trials in an order, and their mean course without what is not known", () => {

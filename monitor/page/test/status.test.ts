@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { statusFacts, type SessionStatus } from "../src/link/status.ts";
 
 const source = { name: "array", lost: 0, at_least: false, bound_us: 380.4, silent_ms: 3 };
-const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, unlike_training: null, recalibration: null, notes: null, behind: 0, sources: [source], ...more });
+const status = (more: Partial<SessionStatus> = {}): SessionStatus => ({ recording: null, learning: null, unlike_training: null, recalibration: null, notes: null, without_data: 0, behind: 0, sources: [source], ...more });
 const brief = (s: SessionStatus) => statusFacts(s).map(([name, value, kind]) => `${name}: ${value}${kind && ` (${kind})`}`);
 
 test("a session that neither records nor learns says so, with its source's clock", () => {
@@ -28,7 +28,7 @@ test("a recalibration says what waits and what decodes", () => {
   assert.equal(brief3({}), "recalibration: 3 windows");
   assert.equal(brief3({ suggested: true }), "recalibration: a model waits (warn)");
   assert.equal(brief3({ applied: true }), "recalibration: recalibrated (warn)");
-  assert.equal(brief3({ applied: true, suggested: true, roll_back: true }), "recalibration: speaks against the model (warn)");
+  assert.equal(brief3({ applied: true, suggested: true, roll_back: true }), "recalibration: advises to roll back (warn)");
   assert.equal(brief3({ dead: true }), "recalibration: ended (bad)");
   assert.match(statusFacts(status({ recalibration }))[2]![3], /3 windows/);
   assert.equal(brief(status({ unlike_training: 0.25 }))[2], "unlike training: 0.250 nats");
@@ -37,6 +37,11 @@ test("a recalibration says what waits and what decodes", () => {
 test("labels are counted, and refused ones raise a warning", () => {
   assert.equal(brief(status({ notes: { labels: 1204, marks: 2, trials: 6, refused: 0 } }))[2], "labels: 1,204");
   assert.equal(brief(status({ notes: { labels: 1204, marks: 2, trials: 6, refused: 1 } }))[2], "labels: 1,204 (warn)");
+});
+
+test("steps without data are counted in the band", () => {
+  assert.equal(brief(status({ without_data: 4514 }))[2], "without data: 4,514 steps (warn)");
+  assert.equal(brief(status({ without_data: 1 }))[2], "without data: 1 step (warn)");
 });
 
 test("steps that a slow decoder left out are an alarm", () => {

@@ -16,6 +16,7 @@ pub(super) fn of(live: &Live) -> SessionStatus {
         unlike_training: unlike_training(&now),
         recalibration: recalibration(&now),
         notes: (live.plan().labels.from.is_some()).then(|| notes(&now)),
+        without_data: now.input.stale,
         behind: now.input.behind,
         sources: live.sources().iter().map(source).collect(),
     }

@@ -132,5 +132,5 @@ export async function png(text: string, scale: number): Promise<Blob> {
   canvas.height = Number(size[2]) * scale;
   canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(image.src);
-  return new Promise((done, failed) => { canvas.toBlob(blob => blob ? done(blob) : failed(new Error("no picture came of it")), "image/png"); });
+  return new Promise((done, failed) => { canvas.toBlob(blob => blob ? done(blob) : failed(new Error("the browser made no picture")), "image/png"); });
 }

@@ -29,6 +29,9 @@ export function timeLabel(seconds: number, step: number): string {
   return seconds < 60 && seconds.toFixed(digits) !== (60).toFixed(digits) ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
 
+/** Length of a bin or a cell: milliseconds below a second. */
+export const length = (seconds: number): string => seconds < 1 ? `${Number((seconds * 1e3).toPrecision(3))} ms` : `${Number(seconds.toPrecision(3))} s`;
+
 /** Times of an axis in seconds, about `most` of them, each with its label. A window of a session that has just begun reaches to before its
  *  start: there is no time to label. */
 export function timeTicks(from: number, to: number, most: number): { at: number; words: string }[] {

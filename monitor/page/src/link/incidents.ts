@@ -14,7 +14,7 @@ function eventWords(event: Happened): string | null {
   if (event.type !== "control") return null;
   const channels = event["channels"] as number[] | undefined;
   switch (event["what"]) {
-    case "mask": return channels?.length ? `mask of ${channels.length} channel${channels.length > 1 ? "s" : ""}` : "mask taken back";
+    case "mask": return channels?.length ? `mask of ${channels.length} channel${channels.length > 1 ? "s" : ""}` : "mask removed";
     case "mark": return event["text"] ? `mark: ${String(event["text"])}` : "mark";
     case "swap": return `swap to ${String(event["model"])} asked for`;
     default: return String(event["what"]);

@@ -8,6 +8,8 @@ export interface SessionStatus {
   unlike_training: number | null;
   recalibration: { windows: number; suggested: boolean; applied: boolean; roll_back: boolean; dead: boolean } | null;
   notes: { labels: number; marks: number; trials: number; refused: number } | null;
+  /** Steps that were made without data of any source. */
+  without_data: number;
   /** Steps that a decoder which is too slow left out. */
   behind: number;
   sources: { name: string; lost: number; at_least: boolean; bound_us: number | null; silent_ms: number | null }[];
@@ -24,12 +26,13 @@ export function statusFacts(s: SessionStatus): Fact[] {
   facts.push(!r ? ["recording", "off", "", "Not recorded"]
     : ["recording", ...(r.full ? ["disk full", "bad"] : r.unrecorded > 0 ? [`${whole(r.unrecorded)} frames missing`, "bad"] : r.fill >= SLOW ? [`slow disk, buffer ${whole(r.fill * 100)} % full`, "warn"] : [bytes(r.bytes), ""]) as [string, "" | "warn" | "bad"], `In ${r.folder}`]);
   if (l) {
-    const counts = `Candidates: ${l.accepted} accepted, ${l.refused} refused, ${l.rolled_back} taken back`;
+    const counts = `Candidates: ${l.accepted} accepted, ${l.refused} refused, ${l.rolled_back} rolled back`;
     facts.push(["adaptation", ...(l.dead ? ["ended", "bad"] : l.unstored > 0 ? [`${whole(l.unstored)} models not stored`, "warn"] : l.proposed ? ["a model waits", "warn"] : [`${whole(l.trials)} trials`, ""]) as [string, "" | "warn" | "bad"], counts]);
   } else facts.push(["adaptation", "off", "", "No trainer"]);
-  if (typeof u === "number") facts.push(["unlike training", `${u.toFixed(3)} nats`, "", "KL divergence of the newest window from training: no loss, behaviour moves it, too"]);
-  if (c) facts.push(["recalibration", ...(c.dead ? ["ended", "bad"] : c.roll_back ? ["speaks against the model", "warn"] : c.suggested ? ["a model waits", "warn"] : c.applied ? ["recalibrated", "warn"] : [`${whole(c.windows)} windows`, ""]) as [string, "" | "warn" | "bad"], `Suggestions without labels; ${c.windows} windows`]);
+  if (typeof u === "number") facts.push(["unlike training", `${u.toFixed(3)} nats`, "", "KL divergence of the newest window from training. A change of behaviour raises it, too: it does not measure a loss of quality"]);
+  if (c) facts.push(["recalibration", ...(c.dead ? ["ended", "bad"] : c.roll_back ? ["advises to roll back", "warn"] : c.suggested ? ["a model waits", "warn"] : c.applied ? ["recalibrated", "warn"] : [`${whole(c.windows)} windows`, ""]) as [string, "" | "warn" | "bad"], `Recalibration without labels: ${c.windows} windows compared`]);
   if (n) facts.push(["labels", whole(n.labels), n.refused > 0 ? "warn" : "", `${n.marks} marks, ${n.trials} trial begins and ends, ${n.refused} refused`]);
+  if (s.without_data > 0) facts.push(["without data", `${whole(s.without_data)} step${s.without_data === 1 ? "" : "s"}`, "warn", "Steps for which no source sent data in time"]);
   if (s.behind > 0) facts.push(["too slow", `${whole(s.behind)} steps left out`, "bad", "The decoder takes longer for a step than it lasts"]);
   for (const o of s.sources) {
     const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${duration(o.bound_us * 1e3)}`;

@@ -13,6 +13,20 @@ export type Sort = typeof SORTS[number];
 
 export const trialsOf = (f: Frame): Trials => ({ ...f.event as Trials, row: numbers(f, More.EventRow), after: floats(f, More.EventSeconds), heat: floats(f, More.Value), estimate: f.estimate, truth: f.truth ?? new Float32Array(0) });
 
+/** Bin and window that trials have unless the address says otherwise: about 0.05 s, from 0.5 s before the event to 1 s after it. Counts in
+ *  bins allow only multiples of their bin; `step` is that bin, or null where spikes have finer times. */
+export function windowOf(step: number | null): { bin: number; from: number; to: number } {
+  const exact = (v: number): number => Number(v.toFixed(9)), bin = step === null ? 0.05 : exact(Math.max(1, Math.ceil(0.05 / step - 1e-6)) * step);
+  return { bin, from: exact(-Math.max(1, Math.round(0.5 / bin)) * bin), to: exact(Math.max(1, Math.round(1 / bin)) * bin) };
+}
+
+/** Width of a spike in a plot of trials, in pixels, and its opacity: as wide as its step, so that the spikes of a step lie on each other and
+ *  darken it. `step`: null where spikes have finer times. */
+export function markOf(t: { from: number; to: number }, width: number, step: number | null): { wide: number; alpha: number } {
+  const wide = (step ?? 0) / (t.to - t.from) * width - 0.6;
+  return wide > 3 ? { wide, alpha: 0.3 } : { wide: 1.2, alpha: 1 };
+}
+
 /** Trials in the order in which they are drawn; those without a value come last. */
 export function sorted(t: Trial[], by: Sort): number[] {
   const value = (k: number): number => by === "spikes" ? -t[k]!.spikes : by === "R²" ? -(t[k]!.r2 ?? -Infinity) : by === "error" ? t[k]!.rmse ?? Infinity : t[k]!.seconds;

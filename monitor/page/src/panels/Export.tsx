@@ -61,7 +61,7 @@ export function Export() {
     if (what === "state") {
       const kept = { betz_state: 1, address: write(state.address.value), files: server?.sources, ...Object.fromEntries([...state.keeps].map(([name, of]) => [name, of()])) };
       save(new Blob([`${JSON.stringify(kept)}\n`], { type: "application/json" }), "betz-state.json");
-      setWords("Saved: betz serve FILES --state betz-state.json begins here.");
+      setWords("Saved. To start from this view: betz serve FILES --state betz-state.json");
       return;
     }
     if (!s || !server) return;
@@ -82,7 +82,7 @@ export function Export() {
   const button = (what: string, name: string) => <button disabled={what !== "link" && what !== "state" && !anything} onClick={() => void take(what).catch(e => setWords(String(e)))}>{name}</button>;
   return <dialog ref={box} class="export" aria-labelledby="h-export" onCancel={e => { e.preventDefault(); state.exportOpen.value = false; }} onClick={e => { if (e.target === box.current) state.exportOpen.value = false; }}>
     <h2 id="h-export">Export what is shown</h2>
-    <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "Nothing has come yet.")}</p>
+    <p>{offers?.words ?? (anything ? "Spikes and outputs of the window, in its order and channels, drawn anew." : "There is no data yet.")}</p>
     <div class="choices">{offers?.take.map(([name, act]) => <button key={name} onClick={() => void Promise.resolve().then(act).then(() => setWords("Saved."), e => setWords(String((e as Error).message)))}>{name}</button>)}
       {(!offers || offers.beside) && <>{button("html", "snapshot, HTML")}{button("1", "PNG")}{button("2", "PNG × 2")}{button("4", "PNG × 4")}{button("svg", "SVG")}{button("spikes", "spikes, CSV")}{button("outputs", "outputs, CSV")}{button("npz", "recording, .npz")}</>}{button("link", "copy link")}{button("state", "state")}</div>
     <p role="status">{words}</p>

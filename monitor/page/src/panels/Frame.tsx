@@ -151,10 +151,10 @@ export function Waiting() {
   const connection = state.connection.value;
   if (state.store.value) return null;
   const lost = connection === "lost" || connection === "refused";
-  if (connection === "open" && state.server.value?.mode === "file") return <div class="waiting" role="status"><p class="large">No recording is shown here.</p><p>Give one to <code>betz serve</code> beside its networks.</p></div>;
+  if (connection === "open" && state.server.value?.mode === "file") return <div class="waiting" role="status"><p class="large">No recording is shown here.</p><p>To see spikes, give <code>betz serve</code> a recording, too.</p></div>;
   return <div class="waiting" role="status">
     <p class="large">{lost ? "The server does not answer." : connection === "open" ? "Waiting for steps." : "Connecting …"}</p>
-    {connection === "open" && <p>A session publishes with <code>betz_monitor::Feed</code>. To see one at work: <code>betz monitor --demo</code>.</p>}
+    {connection === "open" && <p>The session has not sent a step yet. To see a demo: <code>betz monitor --demo</code>.</p>}
     {lost && <p>{connection === "refused" ? "Another server runs at this address. Open the address that it printed." : "The page tries again by itself. It cannot know whether the session goes on."}</p>}
   </div>;
 }

@@ -11,7 +11,7 @@ import { ORDERS, WINDOWS, type Order } from "../url.ts";
 import { groupsOf, runs, type Groups } from "../draw/groups.ts";
 import { isMoment, momentLines, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
-import { timeLabel, timeTicks, whole } from "../draw/format.ts";
+import { length, timeLabel, timeTicks, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
 
 const rank = (rates: Float32Array): Uint32Array => {
@@ -104,7 +104,7 @@ function drawFoot(canvas: HTMLCanvasElement | null, s: Store, p: Picture, rate: 
   g.font = font(10);
   g.textAlign = "left";
   g.textBaseline = "top";
-  if (top > 0) g.fillText(`most ${whole(top / (rate.per * s.shape.stepSeconds))} spikes/s in ${Number((rate.per * s.shape.stepSeconds * 1e3).toPrecision(3))} ms`, 3, 1);
+  if (top > 0) g.fillText(`most ${whole(top / (rate.per * s.shape.stepSeconds))} spikes/s in ${length(rate.per * s.shape.stepSeconds)}`, 3, 1);
   if (!p.sweep) strokeMoments(g, s, p.end - p.window, p.end, [0, 0, w, high]);
   const struck = state.incident.value;
   if (struck) { g.fillStyle = colours.bad.css; g.fillRect((struck.tick - left) / p.window * w, 0, 1.5, high); }

@@ -81,4 +81,4 @@ export const share = (v: number, [low, high]: [number, number]): number => high 
 
 /** A stage in words. A map that was read as trained, without its stages, has one of no epochs and no errors. */
 export const stageWords = (info: Info, stage: { epochs: number } | undefined | null): string =>
-  !stage ? "no stage yet" : stage.epochs > 0 ? `after ${Number(stage.epochs.toPrecision(4))} epochs` : info.stages.length === 1 && info.errors.length === 0 ? "as trained; its stages were not kept" : "before training";
+  !stage ? "no stage yet" : stage.epochs > 0 ? `after ${Number(stage.epochs.toPrecision(4))} epochs` : info.stages.length === 1 && info.errors.length === 0 ? "as trained; the file has no earlier stages" : "before training";

@@ -97,7 +97,7 @@ export function Channels() {
           <tbody>
             {from > 0 && <tr aria-hidden="true" style={{ height: `${from * ROW}px` }} />}
             {order.slice(from, to).map((c, i) => <tr key={c} aria-rowindex={from + i + 2} class={state.address.value.channel === c ? "on" : ""} onClick={() => state.go({ channel: c })}>
-              <th scope="row"><button class="link" onClick={() => state.go({ channel: c })}>{names[c]}</button></th><td>{number(health.rate[c]!, 1)}</td><td>{number(health.fano[c]!, 2)}</td><td>{Number.isNaN(health.short[c]!) ? "â" : `${number(health.short[c]! * 100, 1)} %`}</td>
+              <th scope="row"><button class="link" onClick={() => state.go({ channel: c })}>{names[c]}</button></th><td>{number(health.rate[c]!, 1)}</td><td>{number(health.fano[c]!, 2)}</td><td>{Number.isNaN(health.short[c]!) ? "–" : `${number(health.short[c]! * 100, 1)} %`}</td>
               <td>{number(health.neighbour[c]!, 2)}</td><td>{share[c] === undefined ? "–" : `${(share[c]! * 100).toFixed(2)} %`}</td><td class={health.state[c]}>{SIGNS[health.state[c]!]}</td><td><Trend c={c} /></td>{controlled && <td><input type="checkbox" aria-label={`Mask ${names[c]}`} checked={wanted.has(c)} onClick={e => e.stopPropagation()} onChange={() => tick(c)} /></td>}</tr>)}
             {to < order.length && <tr aria-hidden="true" style={{ height: `${(order.length - to) * ROW}px` }} />}
           </tbody>

@@ -17,16 +17,16 @@ function List() {
   const all = mined.listed.value, [column, down] = mined.sort.value, picked = mined.picked.value;
   const [least, setLeast] = useState("");
   return <>
-    <div class="row"><label>with <input type="search" value={mined.only.value} placeholder="a channel" onInput={e => { mined.only.value = e.currentTarget.value; }} /></label>
-      <label>count from <input type="number" min={0} value={least} onInput={e => { setLeast(e.currentTarget.value); mined.leastCount.value = Number(e.currentTarget.value) || 0; }} /></label>
-      <label>z from <input type="number" step="0.5" value={mined.leastZ.value ?? ""} onInput={e => { const v = e.currentTarget.value; mined.leastZ.value = v === "" ? null : Number(v); }} /></label></div>
+    <div class="row"><label>containing <input type="search" value={mined.only.value} placeholder="a channel" onInput={e => { mined.only.value = e.currentTarget.value; }} /></label>
+      <label>count at least <input type="number" min={0} value={least} onInput={e => { setLeast(e.currentTarget.value); mined.leastCount.value = Number(e.currentTarget.value) || 0; }} /></label>
+      <label>z at least <input type="number" step="0.5" value={mined.leastZ.value ?? ""} onInput={e => { const v = e.currentTarget.value; mined.leastZ.value = v === "" ? null : Number(v); }} /></label></div>
     <div class="rows" tabIndex={0} role="region" aria-label="List of episodes"><table>
       <thead><tr>{HEADS.map(([key, words, title]) => <th key={key} scope="col" aria-sort={column === key ? down ? "descending" : "ascending" : "none"}><button title={title} onClick={() => mined.sortBy(key as Column)}>{words}{column === key ? down ? " ▾" : " ▴" : ""}</button></th>)}</tr></thead>
       <tbody>{all.slice(0, MOST_LISTED).map(e => <tr key={e.index} class={picked?.index === e.index ? "on" : ""} onClick={() => mined.pick(e.index)}>
         <th scope="row"><button class="link" onClick={ev => { ev.stopPropagation(); mined.pick(e.index); }}>{e.name}</button></th>
         <td>{whole(e.count)}</td><td>{digits(e.rate, 2)}</td><td>{digits(e.expected, 1)}</td><td>{digits(e.z, 1)}</td><td>{digits(e.q, 4)}</td></tr>)}</tbody></table>
       {all.length > MOST_LISTED && <p class="dim">the first {whole(MOST_LISTED)} of {whole(all.length)}: filter the list, or sort it by another column</p>}
-      {all.length === 0 && <p class="dim">None of {whole(mined.current.value?.episodes.length ?? 0)} episodes is so{mined.current.value && mined.current.value.episodes.length > 0 ? `: the most frequent has ${whole(Math.max(...mined.current.value.episodes.map(e => e.count)))}` : ""}.</p>}</div>
+      {all.length === 0 && <p class="dim">No episode of {whole(mined.current.value?.episodes.length ?? 0)} passes the filter{mined.current.value && mined.current.value.episodes.length > 0 ? `: the most frequent has ${whole(Math.max(...mined.current.value.episodes.map(e => e.count)))}` : ""}.</p>}</div>
   </>;
 }
 

@@ -102,7 +102,7 @@ const takes: [string, () => void | Promise<void>][] = [
     g.fillStyle = colours.panel.css; g.fillRect(0, 0, WIDE, HIGH);
     paintField(g, WIDE, HIGH, info);
     const blob = await new Promise<Blob | null>(done => canvas.toBlob(done, "image/png"));
-    if (!blob) throw new Error("no picture came of it");
+    if (!blob) throw new Error("the browser made no picture");
     save(blob, "betz-map.png");
   }]),
   ["nodes, CSV", () => {

@@ -18,7 +18,7 @@ function Card({ model, step, running }: { model: state.ModelCard; step: number; 
     ["checksum", model.fingerprint], ["kind", `${model.kind}, ${whole(model.channels)} channels${model.masked > 0 ? `, ${whole(model.masked)} masked` : ""}, ${model.latents} latent${model.latents === 1 ? "" : "s"}`],
     ["filters", model.filters.map(f => `order ${f.order}, τ ${(f.tau_seconds * 1e3).toFixed(1)} ms`).join("; ")],
     ["delay", `${(model.delay_steps * step * 1e3).toFixed(1)} ms`], ["memory", `${(model.memory_steps * step).toFixed(2)} s (its warm-up)`],
-    ["trained", model.trained.steps > 0 ? `on ${whole(model.trained.steps)} steps, ${whole(model.trained.segments)} segments, ${whole(model.trained.spikes)} spikes; ridge ${model.ridge ?? "–"}, ${model.trained.solver}` : "unknown"],
+    ["trained", model.trained.steps > 0 ? `on ${whole(model.trained.steps)} steps, ${whole(model.trained.segments)} segment${model.trained.segments === 1 ? "" : "s"}, ${whole(model.trained.spikes)} spikes; ridge ${model.ridge === null ? "–" : Number(model.ridge.toPrecision(4))}, ${model.trained.solver}` : "unknown"],
   ];
   return <dl class="facts"><div><dt>name</dt><dd><b>{model.name}</b>{running && <span class="runs"> ● runs</span>}</dd></div>
     {facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
@@ -92,7 +92,7 @@ export function Model() {
   const two = s?.hasBeside && models && models.state !== "Idle";
   useEffect(() => {
     if (!server?.control) return;
-    state.acts.set("r", () => { if (state.server.peek()?.models?.state !== "Idle") void control("roll-back", {}, "Roll back to the model before?"); });
+    state.acts.set("r", () => { if (state.server.peek()?.models?.state !== "Idle") void control("roll-back", {}, "Roll back to the previous model?"); });
     return () => { state.acts.delete("r"); };
   }, [server?.control]);
   if (!server) return null;
@@ -107,18 +107,18 @@ export function Model() {
       {running ? <Card model={running} step={step} running /> : <p class="dim">{state.file.value ? "This recording is shown without a model. To decode it: betz serve MODEL RECORDING." : "The session does not name its model."}</p>}
       {busy && <div class="warm"><progress max={1} value={done} aria-label="Warm-up" /> {models.state === "Pending" ? "pending" : `${(models.ticks_left * step).toFixed(2)} s of warm-up left`}</div>}
       {server.control && <p class="acts">
-        <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the model before?")}>roll back</button>
+        <button class="act" disabled={models?.state === "Idle"} onClick={() => void control("roll-back", {}, "Roll back to the previous model?")}>roll back</button>
         <button class="act" disabled={models?.state !== "TakenOver"} onClick={() => void control("release", {}, "Release the old model? After that you cannot roll back.")}>release the old model</button>
         <button class="act" onClick={() => void mark()}>⚑ mark</button></p>}
       {server.decides && <p class="acts">
-        <button class="act" disabled={!waits} onClick={() => void control("accept", {}, "Give the session the model that waits? It warms up beside the one that runs.")}>accept the model that waits</button>
-        <button class="act" onClick={() => void control("roll-back", {}, "Return to the model before?")}>roll back</button></p>}
+        <button class="act" disabled={!waits} onClick={() => void control("accept", {}, "Swap to the proposed model? It warms up beside the running model.")}>accept the proposed model</button>
+        <button class="act" onClick={() => void control("roll-back", {}, "Roll back to the previous model?")}>roll back</button></p>}
       {said && <p role="status" class={said.good ? "good" : "bad"}>{said.what}: {said.words}</p>}
     </Panel>
     <Weights model={running ?? null} outputs={server.source.outputs} />
     {two && <Both s={s} warming={busy} />}
-    <Panel area="others" title="Other models" note={server.control || state.file.value ? "" : "read-only: start with --control to swap"}>
-      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : state.file.value ? "Only in a session." : "This page is read-only."}</p>}
+    <Panel area="others" title="Other models" note={server.control || server.decides || state.file.value ? "" : "read-only: start with --control to swap"}>
+      {others.length === 0 && <p class="dim">{server.control ? "No other model was given." : state.file.value ? "Only a session can swap models." : server.decides ? "The session offers its own models: accept one, or roll back, under Model in use." : "This page is read-only."}</p>}
       <div class="cards" tabIndex={0} role="region" aria-label="Models">{others.map(([m, i]) => <article key={m.fingerprint}><Card model={m} step={step} running={false} />
         {server.control && <button class="act" disabled={busy} onClick={() => void control("swap", { model: i }, `Swap to ${m.name}? It warms up for ${(m.memory_steps * step).toFixed(2)} s beside the running model.`)}>swap to this</button>}</article>)}</div>
     </Panel>

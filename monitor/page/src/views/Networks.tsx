@@ -120,7 +120,7 @@ function Compute() {
   const live = state.server.value?.mode === "live", sources = live ? ["the last minute"] : state.server.value?.sources ?? [], [source, setSource] = useState(0), [window, setWindow] = useState(10), [step, setStep] = useState(5), [bin, setBin] = useState(0.05), [least, setLeast] = useState(0.1), [measure, setMeasure] = useState("pearson");
   if (sources.length === 0) return null;
   const field = (name: string, value: number, set: (v: number) => void, by: number) => <label>{name} <input type="number" min={0} step={by} value={value} onChange={e => set(Number(e.currentTarget.value))} /></label>;
-  return <details class="compute"><summary>{live ? "of the session" : "of a recording"}</summary>
+  return <details class="compute"><summary>{live ? "compute from the session" : "compute from a recording"}</summary>
     <form onSubmit={e => { e.preventDefault(); void net.compute(source, window, step, bin, measure, least); }}>
       <label>of <select value={String(source)} onChange={e => setSource(Number(e.currentTarget.value))}>{sources.map((s, k) => <option key={k} value={String(k)}>{s}</option>)}</select></label>
       <label>measure <select value={measure} onChange={e => setMeasure(e.currentTarget.value)}><option>pearson</option><option>spearman</option></select></label>
@@ -133,8 +133,8 @@ function Region() {
   const inside = mask ? mask.reduce((a, b) => a + b, 0) : 0;
   return <form class="region" onSubmit={e => { e.preventDefault(); setWrong(!net.regionOf(text)); }}>
     <label>region <input type="search" value={text} placeholder="0-15, 20" onInput={e => setText(e.currentTarget.value)} /></label>
-    <button class="act">alone</button>{mask && <button type="button" class="act" onClick={() => { net.setRegion(null); setText(""); }}>all nodes</button>}
-    <p class="dim">{wrong ? "expected names, numbers and ranges such as 3-9" : mask ? `${whole(inside)} nodes, without their edges to others` : "or draw round it with Shift"}</p></form>;
+    <button class="act">show only</button>{mask && <button type="button" class="act" onClick={() => { net.setRegion(null); setText(""); }}>all nodes</button>}
+    <p class="dim">{wrong ? "expected names, numbers and ranges such as 3-9" : mask ? `${whole(inside)} nodes; edges to other nodes are hidden` : "or hold Shift and drag around nodes"}</p></form>;
 }
 
 export function Networks() {
@@ -151,17 +151,17 @@ export function Networks() {
   const threeAxes = l.info.positions?.some(p => (p?.length ?? 0) > 2) ?? false, view = (factor: number): void => { const p = part.value; if (p) { const scale = 600 / (p[2] - p[0]); shownView.value = zoomBy(factor, shownView.value ?? { x: p[0], y: p[1], scale }, 300, 300 * (p[3] - p[1]) / (p[2] - p[0])); } };
   const note = [`${counts.map(whole).join(" / ")} edges of ${all.map(one => whole(net.edgesOf(one)?.total ?? 0)).join(" / ")}`, `window ${k + 1} of ${whole(l.info.windows)}`, ...(held < total ? [`the ${whole(held)} strongest are here`] : []), ...(e && e.undefined.length > 0 ? [`${e.undefined.length} nodes undefined`] : []), ...(l.info.complete ? [] : ["stopped before its last window"])].join(" · ");
   return <main class="networks">
-    <Panel area="net-left" title="Field" note=""><Minimap /><Sessions /><Region /><Compute /></Panel>
+    <Panel area="net-left" title="Overview" note=""><Minimap /><Sessions /><Region /><Compute /></Panel>
     <Panel area="net-graph" title="Network" note="" tools={<span class="tools">
       <label>as <select value={net.tab.value} onChange={x => net.say({ tab: x.currentTarget.value === "matrix" ? "matrix" : undefined })}><option value="graph">graph</option><option value="matrix">matrix</option></select></label>
       <label>nodes <select value={net.placing.value} onChange={x => { const how = x.currentTarget.value; if (how === "force") void net.arrange(); else net.say({ pl: how }); shownView.value = null; }}>{places.map(([v, w]) => <option key={v} value={v}>{w}</option>)}</select></label>
       {threeAxes && <label>axes <select value={state.address.value.more["ax"] ?? "xy"} onChange={x => net.say({ ax: x.currentTarget.value })}><option>xy</option><option>xz</option><option>yz</option></select></label>}
       <label>colours <select value={net.overlay.value} onChange={x => { const how = x.currentTarget.value; if (how === "communities" && all.some(x => x.communities.size === 0)) void net.findCommunities(); else net.say({ ov: how === "session" ? undefined : how }); }}><option value="session">session</option><option value="communities">communities</option><option value="degree">degree</option></select></label>
       <label>compare <select value={net.compare.value} onChange={x => net.say({ cmp: x.currentTarget.value === "over" ? undefined : x.currentTarget.value })}>
-        <option value="over">{all.length < 2 ? "nothing" : all.every(x => x.info.nodes === l.info.nodes) ? "overlaid" : "overlaid where nodes are the same"}</option>{all.length > 1 && <><option value="side">side by side</option><option value="diff">difference</option></>}<option value="two">two thresholds</option></select></label>
+        <option value="over">{all.length < 2 ? "nothing" : all.every(x => x.info.nodes === l.info.nodes) ? "overlaid" : "overlaid if nodes match"}</option>{all.length > 1 && <><option value="side">side by side</option><option value="diff">difference</option></>}<option value="two">two thresholds</option></select></label>
       <button class="icon" aria-label="Larger" onClick={() => view(1.4)}>+</button><button class="icon" aria-label="Smaller" onClick={() => view(0.7)}>−</button><button class="icon" aria-label="All that has edges" title="Double click" onClick={() => { shownView.value = null; }}>⤢</button></span>}>
       <Graphs />
-      <p class="said"><span class="dim">{note}</span> {net.compare.value === "diff" && all.length > 1 ? (all[0]!.info.nodes === all[1]!.info.nodes ? <><span class="line" style={{ borderColor: sessionCss(0) }} /> {all[0]!.info.name} alone <span class="line dim" /> both <span class="line dashed" style={{ borderColor: sessionCss(1) }} /> {all[1]!.info.name} alone</> : "Networks of other nodes have no difference.") : ""}
+      <p class="said"><span class="dim">{note}</span> {net.compare.value === "diff" && all.length > 1 ? (all[0]!.info.nodes === all[1]!.info.nodes ? <><span class="line" style={{ borderColor: sessionCss(0) }} /> {all[0]!.info.name} alone <span class="line dim" /> both <span class="line dashed" style={{ borderColor: sessionCss(1) }} /> {all[1]!.info.name} alone</> : "A difference needs networks of the same nodes.") : ""}
         {work && <span role="status">{work.what}{work.of > 0 ? ` ${whole(work.done)} of ${whole(work.of)}${net.left(work) !== null ? `, ${net.left(work)} s left` : ""}` : " …"} <button class="link" onClick={() => work.stop.abort()}>stop</button></span>}
         {net.failure.value && <span role="alert" class="bad">{net.failure.value}</span>}</p>
     </Panel>

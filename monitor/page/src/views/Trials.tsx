@@ -1,7 +1,7 @@
 // Trials: aligned to an event, sorted; mean rate, spikes and the decoded output of each.
 import { useEffect, useState } from "preact/hooks";
 import { frames } from "../link/frames.ts";
-import { SORTS, meanCourse, sorted, trialsOf, type Sort, type Trials as Found } from "../link/trials.ts";
+import { SORTS, markOf, meanCourse, sorted, trialsOf, windowOf, type Sort, type Trials as Found } from "../link/trials.ts";
 import { origin, save } from "../panels/Export.tsx";
 import { Plane } from "../panels/Canvas.tsx";
 import { Panel, font } from "../panels/Panel.tsx";
@@ -11,12 +11,16 @@ import { ticks, timeLabel, whole } from "../draw/format.ts";
 import { colours, outputInk, painted } from "../theme.ts";
 import * as state from "../state.ts";
 
+/** Time of a step, which is that of its spikes; null where a recording has finer times. */
+const stepOfSpikes = (): number | null => state.file.value?.tick_seconds != null ? null : state.server.value?.source.step_seconds ?? null;
+
 /** Event, window, bin, output and order, as the address has them. */
 interface Wanted { align: string; from: number; to: number; bin: number; output: number; sort: Sort }
 const ALIGNS: Record<string, string> = { starts: "start of the trial", stops: "end of the trial", marks: "mark", labels: "any label" };
 function wanted(): Wanted {
   const [align, from, to, bin, output, sort] = (state.address.value.more["tr"] ?? "").split(","), number = (text: string | undefined, otherwise: number): number => text !== undefined && text !== "" && Number.isFinite(Number(text)) ? Number(text) : otherwise;
-  return { align: align && (align in ALIGNS || /^label\d+$/.test(align)) ? align : "starts", from: number(from, -0.5), to: number(to, 1), bin: number(bin, 0.05), output: number(output, 0), sort: SORTS[number(sort, 0)] ?? "time" };
+  const usual = windowOf(stepOfSpikes());
+  return { align: align && (align in ALIGNS || /^label\d+$/.test(align)) ? align : "starts", from: number(from, usual.from), to: number(to, usual.to), bin: number(bin, usual.bin), output: number(output, 0), sort: SORTS[number(sort, 0)] ?? "time" };
 }
 const change = (part: Partial<Wanted>): void => { const w = { ...wanted(), ...part }; state.go({ more: { ...state.address.value.more, tr: [w.align, w.from, w.to, w.bin, w.output, SORTS.indexOf(w.sort)].join(",") } }); };
 
@@ -34,8 +38,10 @@ function Spikes({ t, order, byLabel }: { t: Found; order: number[]; byLabel: boo
     void painted.value;
     const high = h - 16, row = high / Math.max(1, order.length), place = new Uint32Array(order.length), x = axis(g, w, h, high, t);
     order.forEach((k, i) => { place[k] = i; });
-    g.fillStyle = colours.spike.css;
-    for (let i = 0; i < t.row.length; i++) g.fillRect(x(t.after[i]!), place[t.row[i]!]! * row, 1.2, Math.max(0.7, row * 0.85));
+    const { wide, alpha } = markOf(t, w, stepOfSpikes());
+    g.fillStyle = colours.spike.css; g.globalAlpha = alpha;
+    for (let i = 0; i < t.row.length; i++) g.fillRect(x(t.after[i]!), place[t.row[i]!]! * row, wide, Math.max(0.7, row * 0.85));
+    g.globalAlpha = 1;
     // Sorted by label, each label's trials begin below a line with its name.
     if (byLabel) order.forEach((k, i) => {
       const name = t.trials[k]!.label;

@@ -164,7 +164,7 @@ export function Graph({ all, k, title }: { all: () => Shape[]; k: number; title?
       <canvas ref={top} class="over" aria-hidden="true" />
       <Tip places={() => shape()?.places} view={() => view.current} wide={() => canvas.current?.clientWidth ?? 0} />
       <Partial drawn={partial} /><Thinned drawn={thinned} />
-      {plain && <p class="note plain">no WebGL2: drawn in the plane{cut > 0 ? `, the ${cut.toLocaleString("en")} strongest edges` : ""}</p>}
+      {plain && <p class="note plain">no WebGL2: drawn on a 2-D canvas{cut > 0 ? `, the ${cut.toLocaleString("en")} strongest edges` : ""}</p>}
     </div>
   </div>;
 }
