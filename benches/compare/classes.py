@@ -1,9 +1,11 @@
 """The figures of classes and of recalibration without labels: the tables of benches/record/classes.md.
 
-    python benches/compare/classes.py target/release/betz reach95.npz [--package PACKAGE]
+    python benches/compare/classes.py target/release/betz reach95.npz [--kept-aside TRIALS] [--package PACKAGE]
 
 Trains on trials 0 to 799 of `reach95` (shared data) and scores the others; the thresholds of events, calibration and the gate come
-from the training trials alone. Recalibration sees trials 800 to 899 without labels and is scored on 900 to 1091. Onset is the first
+from the training trials alone. `splits` scores classes on other trials, too: each quarter of all trials by a model of the other
+three, and, with TRIALS, the split of the prototype, which was fitted to all trials and scored on others that are kept aside.
+Recalibration sees trials 800 to 899 without labels and is scored on 900 to 1091. Onset is the first
 step of the run above 60 mm/s that holds the greatest speed; a target counts from 0.2 s before it to the trial's end. With PACKAGE,
 where scripts/install.sh has installed a release build, the instructions of steps are counted too. Needs NumPy; counting needs gcc and
 valgrind.
@@ -46,8 +48,9 @@ class Runner:
             return list(csv.DictReader(rows))
 
 
-def movements(data):
-    """Of each trial: first step, step after the last, onset, end of the run, target."""
+def movements(data, centres=None):
+    """Of each trial: first step, step after the last, onset, end of the run, target; and the directions of the targets, which are
+    found unless `centres` has them."""
     behavior, found = data["behavior"], []
     for start, stop in data["segments"]:
         speed = np.hypot(*behavior[start:stop, 2:4].T)
@@ -59,11 +62,27 @@ def movements(data):
         towards = behavior[stop - 1, :2] - behavior[start, :2]
         found.append((start, stop, start + on, start + off + 1, np.arctan2(towards[1], towards[0])))
     angles = np.array([f[4] for f in found])
-    centres = np.radians(DIRECTIONS)
-    for _ in range(10):
-        nearest = np.argmin(np.abs(np.angle(np.exp(1j * (angles[:, None] - centres)))), axis=1)
-        centres = np.array([np.angle(np.exp(1j * angles[nearest == k]).mean()) for k in range(8)])
-    return [(*f[:4], int(k)) for f, k in zip(found, nearest)]
+    def nearest_to(centres):
+        return np.argmin(np.abs(np.angle(np.exp(1j * (angles[:, None] - centres)))), axis=1)
+
+    if centres is None:
+        centres = np.radians(DIRECTIONS)
+        for _ in range(10):
+            nearest = nearest_to(centres)
+            centres = np.array([np.angle(np.exp(1j * angles[nearest == k]).mean()) for k in range(8)])
+    return [(*f[:4], int(k)) for f, k in zip(found, nearest_to(centres))], centres
+
+
+def write_moves(path, trials, dt):
+    """Intervals of rest and movement."""
+    write_intervals(path, [part for start, stop, on, off, _ in trials for part in
+                           ((start, on, "rest"), (on, off, "move"), (off, stop, "rest"))], dt)
+
+
+def write_targets(path, trials, dt):
+    """Intervals of rest and of the eight targets."""
+    write_intervals(path, [part for start, stop, on, _, k in trials for part in
+                           ((start, max(on - BEFORE, start), "rest"), (max(on - BEFORE, start), stop, f"t{k}"))], dt)
 
 
 def write_intervals(path, intervals, dt):
@@ -75,22 +94,38 @@ def write_intervals(path, intervals, dt):
                 file.write(f"{(start - 0.25) * dt:.6f},{(stop - 0.25) * dt:.6f},{name}\n")
 
 
-def by_targets(rows, trials):
-    """Share of right targets at steps from onset, share of right decisions, and their mean time in steps."""
-    p = {int(row["step"]): [float(row[f"t{k}"]) for k in range(8)] for row in rows}
-    names = (-3, -2, -1, 0, 1, 2)
-    right = {at: [] for at in names}
-    decided, times = [], []
-    for start, stop, onset, _, target in trials:
-        for at in names:
-            if start <= onset + at < stop:
-                right[at].append(np.argmax(p[onset + at]) == target)
-        for step in range(start, stop):
-            if max(p[step]) >= CERTAIN:
-                decided.append(np.argmax(p[step]) == target)
-                times.append(step - onset)
-                break
-    return {at: np.mean(of) for at, of in right.items()}, np.mean(decided), np.mean(times), len(decided) / len(trials)
+class Targets:
+    """Directions at steps from onset, and decisions, of trials that were decoded."""
+
+    STEPS = (-3, -2, -1, 0, 1, 2)
+
+    def __init__(self):
+        self.right = {at: [] for at in self.STEPS}
+        self.decided, self.times, self.trials = [], [], 0
+
+    def add(self, rows, trials):
+        p = {int(row["step"]): [float(row[f"t{k}"]) for k in range(8)] for row in rows}
+        self.trials += len(trials)
+        for start, stop, onset, _, target in trials:
+            for at in self.STEPS:
+                if start <= onset + at < stop:
+                    self.right[at].append(np.argmax(p[onset + at]) == target)
+            for step in range(start, stop):
+                if max(p[step]) >= CERTAIN:
+                    self.decided.append(np.argmax(p[step]) == target)
+                    self.times.append(step - onset)
+                    break
+
+    def share(self, at):
+        """Share of right directions and its standard error."""
+        right = self.right[at]
+        share = np.mean(right)
+        return share, np.sqrt(share * (1 - share) / len(right))
+
+    def text(self, dt):
+        early, late = (f"{share:.3f} ± {error:.3f}" for share, error in map(self.share, (-3, 0)))
+        return f"{early}, {late}; {100 * np.mean(self.decided):.1f} % (of {100 * len(self.decided) / self.trials:.1f} % of trials, " \
+            f"{1000 * np.mean(self.times) * dt:.0f} ms from onset)"
 
 
 def rest_speed(rows, data):
@@ -121,42 +156,72 @@ def shuffled_labels(trials, dt, path):
 
 
 def class_rows(betz, recording, data, folder):
-    dt, trials = float(data["step_seconds"]), movements(data)
+    dt, (trials, _) = float(data["step_seconds"]), movements(data)
     train = ("train", recording, "--segments", TRAIN)
     classes = (*train, "--decoder", "classes", "--labels")
     _, cpu = betz(*classes, "move=speed>60", "--out", "move.betz")
     scores = betz("evaluate", "move.betz", recording, "--segments", TEST)[0]["classes"]
     yield "move/rest: balanced accuracy, AUC, ECE", "0.965, 0.994, 0.005", decisions(scores)
     moves = os.path.join(folder, "moves.csv")
-    write_intervals(moves, [part for start, stop, on, off, _ in trials for part in
-                            ((start, on, "rest"), (on, off, "move"), (off, stop, "rest"))], dt)
+    write_moves(moves, trials, dt)
     betz(*classes, moves, "--out", "onsets.betz")
     events = betz("evaluate", "onsets.betz", recording, "--segments", TEST)[0]["classes"]
     found = events["events"][events["classes"].index("move")]
     yield "onsets: missed, false alarms per minute, mean latency", "0 %, 1, 0 ms", "{:.1f} %, {:.2f}, {:.0f} ms".format(
         100 * found["missed"], found["false_alarms_per_minute"], 1000 * found["latency"])
-    targets = os.path.join(folder, "targets.csv")
-    write_intervals(targets, [part for start, stop, on, _, k in trials for part in
-                              ((start, max(on - BEFORE, start), "rest"), (max(on - BEFORE, start), stop, f"t{k}"))], dt)
-    _, cpu_of_targets = betz(*classes, targets, "--out", "targets.betz")
-    rows = betz.table("decode", "targets.betz", recording, "--segments", TEST)
-    right, decided, time, share = by_targets(rows, trials[800:])
-    yield "8 targets, 300 ms before onset, at onset; decisions right", "0.97, 0.99; 99.3 %", \
-        f"{right[-3]:.3f}, {right[0]:.3f}; {100 * decided:.1f} % (of {100 * share:.1f} % of trials, {1000 * time * dt:.0f} ms from onset)"
-    yield "training, CPU s: move/rest; rest and 8 targets", "3", f"{cpu:.1f}; {cpu_of_targets:.1f}"
+    labels, targets = os.path.join(folder, "targets.csv"), Targets()
+    write_targets(labels, trials, dt)
+    _, cpu_of_targets = betz(*classes, labels, "--out", "targets.betz")
+    targets.add(betz.table("decode", "targets.betz", recording, "--segments", TEST), trials[800:])
+    yield "8 targets, 300 ms before onset, at onset; decisions right", "0.97, 0.99; 99.3 %", targets.text(dt)
+    yield "training with a choice of banks, CPU s: move/rest; targets", "3", f"{cpu:.1f}; {cpu_of_targets:.1f}"
+    cpus = [betz(*classes, of, "--bank", "reach", "--out", "reach.betz")[1] for of in ("move=speed>60", labels)]
+    yield "training with the bank reach, CPU s: move/rest; targets", "3", "{:.1f}; {:.1f}".format(*cpus)
+
+
+def split_rows(betz, recording, data, folder, kept_aside):
+    """The scores of classes on other trials than those of `TEST`."""
+    dt, (trials, centres) = float(data["step_seconds"]), movements(data)
+    labels = os.path.join(folder, "targets.csv")
+    write_targets(labels, trials, dt)
+    quarters = [(k * len(trials) // 4, (k + 1) * len(trials) // 4) for k in range(4)]
+    scores, targets = [], Targets()
+    for first, stop in quarters:
+        others = ",".join(f"{a}..{b}" for a, b in ((0, first), (stop, len(trials))) if a < b)
+        train = ("train", recording, "--segments", others, "--decoder", "classes", "--labels")
+        scored = (recording, "--segments", f"{first}..{stop}")
+        betz(*train, "move=speed>60", "--out", "move.betz")
+        scores.append(betz("evaluate", "move.betz", *scored)[0]["classes"])
+        betz(*train, labels, "--out", "targets.betz")
+        targets.add(betz.table("decode", "targets.betz", *scored), trials[first:stop])
+    yield "quarters of all trials, each by a model of the others", decisions(*scores), targets.text(dt)
+    if kept_aside is None:
+        return
+    train = ("train", recording, "--decoder", "classes", "--labels")
+    others, targets = movements(np.load(kept_aside), centres)[0], Targets()
+    betz(*train, "move=speed>60", "--out", "move.betz")
+    betz(*train, labels, "--out", "targets.betz")
+    targets.add(betz.table("decode", "targets.betz", kept_aside), others)
+    scores = betz("evaluate", "move.betz", kept_aside)[0]["classes"]
+    yield "trials kept aside, by a model of all trials (the prototype's split)", decisions(scores), targets.text(dt)
 
 
 def shuffled_rows(betz, recording, data, folder):
     shuffled = os.path.join(folder, "shuffled.csv")
-    shuffled_labels(movements(data), float(data["step_seconds"]), shuffled)
+    shuffled_labels(movements(data)[0], float(data["step_seconds"]), shuffled)
     report, _ = betz("train", recording, "--segments", TRAIN, "--decoder", "classes", "--labels", shuffled, "--out", "shuffled.betz")
     scores = report["classes"]["scores"]
     yield "shuffled labels: AUC in the folds of training", "0.5 ± 0.03", f"{scores['auc'][scores['classes'].index('move')]:.3f}"
 
 
-def decisions(scores):
-    """Balanced accuracy of decisions by the largest probability over its share in training, AUC and calibration error, as text."""
-    return f"{scores['balanced_accuracy_by_prior']:.3f}, {scores['auc'][1]:.4f}, {scores['ece']:.4f}"
+def decisions(*scores):
+    """Balanced accuracy of decisions by the largest probability over its share in training, AUC and calibration error, as text: the
+    means over `scores`, with the standard error of the balanced accuracy."""
+    of = np.array([(s["balanced_accuracy_by_prior"], s["auc"][1], s["ece"]) for s in scores]).mean(axis=0)
+    # Sums over rows of the confusion by the largest probability are the labelled steps of each class.
+    steps = np.sum([np.sum(s["confusion"], axis=1) for s in scores], axis=0)
+    error = np.sqrt(np.sum(of[0] * (1 - of[0]) / steps)) / len(steps)
+    return f"{of[0]:.3f} ± {error:.3f}, {of[1]:.4f}, {of[2]:.4f}"
 
 
 def sums_rows(betz, recording):
@@ -217,13 +282,17 @@ def main():
     parser.add_argument("program")
     parser.add_argument("recording")
     parser.add_argument("--package")
-    parser.add_argument("--only", choices=["classes", "sums", "shuffled", "gate", "drift", "steps"], help="only these rows")
+    parser.add_argument("--kept-aside", help="recording with trials that are kept aside")
+    parser.add_argument("--only", choices=["classes", "splits", "sums", "shuffled", "gate", "drift", "steps"], help="only these rows")
     arguments = parser.parse_args()
     recording = os.path.abspath(arguments.recording)
     data = np.load(recording)
     with tempfile.TemporaryDirectory() as folder:
         betz = Runner(arguments.program, folder)
-        tables = {"classes": lambda: class_rows(betz, recording, data, folder), "sums": lambda: sums_rows(betz, recording), "shuffled": lambda: shuffled_rows(betz, recording, data, folder),
+        kept_aside = arguments.kept_aside and os.path.abspath(arguments.kept_aside)
+        tables = {"classes": lambda: class_rows(betz, recording, data, folder),
+                  "splits": lambda: split_rows(betz, recording, data, folder, kept_aside),
+                  "sums": lambda: sums_rows(betz, recording), "shuffled": lambda: shuffled_rows(betz, recording, data, folder),
                   "gate": lambda: gate_rows(betz, recording, data), "drift": lambda: drift_rows(betz, recording)}
         for name, rows in tables.items():
             if arguments.only in (None, name):
