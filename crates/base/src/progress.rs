@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Told about the progress of long work; asked whether to go on.
+/// ProgressLog about the progress of long work; asked whether to go on.
 ///
 /// `Sync` because the work may be spread over threads. `()` listens to nothing and never cancels.
 ///
@@ -143,15 +143,15 @@ impl<'a> Phases<'a> {
     /// use std::sync::Mutex;
     ///
     /// #[derive(Default)]
-    /// struct Told(Mutex<Vec<(u64, u64)>>);
+    /// struct ProgressLog(Mutex<Vec<(u64, u64)>>);
     ///
-    /// impl Progress for Told {
+    /// impl Progress for ProgressLog {
     ///     fn update(&self, _: &str, done: u64, total: u64) {
     ///         self.0.lock().unwrap().push((done / 1000, total / 1000));
     ///     }
     /// }
     ///
-    /// let told = Told::default();
+    /// let told = ProgressLog::default();
     /// let mut phases = Phases::new(&told, "testing", 10);
     /// phases.next(2).update("pairs", 1, 1);
     /// // Only half of the other eight is left to do.

@@ -232,9 +232,9 @@ fn chains_are_tested_size_by_size() {
 
 /// How far the work was, and how much it was in all, as it was told.
 #[derive(Default)]
-struct Told(std::sync::Mutex<Vec<(u64, u64)>>);
+struct ProgressLog(std::sync::Mutex<Vec<(u64, u64)>>);
 
-impl Progress for Told {
+impl Progress for ProgressLog {
     fn update(&self, _stage: &str, done: u64, total: u64) {
         self.0.lock().unwrap().push((done, total));
     }
@@ -269,7 +269,7 @@ fn what_is_left_of_tests_of_chains_is_told() {
         rate: 0.05,
         seed: 1,
     };
-    let told = Told::default();
+    let told = ProgressLog::default();
     let found = chains(&events, &patterns, &options, &told).unwrap();
     assert!((0..6).all(|i| found[i].as_ref().unwrap().passed));
     assert!((7..patterns.len()).all(|i| found[i].is_none()));
