@@ -20,7 +20,8 @@ fn kinds(args: &Train) -> Result<KindOptions> {
     use DecoderKind::{Auto, Best, Classes, Experts, Lift, Linear, Place, Recurrent};
     let layers = args.layers.as_ref().map(Vec::len);
     let weights = args.weights.map(|_| 1);
-    let sizes: [(&str, Option<usize>, &[DecoderKind]); 9] = [
+    let retain = args.retain.map(|_| 1);
+    let sizes: [(&str, Option<usize>, &[DecoderKind]); 10] = [
         (
             "--latents",
             args.latents,
@@ -38,6 +39,11 @@ fn kinds(args: &Train) -> Result<KindOptions> {
         ("--mixed", args.mixed, &[Recurrent, Best]),
         ("--epochs", args.epochs, &[Recurrent, Best]),
         ("--weights", weights, &[Recurrent, Best]),
+        (
+            "--retain",
+            retain,
+            &[Linear, Lift, Experts, Classes, Auto, Best],
+        ),
     ];
     let name = |kind: DecoderKind| {
         kind.to_possible_value()
