@@ -148,7 +148,8 @@ pub struct Train {
     #[arg(long)]
     pub(crate) keep_artefacts: bool,
     /// Store the sufficient statistics in the model file, in at most SIZE such as 64MiB, for `betz
-    /// drop`, `betz adapt` and `betz solve` [without SIZE: 256MiB]
+    /// drop`, `betz adapt` and `betz solve` [without SIZE: 256MiB].
+    /// Linear decoders, lift and experts only
     #[arg(
         long,
         value_name = "SIZE",

@@ -9,6 +9,7 @@ mod print;
 use betz::team::Alone;
 use betz::train::TrainingOutcome;
 use betz::train::place::default_step;
+use betz::train::retained;
 use betz::{Error, ErrorKind, Result, input_form};
 use betz_live::FrontEnd;
 
@@ -108,6 +109,9 @@ fn say_what_has_no_effect(args: &Train, trained: &TrainingOutcome) {
     let kind = trained.decoder.kind();
     if args.variance && !matches!(kind, "lift" | "experts") {
         eprintln!("--variance has no effect: a {kind} decoder estimates no variance");
+    }
+    if args.retain.is_some() && trained.decoder.attachment(retained::TAG).is_none() {
+        eprintln!("--retain has no effect: a {kind} decoder stores no statistics");
     }
     if args.device_memory.is_some() && trained.ran.memory_cap.is_none() {
         eprintln!("--device-memory has no effect: no GPU is used");

@@ -230,7 +230,7 @@ fn chains_are_tested_size_by_size() {
     }
 }
 
-/// How far the work was, and how much it was in all, as it was told.
+/// The work done and all of the work, each time that they were told.
 #[derive(Default)]
 struct ProgressLog(std::sync::Mutex<Vec<(u64, u64)>>);
 

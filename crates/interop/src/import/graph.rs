@@ -60,6 +60,10 @@ pub(super) struct Graph {
     pub(super) constants: Constants,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<String>,
+    /// Name of the program that wrote the file.
+    pub(super) producer: String,
+    /// The file's metadata.
+    pub(super) properties: BTreeMap<String, String>,
 }
 
 /// A field's content.
@@ -162,6 +166,16 @@ impl Graph {
                 _ => {}
             }
         }
+        for (field, content) in &model {
+            match field {
+                2 => read.producer = content.text(),
+                14 => {
+                    let (key, value) = property(content.bytes())?;
+                    read.properties.insert(key, value);
+                }
+                _ => {}
+            }
+        }
         for node in &read.nodes {
             let value = node.attributes.get("value").and_then(|a| a.tensor.clone());
             if let (true, Some(value), [name]) =
@@ -172,6 +186,19 @@ impl Graph {
         }
         Ok(read)
     }
+}
+
+/// An entry of the metadata: its key and value.
+fn property(bytes: &[u8]) -> Result<(String, String)> {
+    let mut property = (String::new(), String::new());
+    for (field, content) in fields(bytes)? {
+        match field {
+            1 => property.0 = content.text(),
+            2 => property.1 = content.text(),
+            _ => {}
+        }
+    }
+    Ok(property)
 }
 
 /// A value's name and the number of its axes.

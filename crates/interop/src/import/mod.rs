@@ -11,6 +11,7 @@ mod fold;
 mod graph;
 mod onnx;
 mod operators;
+pub(crate) mod own;
 mod safetensors;
 mod torch;
 
@@ -19,11 +20,12 @@ use std::path::Path;
 use betz_base::{Error, ErrorKind, Result};
 use betz_recording::{Dataset, OutputInfo};
 use betz_runtime::model::{
-    Cell, Decoder, DecoderParts, Head, Limits, Recurrent, RecurrentLayer, RecurrentMember,
+    Blend, Cell, Decoder, DecoderParts, Head, Recurrent, RecurrentLayer, RecurrentMember,
     WeightPrecision,
 };
 use betz_runtime::psc::{Filter, FilterBank};
 
+pub(crate) use safetensors::CAPS;
 pub use safetensors::{to_bytes, write};
 
 /// A τ of so many parts of a step leaves the counts of the step by themselves of an order-0 filter.
@@ -62,6 +64,11 @@ pub struct Network {
     /// The stages of a network that is no stack of layers with a readout.
     chain: Vec<chain::Stage>,
     precision: WeightPrecision,
+    /// The members behind the first, of the same sizes; `bias` is that of the sum.
+    others: Vec<Network>,
+    blend: Option<Blend>,
+    /// The rest of a decoder that Betz exported.
+    properties: Option<own::Properties>,
 }
 
 /// Properties of a network that a safetensors file does not hold.
@@ -127,7 +134,11 @@ impl Network {
             return stages.join(", ");
         }
         let units: Vec<String> = self.layers.iter().map(|l| l.units.to_string()).collect();
-        format!("{} {}", self.cell.name(), units.join(", "))
+        let layers = format!("{} {}", self.cell.name(), units.join(", "));
+        match self.others.len() {
+            0 => layers,
+            others => format!("{} members of {layers}", others + 1),
+        }
     }
 
     /// The decoder for the channels, outputs and clock of `data`, whose counts also tell how long the states remember.
@@ -165,17 +176,19 @@ impl Network {
             order: 0,
         }])?;
         let names = data.channel_names.clone();
-        let limits = Limits {
-            count_caps: self.caps.clone(),
-            ..Limits::default()
-        };
-        let decoder = Decoder::new(DecoderParts {
-            limits,
+        let mut parts = DecoderParts {
             weights,
             intercept,
             head,
             ..DecoderParts::linear(data.step_seconds, bank, names, outputs)
-        })?;
+        };
+        if let Some(properties) = &self.properties {
+            parts.limits = properties.limits.clone();
+            parts.delay_steps = properties.delay_steps();
+            parts.channel_mask.clone_from(&properties.channel_mask);
+        }
+        parts.limits.count_caps.clone_from(&self.caps);
+        let decoder = Decoder::new(parts)?;
         if self.chain.is_empty() {
             return Ok(decoder);
         }
@@ -187,33 +200,51 @@ impl Network {
         Decoder::new(parts)
     }
 
-    /// Weights, intercept and head of a stack of recurrent layers. The first layer's input side is the engine's.
+    /// Weights, intercept and head of a stack of recurrent layers. The input side of first layers is the engine's.
     fn stack(&self, data: &Dataset) -> (Vec<f64>, Vec<f64>, Head) {
-        let list = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<f32>>();
+        let all = || std::iter::once(self).chain(&self.others);
+        let memory_steps = || all().map(|network| network.memory_steps(data)).max();
+        let properties = self.properties.as_ref();
+        let head = Head::Recurrent(Recurrent {
+            cell: self.cell,
+            units: self.layers.iter().map(|layer| layer.units).collect(),
+            members: all()
+                .map(|network| network.member(self.precision))
+                .collect(),
+            bias: self.bias.clone(),
+            memory_steps: properties
+                .map(|properties| properties.memory_steps)
+                .or_else(memory_steps)
+                .unwrap_or(1),
+            seed: properties.map_or(0, own::Properties::seed),
+            blend: self.blend.clone(),
+        });
+        let firsts: Vec<&Layer> = all().filter_map(|network| network.layers.first()).collect();
+        let row = |channel: usize| {
+            let of_layer = move |layer: &&Layer| {
+                let columns = layer.input_bias.len();
+                layer.input_weights[channel * columns..][..columns].to_vec()
+            };
+            firsts.iter().flat_map(of_layer).collect::<Vec<f64>>()
+        };
+        let weights = (0..self.inputs).flat_map(row).collect();
+        let intercept = firsts.iter().flat_map(|layer| layer.input_bias.clone());
+        (weights, intercept.collect(), head)
+    }
+
+    /// The layers and readout of one member. The first layer's input side is the engine's.
+    fn member(&self, precision: WeightPrecision) -> RecurrentMember {
         let mut layers: Vec<RecurrentLayer> = (self.layers.iter())
-            .map(|layer| chain::recurrent_layer(layer, self.precision))
+            .map(|layer| chain::recurrent_layer(layer, precision))
             .collect();
         if let Some(first) = layers.first_mut() {
             first.input_weights.clear();
             first.input_bias.clear();
         }
-        let member = RecurrentMember {
+        RecurrentMember {
             layers,
-            readout: list(&self.readout),
-        };
-        let head = Head::Recurrent(Recurrent {
-            cell: self.cell,
-            units: self.layers.iter().map(|layer| layer.units).collect(),
-            members: vec![member],
-            bias: self.bias.clone(),
-            memory_steps: self.memory_steps(data),
-            seed: 0,
-            blend: None,
-        });
-        let first = self.layers.first();
-        let list =
-            |of: fn(&Layer) -> &Vec<f64>| first.map_or_else(Vec::new, |layer| of(layer).clone());
-        (list(|l| &l.input_weights), list(|l| &l.input_bias), head)
+            readout: self.readout.iter().map(|&v| v as f32).collect(),
+        }
     }
 
     /// Estimates of `counts`, (step, channel), in f64, of states that are all `start` before the first step.

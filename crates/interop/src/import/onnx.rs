@@ -12,7 +12,7 @@ use super::axes::{Axis, Layout};
 use super::chain::{self, Stage};
 use super::fold::{fold, makes_zeros, position};
 use super::graph::{Constants, Graph, Node};
-use super::{Network, operators, refuse};
+use super::{Network, operators, own, refuse};
 
 /// Operators whose result depends on a value's shape alone.
 const SHAPES: [&str; 2] = ["Shape", "Size"];
@@ -67,6 +67,9 @@ struct Chain {
 
 pub(super) fn read(bytes: &[u8]) -> Result<Network> {
     let graph = Graph::read(bytes)?;
+    if let Some(network) = own::of_graph(&graph) {
+        return network;
+    }
     let Some(output) = graph.outputs.first().cloned() else {
         return refuse("expected a graph with an output, found none".into());
     };

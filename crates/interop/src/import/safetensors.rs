@@ -11,10 +11,10 @@ use betz_base::{Error, Result};
 use betz_runtime::model::{Cell, Decoder, Head};
 use serde_json::{Map, Value, json};
 
-use super::{refuse, transposed};
+use super::{own, refuse, transposed};
 
 /// Name of the largest counts of channels that are told from larger ones.
-pub(super) const CAPS: &str = "count_caps";
+pub(crate) const CAPS: &str = "count_caps";
 
 /// A tensor, row-major.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,11 +26,11 @@ pub(super) struct Tensor {
 /// Name → tensor.
 pub(super) type Tensors = BTreeMap<String, Tensor>;
 
-/// Reads all tensors of a file.
+/// Reads all tensors of a file, and how Betz described the decoder that it exported.
 ///
 /// # Errors
 /// [`InvalidModel`](betz_base::ErrorKind::InvalidModel) for a file that is damaged, or has numbers of another type than floating-point ones.
-pub(super) fn read(bytes: &[u8]) -> Result<Tensors> {
+pub(super) fn read(bytes: &[u8]) -> Result<(Tensors, Option<String>)> {
     let damaged = |what: &str| {
         Error::new(
             betz_base::ErrorKind::InvalidModel,
@@ -47,9 +47,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tensors> {
     let numbers = &rest[length..];
     let header: Map<String, Value> = serde_json::from_slice(header)
         .map_err(|e| damaged(&format!("expected a header in JSON: {e}")))?;
-    let mut tensors = Tensors::new();
+    let (mut tensors, mut described) = (Tensors::new(), None);
     for (name, about) in header {
         if name == "__metadata__" {
+            let text = about.get(own::KEY).and_then(Value::as_str);
+            described = text.map(str::to_owned);
             continue;
         }
         let list = |key: &str| -> Option<Vec<usize>> {
@@ -81,7 +83,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Tensors> {
         }
         tensors.insert(name, Tensor { shape, values });
     }
-    Ok(tensors)
+    Ok((tensors, described))
 }
 
 fn values(kind: &str, raw: &[u8]) -> Option<Vec<f64>> {
@@ -124,7 +126,7 @@ pub(super) fn half(bits: u16) -> f64 {
 /// there is one. The estimates are the sum of the members' readouts. Of a [`Blend`](betz_runtime::model::Blend), `blend`
 /// holds the number of usual members, w, a and k, and `blend_deviations` σ; g and m are the sums over the members before
 /// that number, and from it on. Caps of counts (`count_caps`, if there are any) are
-/// to be applied to the counts before.
+/// to be applied to the counts before. The metadata `properties` holds the rest of the decoder as JSON, for an import.
 ///
 /// # Errors
 /// [`InvalidArgument`](betz_base::ErrorKind::InvalidArgument) for a decoder of another kind.
@@ -189,27 +191,30 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
         tensors.push((format!("{prefix}readout.bias"), vec![outputs], bias));
     }
     if let Some(blend) = &network.blend {
-        let numbers = [blend.usual as f64, blend.share, blend.apart, blend.kept];
-        tensors.push(("blend".into(), vec![4], numbers.to_vec()));
+        let numbers = own::blend_numbers(blend);
+        tensors.push((own::BLEND.into(), vec![numbers.len()], numbers));
         let deviations = blend.deviations.clone();
-        tensors.push((
-            "blend_deviations".into(),
-            vec![deviations.len()],
-            deviations,
-        ));
+        tensors.push((own::DEVIATIONS.into(), vec![deviations.len()], deviations));
     }
     let caps = &decoder.limits().count_caps;
     if !caps.is_empty() {
         let caps: Vec<f64> = caps.iter().map(|&cap| f64::from(cap)).collect();
         tensors.push((CAPS.into(), vec![caps.len()], caps));
     }
-    Ok(file(&tensors))
+    Ok(file(&tensors, Some(&own::describe(decoder, network))))
 }
 
-pub(super) fn file(tensors: &[(String, Vec<usize>, Vec<f64>)]) -> Vec<u8> {
+pub(super) fn file(
+    tensors: &[(String, Vec<usize>, Vec<f64>)],
+    described: Option<&Value>,
+) -> Vec<u8> {
     let (mut header, mut numbers) = (Map::new(), Vec::new());
     // First in the file, by which Betz knows its own.
-    header.insert("__metadata__".into(), json!({"producer": "betz"}));
+    let mut metadata = json!({"producer": "betz"});
+    if let Some(described) = described {
+        metadata[own::KEY] = described.to_string().into();
+    }
+    header.insert("__metadata__".into(), metadata);
     for (name, shape, values) in tensors {
         let start = numbers.len();
         numbers.extend(values.iter().flat_map(|&v| (v as f32).to_le_bytes()));

@@ -175,7 +175,9 @@ fn a_blend_is_exported_with_its_weights() {
         head: Head::Recurrent(head),
         ..parts
     });
-    let bytes = to_bytes(&decoder.unwrap()).unwrap();
+    let decoder = decoder.unwrap();
+    read_back(&decoder);
+    let bytes = to_bytes(&decoder).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
     let tensor = |name: &str| -> Vec<f32> {
@@ -193,6 +195,71 @@ fn a_blend_is_exported_with_its_weights() {
         tensor("member1.gru.weight_hh_l0"),
         tensor("member0.gru.weight_hh_l0")
     );
+}
+
+/// Exports `decoder` in both formats, reads it back, and compares all that it holds and its estimates.
+fn read_back(decoder: &Decoder) {
+    let (data, counts, _) = expected();
+    let files = [
+        torch::read(&to_bytes(decoder).unwrap(), Options::default()),
+        onnx::read(&crate::onnx::to_bytes(decoder).unwrap()),
+    ];
+    for network in files {
+        let again = network.unwrap().decoder(&data).unwrap();
+        assert_eq!(again.head(), decoder.head());
+        assert_eq!(again.limits(), decoder.limits());
+        assert_eq!(again.channel_mask(), decoder.channel_mask());
+        assert_eq!(again.delay_steps(), decoder.delay_steps());
+        let pairs = estimates(decoder, &counts);
+        for (a, b) in pairs.iter().zip(estimates(&again, &counts)) {
+            assert!((a - b).abs() < 1e-6, "{a} {b}");
+        }
+    }
+}
+
+/// Several members without a blend, limits, a masked channel and a delay.
+#[test]
+fn all_that_a_recurrent_decoder_holds_is_read_back() {
+    use betz_runtime::model::{Blanking, Limits, OutputRange};
+    let (data, ..) = expected();
+    for name in ["gru_two", "lstm"] {
+        let file = fixture(&format!("{name}.safetensors"));
+        let mut network = Network::read(&file, Options::default()).unwrap();
+        let mut other = network.clone();
+        other.layers[0].input_weights[3] += 0.5;
+        network.others = vec![other];
+        let mut parts = network.decoder(&data).unwrap().into_parts();
+        parts.delay_steps = -2;
+        parts.channel_mask = vec![true, true, false, true, true];
+        let unused = 2 * parts.intercept.len()..3 * parts.intercept.len();
+        parts.weights[unused].fill(0.0);
+        parts.limits = Limits {
+            count_caps: vec![2.0, 1.5, 3.0, 1.0, 2.0],
+            blanking: Some(Blanking {
+                least: 1,
+                most: 12,
+                mean_counts: vec![0.5, 0.25, 0.0, 1.0, 0.125],
+            }),
+            ranges: [(-0.1, 0.1), (f32::NEG_INFINITY, 0.2), (-0.3, f32::INFINITY)]
+                .map(|(low, high)| OutputRange { low, high })
+                .to_vec(),
+        };
+        let decoder = Decoder::new(parts).unwrap();
+        read_back(&decoder);
+        // A file whose description was changed is refused, not read in part.
+        let changed = |mut bytes: Vec<u8>| {
+            let name = b"delay_steps\\\":";
+            let at = bytes.windows(name.len()).position(|text| text == name);
+            bytes[at.unwrap()] = b'D';
+            bytes
+        };
+        let error = torch::read(&changed(to_bytes(&decoder).unwrap()), Options::default());
+        let error = error.unwrap_err();
+        assert!(
+            error.message().contains("export the decoder again"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -214,12 +281,12 @@ fn a_wrong_order_of_gates_is_seen() {
 
 /// A file of other tensors.
 fn changed(name: &str, change: impl FnOnce(&mut Tensors)) -> String {
-    let mut tensors = safetensors::read(&std::fs::read(fixture(name)).unwrap()).unwrap();
+    let (mut tensors, _) = safetensors::read(&std::fs::read(fixture(name)).unwrap()).unwrap();
     change(&mut tensors);
     let list: Vec<_> = (tensors.into_iter())
         .map(|(name, t)| (name, t.shape, t.values))
         .collect();
-    torch::read(&safetensors::file(&list), Options::default())
+    torch::read(&safetensors::file(&list, None), Options::default())
         .unwrap_err()
         .message()
         .to_owned()

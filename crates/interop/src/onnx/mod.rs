@@ -4,7 +4,8 @@
 //! `head_state` float64: (1, outputs) or, of recurrent decoders and classes, (1, states). Outputs are `estimates`
 //! (1, outputs) float32, `state_out` and `head_state_out`; a gated decoder also has `probabilities` (1, classes) float32.
 //! States are 0 at rest; the states that come out of a step go into the next. Metadata
-//! hold `step_seconds`, `delay_steps`, `channels` and `outputs` (names as JSON).
+//! hold `step_seconds`, `delay_steps`, `channels` and `outputs` (names as JSON), and of recurrent decoders `properties`, by
+//! which an import knows its own.
 //!
 //! PSC filters and low-pass are linear: with the drive d = counts · φ, a row a filter, the states s of one latent go to
 //! T·[s; d], and the latent is a row of the same matrix. The matrix is found by asking the filters themselves.
@@ -23,6 +24,7 @@ use betz_runtime::model::{Cosines, Decoder, FilteredReadout, Head};
 use betz_runtime::psc::{BINOMIAL, LowPassFilter};
 
 use self::proto::{DOUBLE, FLOAT, Graph};
+use super::import::{CAPS, own};
 
 /// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift, a Kalman filter, a recurrent decoder, classes or a
 /// gate on velocity, with its blanking, its caps of counts and the ranges of its outputs. Estimated variances, channel
@@ -55,16 +57,24 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
     let names = |names: Vec<&str>| serde_json::Value::from(names).to_string();
     let channels = decoder.channel_names().iter().map(String::as_str).collect();
     let outputs = decoder.outputs().iter().map(|o| o.name.as_str()).collect();
-    Ok(graph.model(
-        env!("CARGO_PKG_VERSION"),
-        &[
-            ("step_seconds", decoder.step_seconds().to_string()),
-            ("delay_steps", decoder.delay_steps().to_string()),
-            ("kind", decoder.kind().to_string()),
-            ("channels", names(channels)),
-            ("outputs", names(outputs)),
-        ],
-    ))
+    let mut properties = vec![
+        ("step_seconds", decoder.step_seconds().to_string()),
+        ("delay_steps", decoder.delay_steps().to_string()),
+        ("kind", decoder.kind().to_string()),
+        ("channels", names(channels)),
+        ("outputs", names(outputs)),
+    ];
+    if let Head::Recurrent(network) = decoder.head()
+        && own::is_whole(decoder)
+    {
+        let mut described = own::describe(decoder, network);
+        // The graph holds other numbers than these.
+        if let Some(blend) = &network.blend {
+            described[own::BLEND] = own::blend_numbers(blend).into();
+        }
+        properties.push((own::KEY, described.to_string()));
+    }
+    Ok(graph.model(env!("CARGO_PKG_VERSION"), &properties))
 }
 
 /// Writes [`to_bytes`] to `path`: whole, or not at all.
@@ -90,7 +100,8 @@ fn linear_engine(graph: &mut Graph, decoder: &Decoder) -> Result<String> {
         .flat_map(|(row, weights)| weights.iter().map(move |w| (row, w)))
         .map(|(row, w)| w * scales[row % filters.len()])
         .collect();
-    let weights = graph.doubles(&[channels, filters.len() * latents], &weights);
+    let shape = [channels, filters.len() * latents];
+    let weights = graph.named_doubles(own::WEIGHTS, &shape, &weights);
     let drive = graph.node("MatMul", &[&counts, &weights]);
     let shape = graph.integers(&[filters.len() as i64, latents as i64]);
     let drive = graph.node("Reshape", &[&drive, &shape]);
@@ -102,7 +113,7 @@ fn linear_engine(graph: &mut Graph, decoder: &Decoder) -> Result<String> {
     let state = graph.node("MatMul", &[&next, &all]);
     graph.output("state_out", &state, DOUBLE, &[one.states(), latents]);
     let sums = graph.node("MatMul", &[&row, &all]);
-    let intercept = graph.doubles(&[1, latents], decoder.intercept());
+    let intercept = graph.named_doubles(own::INTERCEPT, &[1, latents], decoder.intercept());
     Ok(graph.node("Add", &[&sums, &intercept]))
 }
 
@@ -115,7 +126,7 @@ fn blanked(graph: &mut Graph, decoder: &Decoder, counts: String) -> String {
     let capped = match caps.is_empty() {
         true => counts.clone(),
         false => {
-            let caps = graph.doubles(&[1, channels], &caps);
+            let caps = graph.named_doubles(CAPS, &[1, channels], &caps);
             graph.node("Min", &[&counts, &caps])
         }
     };

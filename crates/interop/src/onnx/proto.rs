@@ -58,6 +58,10 @@ impl Graph {
     fn tensor(&mut self, dims: &[usize], kind: u64, raw: &[u8]) -> String {
         self.names += 1;
         let name = format!("constant_{}", self.names);
+        self.named(name, dims, kind, raw)
+    }
+
+    fn named(&mut self, name: String, dims: &[usize], kind: u64, raw: &[u8]) -> String {
         let mut tensor = Message::default();
         for dim in dims {
             tensor = tensor.int(1, *dim as u64);
@@ -71,6 +75,18 @@ impl Graph {
     pub(super) fn doubles(&mut self, dims: &[usize], values: &[f64]) -> String {
         let raw: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.tensor(dims, DOUBLE, &raw)
+    }
+
+    /// A constant of float64 of this name, row-major.
+    pub(super) fn named_doubles(&mut self, name: &str, dims: &[usize], values: &[f64]) -> String {
+        let raw: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.named(name.to_owned(), dims, DOUBLE, &raw)
+    }
+
+    /// A constant of float32 of this name, row-major.
+    pub(super) fn named_floats(&mut self, name: &str, dims: &[usize], values: &[f32]) -> String {
+        let raw: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.named(name.to_owned(), dims, FLOAT, &raw)
     }
 
     /// A constant of float32, row-major; its name.

@@ -2,6 +2,7 @@
 
 use super::columns;
 use super::proto::{DOUBLE, FLOAT, Graph};
+use crate::import::own;
 use betz_runtime::model::{Blend, Cell, Recurrent, RecurrentLayer};
 
 /// From latents (1, latents) to outputs (1, outputs); its name. `head_state` holds, for each member and layer, h and,
@@ -17,30 +18,38 @@ pub(super) fn outputs(graph: &mut Graph, network: &Recurrent, latents: &str) -> 
     let latents = graph.node_with("Cast", &[latents], &[("to", FLOAT)]);
     let first = network.cell.gates() * network.units[0];
     let mut after = Vec::new();
-    let mut estimates = graph.doubles(&[1, network.bias.len()], &network.bias);
+    let mut estimates = {
+        let shape = [1, network.bias.len()];
+        graph.named_doubles("member0.readout.bias", &shape, &network.bias)
+    };
     let mut usual = None;
     let mut next = 0;
     for (m, member) in network.members.iter().enumerate() {
         if let Some(blend) = &network.blend
             && m == blend.usual
         {
-            let by_mixtures = graph.doubles(&[1, blend.bias.len()], &blend.bias);
+            let name = format!("member{m}.readout.bias");
+            let by_mixtures = graph.named_doubles(&name, &[1, blend.bias.len()], &blend.bias);
             usual = Some(std::mem::replace(&mut estimates, by_mixtures));
         }
         let mut below = String::new();
         for (l, (layer, &units)) in member.layers.iter().zip(&network.units).enumerate() {
+            let names = |of: &str| {
+                let module = network.cell.name();
+                ["weight", "bias"].map(|what| format!("member{m}.{module}.{what}_{of}_l{l}"))
+            };
             let of_input = match l {
                 0 => columns(graph, &latents, m * first..(m + 1) * first),
                 _ => {
                     let (weights, bias) = (&layer.input_weights, &layer.input_bias);
-                    affine(graph, &below, weights, bias)
+                    affine(graph, &below, &names("ih"), (weights, bias))
                 }
             };
             let own = columns(graph, &before, next..next + kept * units);
             next += kept * units;
             let new = match network.cell {
-                Cell::Gru => gru(graph, layer, units, &of_input, &own),
-                _ => lstm(graph, layer, units, &of_input, &own),
+                Cell::Gru => gru(graph, (layer, &names("hh")), units, &of_input, &own),
+                _ => lstm(graph, (layer, &names("hh")), units, &of_input, &own),
             };
             below = columns(graph, &new, 0..units);
             after.push(new);
@@ -50,7 +59,8 @@ pub(super) fn outputs(graph: &mut Graph, network: &Recurrent, latents: &str) -> 
         let readout: Vec<f32> = (0..top)
             .flat_map(|unit| member.readout.iter().skip(unit).step_by(top).copied())
             .collect();
-        let readout = graph.floats(&[top, outputs], &readout);
+        let name = format!("member{m}.readout.weight");
+        let readout = graph.named_floats(&name, &[top, outputs], &readout);
         let part = graph.node("MatMul", &[&below, &readout]);
         let part = graph.node_with("Cast", &[&part], &[("to", DOUBLE)]);
         estimates = graph.node("Add", &[&estimates, &part]);
@@ -83,7 +93,8 @@ fn blended(
         1.0 - blend.share,
     ]
     .map(|number| graph.doubles(&[1, 1], &[number]));
-    let deviations = graph.doubles(&[1, blend.deviations.len()], &blend.deviations);
+    let shape = [1, blend.deviations.len()];
+    let deviations = graph.named_doubles(own::DEVIATIONS, &shape, &blend.deviations);
     let apart = graph.node("Sub", &[usual, by_mixtures]);
     let standard = graph.node("Div", &[&apart, &deviations]);
     let squares = graph.node("Mul", &[&standard, &standard]);
@@ -104,16 +115,28 @@ fn blended(
 }
 
 /// `value`·`weights` + `bias`.
-fn affine(graph: &mut Graph, value: &str, weights: &[f32], bias: &[f32]) -> String {
-    let weights = graph.floats(&[weights.len() / bias.len(), bias.len()], weights);
-    let bias = graph.floats(&[1, bias.len()], bias);
+fn affine(
+    graph: &mut Graph,
+    value: &str,
+    [weights_name, bias_name]: &[String; 2],
+    (weights, bias): (&[f32], &[f32]),
+) -> String {
+    let shape = [weights.len() / bias.len(), bias.len()];
+    let weights = graph.named_floats(weights_name, &shape, weights);
+    let bias = graph.named_floats(bias_name, &[1, bias.len()], bias);
     let product = graph.node("MatMul", &[value, &weights]);
     graph.node("Add", &[&product, &bias])
 }
 
 /// h after a step.
-fn gru(graph: &mut Graph, layer: &RecurrentLayer, units: usize, of_input: &str, h: &str) -> String {
-    let of_state = affine(graph, h, &layer.state_weights, &layer.state_bias);
+fn gru(
+    graph: &mut Graph,
+    (layer, names): (&RecurrentLayer, &[String; 2]),
+    units: usize,
+    of_input: &str,
+    h: &str,
+) -> String {
+    let of_state = affine(graph, h, names, (&layer.state_weights, &layer.state_bias));
     let gate = |gate: usize| gate * units..(gate + 1) * units;
     let [r, z] = [0, 1].map(|g| {
         let (a, b) = (
@@ -136,7 +159,7 @@ fn gru(graph: &mut Graph, layer: &RecurrentLayer, units: usize, of_input: &str, 
 /// h and c after a step, side by side.
 fn lstm(
     graph: &mut Graph,
-    layer: &RecurrentLayer,
+    (layer, names): (&RecurrentLayer, &[String; 2]),
     units: usize,
     of_input: &str,
     states: &str,
@@ -145,7 +168,7 @@ fn lstm(
         columns(graph, states, 0..units),
         columns(graph, states, units..2 * units),
     );
-    let of_state = affine(graph, &h, &layer.state_weights, &layer.state_bias);
+    let of_state = affine(graph, &h, names, (&layer.state_weights, &layer.state_bias));
     let sums = graph.node("Add", &[of_input, &of_state]);
     let [i, f, g, o] =
         [(0, "Sigmoid"), (1, "Sigmoid"), (2, "Tanh"), (3, "Sigmoid")].map(|(gate, function)| {
