@@ -128,6 +128,7 @@ fn plans(folder: &Path, model: &str) {
         "channels",
     );
     refused(folder, "run --replay nowhere", 1, "nowhere");
+    refused(folder, "run --replay short.toml", 2, "betz decode MODEL");
     refused(folder, "run --simulate --relearn", 2, "--relearn");
     std::fs::create_dir(folder.join("empty")).unwrap();
     refused(

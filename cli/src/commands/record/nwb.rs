@@ -254,7 +254,7 @@ impl Outcome for NwbReport {
             (_, true) => "voltage: left out, because the channels are sorted units".into(),
             (0, _) => "voltage: none".into(),
             (rows, _) => format!(
-                "voltage: {}, {} of them lost and 0",
+                "voltage: {}, {} of them lost and written as 0",
                 report::count(rows, "row"),
                 self.lost
             ),

@@ -18,6 +18,13 @@ struct ReplayOutcome {
 }
 
 pub(super) fn run(folder: &Path, relearn: bool, as_json: bool) -> Result<()> {
+    if folder.is_file() {
+        return Err(Error::argument(format!(
+            "--replay: expected the folder that a session recorded, got the file {0}; decode a recording in a file with `betz decode \
+             MODEL {0}`",
+            folder.display()
+        )));
+    }
     let begun = std::time::Instant::now();
     let mut replay = Replay::open(folder)?;
     if relearn {

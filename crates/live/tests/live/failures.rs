@@ -3,8 +3,12 @@
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use betz_base::Result;
+use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
 use betz_live::record::{Disk, Reader};
 use betz_live::{Live, Pace, Part, Trial, Until};
 
@@ -125,6 +129,64 @@ fn where_a_sink_goes_away_the_others_hear_every_step() {
         hears.recv(&mut datagram).unwrap();
         assert_eq!(datagram[8..16], number.to_le_bytes());
     }
+}
+
+/// A rig from which nothing comes for the first calls. It tells its signal from the start.
+struct AwaitedRig {
+    rig: ListRig,
+    calls: Arc<AtomicU32>,
+}
+
+/// Calls before the first block of an [`AwaitedRig`].
+const SILENT_CALLS: u32 = 30;
+
+impl Rig for AwaitedRig {
+    fn signal(&self) -> Option<Signal> {
+        self.rig.signal()
+    }
+
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) < SILENT_CALLS {
+            return Ok(Arrival::Nothing);
+        }
+        self.rig.take(block, patience)
+    }
+
+    fn counts(&self) -> RigCounts {
+        self.rig.counts()
+    }
+}
+
+#[test]
+fn outputs_are_at_rest_until_a_source_comes_and_then_as_if_it_had_come_at_once() {
+    let small = rigs::small(0.0);
+    let expected = rigs::run(&mut open(&small, 400, &[]));
+    let hears = UdpSocket::bind("127.0.0.1:0").unwrap();
+    hears.set_nonblocking(true).unwrap();
+    let to = format!("outputs.to=[\"udp://{}\"]", hears.local_addr().unwrap());
+    let blocks = rigs::blocks(&mut small.simulation.rig(Part::Run, Pace::Fastest), 400);
+    let calls = Arc::new(AtomicU32::new(0));
+    let rig = AwaitedRig {
+        rig: ListRig {
+            signal: small.simulation.signal(),
+            blocks: blocks.into_iter(),
+        },
+        calls: Arc::clone(&calls),
+    };
+    let plan = rigs::plan(&[&to, "source.inline=true", "missing.stale_after=1h"]);
+    let mut live = Live::with_rig(plan, small.model.clone(), Box::new(rig)).unwrap();
+    live.set_noise(small.noise.clone());
+    let until = Until {
+        steps: None,
+        stop: &|| calls.load(Ordering::Relaxed) >= SILENT_CALLS,
+    };
+    live.run(&until, &mut |_| panic!("a step without a source"))
+        .unwrap();
+    assert_eq!(live.report().input.steps, 0);
+    let nothing = hears.recv(&mut [0; 256]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(rigs::run(&mut live), expected);
+    assert!(hears.recv(&mut [0; 256]).is_ok());
 }
 
 #[test]
