@@ -234,7 +234,7 @@ test("episodes: a list, every occurrence, from one to the next", async ({ looked
 });
 
 test("the edges of a picked node are drawn over the others", async ({ looked: { page, faults } }) => {
-  await networks(page, "#v=networks&n=0&th=0.2");
+  await networks(page, "#v=networks&n=0&th=0.2&t=31");
   const red = () => page.evaluate(() => {
     const canvas = document.querySelector(".field .over");
     if (!canvas) return 0;
@@ -243,7 +243,7 @@ test("the edges of a picked node are drawn over the others", async ({ looked: { 
     for (let i = 3; i < d.length; i += 4) if (d[i] > 100) inked++;
     return inked;
   });
-  await look(page, "#v=networks&n=0&th=0.2&node=8");
+  await look(page, "#v=networks&n=0&th=0.2&t=31&node=8");
   await expect.poll(red).toBeGreaterThan(0);
   const links = await page.evaluate(() => { const { net } = globalThis.betzNet, e = net.edgesOf(net.first.value), n = net.counted(net.first.value); return [...Array(n).keys()].filter(k => e.i[k] === 8 || e.j[k] === 8).length; });
   expect(links).toBeGreaterThan(2);
