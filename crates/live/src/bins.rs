@@ -7,7 +7,8 @@ use betz_interop::rig::notes::NoteContent;
 use betz_interop::rig::{Arrival, Block, Rig, Samples};
 use betz_recording::{Behavior, OutputInfo, Recording, Segment, SpikeForm, Spikes};
 
-use crate::binner::{Binner, Content, Event, StepInput};
+use crate::binner::Binner;
+use crate::event::{Content, Event, StepInput};
 use crate::front_end::FrontEnd;
 use crate::plan::{Feature, Plan};
 use crate::record::{self, Facts, Record};

@@ -133,28 +133,13 @@ pub fn check_all(
         ),
     );
     report.say("priority", scheduling::describe(plan));
-    let (heard, of_others) = std::thread::scope(|scope| {
-        let threads: Vec<_> = (others.iter_mut().zip(1..))
-            .map(|(rig, source)| scope.spawn(move || hear_other(source, rig.as_mut(), listen)))
-            .collect();
-        let heard = hear(plan, model, rig, listen);
-        let of_others: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-        (heard, of_others)
-    });
-    let of_others = (of_others.into_iter())
-        .map(|other| {
-            other.unwrap_or_else(|_| {
-                let message = "the thread of a source has panicked";
-                Err(Error::new(ErrorKind::Internal, message))
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let (heard, of_others) = hear_all(plan, model, rig, others, listen)?;
     // Sources of labels are recorded as labels alone.
     let recorded =
         (of_others.iter()).filter(|other| plan.source[other.source].gives == Gives::Input);
     let other_bytes = recorded.map(OtherFacts::bytes_per_second).sum();
     let mut pipeline = None;
-    match heard? {
+    match heard {
         None => report.warn(
             "source",
             silence(
@@ -176,6 +161,41 @@ pub fn check_all(
     if let Some(from) = &plan.labels.from {
         tell_labels(plan, from, &mut report);
     }
+    tell_outputs(plan, &mut report);
+    Ok(report)
+}
+
+/// The pipeline of the first source, and what was heard of it.
+type Heard = (Pipeline, SourceFacts);
+
+/// Hears all sources at once for `listen`.
+fn hear_all(
+    plan: &Plan,
+    model: &Decoder,
+    rig: &mut dyn Rig,
+    others: &mut [Box<dyn Rig>],
+    listen: Duration,
+) -> Result<(Option<Heard>, Vec<OtherFacts>)> {
+    let (heard, of_others) = std::thread::scope(|scope| {
+        let threads: Vec<_> = (others.iter_mut().zip(1..))
+            .map(|(rig, source)| scope.spawn(move || hear_other(source, rig.as_mut(), listen)))
+            .collect();
+        let heard = hear(plan, model, rig, listen);
+        let of_others: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        (heard, of_others)
+    });
+    let of_others = (of_others.into_iter())
+        .map(|other| {
+            other.unwrap_or_else(|_| {
+                let message = "the thread of a source has panicked";
+                Err(Error::new(ErrorKind::Internal, message))
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok((heard?, of_others))
+}
+
+fn tell_outputs(plan: &Plan, report: &mut Report) {
     match plan.outputs.to.as_slice() {
         [] if plan.records_only() => {}
         [] => report.warn("outputs", "not sent: outputs.to is absent".into()),
@@ -190,7 +210,6 @@ pub fn check_all(
             plan.limits.unrecorded
         ),
     );
-    Ok(report)
 }
 
 fn hear(
@@ -198,10 +217,10 @@ fn hear(
     model: &Decoder,
     rig: &mut dyn Rig,
     listen: Duration,
-) -> Result<Option<(Pipeline, SourceFacts)>> {
+) -> Result<Option<Heard>> {
     let started = Instant::now();
     let mut block: Block = Block::new();
-    let mut work: Option<(Pipeline, SourceFacts)> = None;
+    let mut work: Option<Heard> = None;
     while started.elapsed() < listen {
         match rig.take(&mut block, PATIENCE)? {
             Arrival::Nothing => continue,

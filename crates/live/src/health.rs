@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::binner::BinnerCounts;
 use crate::clock::ClockState;
+use crate::event::BinnerCounts;
 use crate::learn::LearnReport;
 use crate::notes::NoteCounts;
 use crate::recalibrate::RecalibrateReport;

@@ -4,7 +4,7 @@ use betz_base::{Error, Result};
 use betz_interop::rig::{Block, RigSpike, Samples, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::binner::{BinnerCounts, Content, Event, Give, StepInput};
+use crate::event::{BinnerCounts, Content, Event, Give, StepInput};
 use crate::front::Front;
 use crate::grid::{Alignment, Grid};
 use crate::plan::{Gives, Plan};

@@ -3,19 +3,18 @@
 //! A [`Pipeline`] never looks at a clock. Its outputs depend on the blocks and on the decisions that it is given
 //! ([`Pipeline::step_stale`]), in their order; a replay that repeats both gives the same bits.
 
-use std::path::Path;
-
 use betz_base::Result;
 use betz_interop::rig::{Block, Signal};
 use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Session, StepStatus};
 
-use crate::binner::{Binner, Content, Event, StepInput};
+use crate::binner::Binner;
+use crate::checkpoint::Checkpoint;
+use crate::event::{Content, Event, StepInput};
 use crate::front_end::FrontEnd;
 use crate::grid::Alignment;
 use crate::plan::{Feature, Plan};
 use crate::record::Facts;
-use crate::resume::Checkpoint;
 
 /// A step that was made.
 #[derive(Debug, Clone, Copy)]
@@ -69,19 +68,17 @@ impl Pipeline {
         })
     }
 
-    /// The pipeline of a checkpoint in the recording of `folder`; `start` is the model that the session began with.
+    /// The pipeline of a checkpoint, whose model is `model`, in a recording of `facts`.
     ///
     /// # Errors
-    /// As [`Pipeline::new`]; those of [`Checkpoint::model`] and of a state that does not fit.
+    /// As [`Pipeline::new`]; those of a state that does not fit.
     pub(crate) fn resume(
         plan: &Plan,
-        start: &Decoder,
-        folder: &Path,
+        model: &Decoder,
         facts: &Facts,
         from: &Checkpoint,
     ) -> Result<Self> {
-        let model = from.model(start, folder)?;
-        let mut pipeline = Self::new(plan, &model, &facts.signal(), facts.voltage)?;
+        let mut pipeline = Self::new(plan, model, &facts.signal(), facts.voltage)?;
         pipeline.decoder.session.restore(&from.session)?;
         match pipeline.binner.restore(plan, &from.head.binner)? {
             0 => {}

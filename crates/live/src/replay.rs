@@ -6,12 +6,12 @@ use std::path::Path;
 use betz_base::{Error, Result};
 use serde::Serialize;
 
-use crate::binner::BinnerCounts;
+use crate::checkpoint::Checkpoint;
+use crate::event::BinnerCounts;
 use crate::learn::{RelearnReport, Relearner};
 use crate::pipeline::{Give, Pipeline, Step};
 use crate::record::{Damage, Facts, Record, Recording};
-use crate::resume::Checkpoint;
-use crate::swap::Swaps;
+use crate::swap::{Swaps, model_of};
 
 /// The first step at which a replay differs from its recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -194,10 +194,10 @@ impl Replay {
             facts,
             ..
         } = &self.recording;
-        self.pipeline = Pipeline::resume(plan, model, folder, facts, &state)?;
+        let decodes = model_of(model, folder, state.head.model)?;
+        self.pipeline = Pipeline::resume(plan, &decodes, facts, &state)?;
         self.swaps = Swaps::default();
         if let Some(relearner) = relearner {
-            let decodes = state.model(model, folder)?;
             relearner.resume(plan, model, &decodes, self.pipeline.session_mut())?;
         }
         Ok(())

@@ -5,9 +5,12 @@ use std::collections::VecDeque;
 use betz_base::{Error, Result};
 use betz_interop::rig::{Block, Signal};
 
-use crate::binner::{Content, Event, StepInput, WAIT};
+use crate::event::{Content, Event, Give, StepInput};
 use crate::grid::Alignment;
 use crate::lane::Lane;
+
+/// Steps of the first source for which a step waits for the other sources.
+pub(crate) const WAIT: u64 = 2;
 
 /// Steps of a source that may wait for the first source. More are those of a first source that is silent and made no steps:
 /// the oldest are left out.
@@ -135,7 +138,7 @@ impl Part {
     fn call(
         &mut self,
         next: u64,
-        call: impl FnOnce(&mut Lane, &mut crate::binner::Give<'_>) -> Result<()>,
+        call: impl FnOnce(&mut Lane, &mut Give<'_>) -> Result<()>,
     ) -> Result<()> {
         let source = self.source;
         let lane = self.lane.as_mut().ok_or_else(|| {

@@ -60,7 +60,7 @@ fn path(folder: &Path, fingerprint: u64) -> PathBuf {
 ///
 /// # Errors
 /// The errors of [`Decoder::load`]; `InvalidRecording` if the file holds another model.
-pub(crate) fn stored_model(folder: &Path, fingerprint: u64) -> Result<Decoder> {
+fn stored_model(folder: &Path, fingerprint: u64) -> Result<Decoder> {
     let path = path(folder, fingerprint);
     let model = Decoder::load(&path)?;
     let own = PreparedSwap::new(&model, None)?.fingerprint();
@@ -70,6 +70,17 @@ pub(crate) fn stored_model(folder: &Path, fingerprint: u64) -> Result<Decoder> {
             "{}: expected the model {fingerprint:016x} that the session was given, got {own:016x}",
             path.display(),
         ))),
+    }
+}
+
+/// The model of a fingerprint: `start`, with which the session of the recording in `folder` began, or one that was swapped in.
+///
+/// # Errors
+/// The errors of [`stored_model`].
+pub(crate) fn model_of(start: &Decoder, folder: &Path, fingerprint: u64) -> Result<Decoder> {
+    match PreparedSwap::new(start, None)?.fingerprint() == fingerprint {
+        true => Ok(start.clone()),
+        false => stored_model(folder, fingerprint),
     }
 }
 

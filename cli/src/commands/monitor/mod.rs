@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 use betz::episode::online::{MinerConfig, open};
 use betz::episode::{Alphabet, Clock, Pattern, read_table};
@@ -22,6 +21,7 @@ use serde_json::json;
 use crate::data;
 use crate::device;
 use crate::page::{LOOK, announce, options};
+use crate::replay::deadline;
 use crate::report::{self, Bar, UntilInterrupted};
 use crate::session;
 use args::Monitor as Arguments;
@@ -53,14 +53,7 @@ pub(crate) fn run(args: &Arguments) -> Result<()> {
     if let Some(asked) = &args.simulate {
         return simulated::run(args, asked);
     }
-    let deadline = (Duration::try_from_secs_f64(args.deadline * 1e-6).ok())
-        .filter(|d| !d.is_zero())
-        .ok_or_else(|| {
-            Error::argument(format!(
-                "--deadline: expected microseconds > 0, got {}",
-                args.deadline
-            ))
-        })?;
+    let deadline = deadline(args.deadline)?;
     let mut work = match (&args.model, &args.recording) {
         (Some(model), Some(recording)) => from_files(args, model, recording)?,
         _ => demo::work(&Bar::new())?,

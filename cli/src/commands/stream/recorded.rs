@@ -111,16 +111,7 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         Ok(())
     })?;
     let decoded = decoded.finish();
-    if let Some(path) = &args.out {
-        let outputs = Outputs {
-            out: path,
-            recording,
-            behavior: &args.part.behavior,
-            model: &args.model,
-            segments: false,
-        };
-        outputs.write((&model).into(), &dataset, &decoded)?;
-    }
+    write(args, recording, &model, &dataset, &decoded)?;
     let stats = session::of(&mut live)?.stats();
     let scores = Scores {
         median_error: None,
@@ -144,6 +135,27 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
         spikes: stats.spikes,
     };
     report::tell(&streamed, args.common.json)
+}
+
+/// Writes the movement to `--out`, if it is given.
+fn write(
+    args: &Stream,
+    recording: &Path,
+    model: &Decoder,
+    dataset: &Dataset,
+    decoded: &[f32],
+) -> Result<()> {
+    let Some(path) = &args.out else {
+        return Ok(());
+    };
+    let outputs = Outputs {
+        out: path,
+        recording,
+        behavior: &args.part.behavior,
+        model: &args.model,
+        segments: false,
+    };
+    outputs.write(model.into(), dataset, decoded)
 }
 
 /// Refuses a multiple of life's speed that is none, or that never comes to the end of `dataset`.

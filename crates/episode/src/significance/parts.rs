@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::chains::ONE_SURROGATE;
 use super::shift::{ShiftedCopy, check_segments, too_short, with_room};
 use super::{SurrogateJob, SurrogateSource, Workers, benjamini_hochberg, count_surrogates};
 use crate::count::{CountJob, LatestStart, Strategy};
@@ -10,6 +9,10 @@ use crate::events::Events;
 use crate::pattern::Pattern;
 use betz_base::error::{Error, Result};
 use betz_base::progress::{Phases, Progress};
+
+/// Time that one surrogate takes to make, in the time of counting one pattern in it: 3.1 ms against 4.8 µs, as measured on
+/// 65,428 events.
+pub(super) const ONE_SURROGATE: u64 = 650;
 
 /// A part that so many shifts leave as frequent as it is will not become significant: no more of
 /// them are tried (Besag & Clifford 1991, sequential Monte Carlo p-values).

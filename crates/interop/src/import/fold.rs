@@ -1,7 +1,7 @@
 //! Constants that operators make of constants: exporters compute paddings and initial states in this way.
 
 use super::graph::{Constants, Node};
-use super::safetensors::Tensor;
+use super::tensor::Tensor;
 
 /// Most numbers of a constant that is computed here.
 const MOST_NUMBERS: usize = 1 << 20;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use betz_base::Result;
 
 use super::refuse;
-use super::safetensors::Tensor;
+use super::tensor::Tensor;
 
 /// An operator.
 #[derive(Debug, Default)]

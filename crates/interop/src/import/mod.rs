@@ -7,12 +7,14 @@
 
 mod axes;
 mod chain;
+pub(crate) mod description;
 mod fold;
 mod graph;
 mod onnx;
 mod operators;
-pub(crate) mod own;
+mod own;
 mod safetensors;
+mod tensor;
 mod torch;
 
 use std::path::Path;
@@ -25,8 +27,9 @@ use betz_runtime::model::{
 };
 use betz_runtime::psc::{Filter, FilterBank};
 
-pub(crate) use safetensors::CAPS;
+use description::Properties;
 pub use safetensors::{to_bytes, write};
+pub(crate) use tensor::CAPS;
 
 /// A τ of so many parts of a step leaves the counts of the step by themselves of an order-0 filter.
 const PARTS: f64 = 40.0;
@@ -68,7 +71,7 @@ pub struct Network {
     others: Vec<Network>,
     blend: Option<Blend>,
     /// The rest of a decoder that Betz exported.
-    properties: Option<own::Properties>,
+    properties: Option<Properties>,
 }
 
 /// Properties of a network that a safetensors file does not hold.
@@ -110,7 +113,7 @@ impl Network {
                 ),
             }
         } else {
-            torch::read(&bytes, options)
+            own::read(&bytes, options)
         };
         let mut network = network.map_err(|e| e.at(path.display()))?;
         network.precision = options.precision;
@@ -216,7 +219,7 @@ impl Network {
                 .map(|properties| properties.memory_steps)
                 .or_else(memory_steps)
                 .unwrap_or(1),
-            seed: properties.map_or(0, own::Properties::seed),
+            seed: properties.map_or(0, Properties::seed),
             blend: self.blend.clone(),
         });
         let firsts: Vec<&Layer> = all().filter_map(|network| network.layers.first()).collect();

@@ -7,7 +7,7 @@ use super::axes::Axis;
 use super::chain::Stage;
 use super::fold::integers;
 use super::graph::{Constants, Node};
-use super::safetensors::Tensor;
+use super::tensor::Tensor;
 use super::{Layer, refuse, transposed};
 
 /// Input `i` of `node`, which is a constant; `None` if it is left out.

@@ -1,7 +1,6 @@
 //! Safetensors: a JSON header of names, types, shapes and places, then the numbers. Written here are the weights of a
 //! recurrent decoder under PyTorch's names.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
@@ -11,20 +10,9 @@ use betz_base::{Error, Result};
 use betz_runtime::model::{Cell, Decoder, Head};
 use serde_json::{Map, Value, json};
 
-use super::{own, refuse, transposed};
-
-/// Name of the largest counts of channels that are told from larger ones.
-pub(crate) const CAPS: &str = "count_caps";
-
-/// A tensor, row-major.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Tensor {
-    pub(super) shape: Vec<usize>,
-    pub(super) values: Vec<f64>,
-}
-
-/// Name → tensor.
-pub(super) type Tensors = BTreeMap<String, Tensor>;
+use super::description::{self, BLEND, DEVIATIONS, KEY};
+use super::tensor::{CAPS, Tensor, Tensors};
+use super::transposed;
 
 /// Reads all tensors of a file, and how Betz described the decoder that it exported.
 ///
@@ -50,7 +38,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Tensors, Option<String>)> {
     let (mut tensors, mut described) = (Tensors::new(), None);
     for (name, about) in header {
         if name == "__metadata__" {
-            let text = about.get(own::KEY).and_then(Value::as_str);
+            let text = about.get(KEY).and_then(Value::as_str);
             described = text.map(str::to_owned);
             continue;
         }
@@ -191,17 +179,20 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
         tensors.push((format!("{prefix}readout.bias"), vec![outputs], bias));
     }
     if let Some(blend) = &network.blend {
-        let numbers = own::blend_numbers(blend);
-        tensors.push((own::BLEND.into(), vec![numbers.len()], numbers));
+        let numbers = description::blend_numbers(blend);
+        tensors.push((BLEND.into(), vec![numbers.len()], numbers));
         let deviations = blend.deviations.clone();
-        tensors.push((own::DEVIATIONS.into(), vec![deviations.len()], deviations));
+        tensors.push((DEVIATIONS.into(), vec![deviations.len()], deviations));
     }
     let caps = &decoder.limits().count_caps;
     if !caps.is_empty() {
         let caps: Vec<f64> = caps.iter().map(|&cap| f64::from(cap)).collect();
         tensors.push((CAPS.into(), vec![caps.len()], caps));
     }
-    Ok(file(&tensors, Some(&own::describe(decoder, network))))
+    Ok(file(
+        &tensors,
+        Some(&description::describe(decoder, network)),
+    ))
 }
 
 pub(super) fn file(
@@ -212,7 +203,7 @@ pub(super) fn file(
     // First in the file, by which Betz knows its own.
     let mut metadata = json!({"producer": "betz"});
     if let Some(described) = described {
-        metadata[own::KEY] = described.to_string().into();
+        metadata[KEY] = described.to_string().into();
     }
     header.insert("__metadata__".into(), metadata);
     for (name, shape, values) in tensors {
@@ -236,19 +227,4 @@ pub(super) fn file(
 pub fn write(decoder: &Decoder, path: &Path) -> Result<()> {
     let bytes = to_bytes(decoder)?;
     write_atomically(path, |file| file.write_all(&bytes))
-}
-
-/// Takes `name` from `tensors` if it is there.
-///
-/// # Errors
-/// [`InvalidModel`](betz_base::ErrorKind::InvalidModel) for another shape.
-pub(super) fn take(tensors: &mut Tensors, name: &str, shape: &[usize]) -> Result<Option<Vec<f64>>> {
-    match tensors.remove(name) {
-        Some(tensor) if tensor.shape == shape => Ok(Some(tensor.values)),
-        Some(tensor) => refuse(format!(
-            "tensor {name}: expected the shape {shape:?}, got {:?}",
-            tensor.shape
-        )),
-        None => Ok(None),
-    }
 }

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
-use super::safetensors::{Tensors, half};
+use super::safetensors::half;
+use super::tensor::Tensors;
 use super::*;
 use betz_recording::{Segment, Spikes};
 use betz_runtime::model::Blend;
@@ -117,7 +118,7 @@ fn an_exported_decoder_is_read_back_as_it_was() {
         let network =
             Network::read(&fixture(&format!("{name}.safetensors")), Options::default()).unwrap();
         let decoder = network.decoder(&data).unwrap();
-        let again = torch::read(&to_bytes(&decoder).unwrap(), Options::default())
+        let again = own::read(&to_bytes(&decoder).unwrap(), Options::default())
             .unwrap()
             .decoder(&data)
             .unwrap();
@@ -201,7 +202,7 @@ fn a_blend_is_exported_with_its_weights() {
 fn read_back(decoder: &Decoder) {
     let (data, counts, _) = expected();
     let files = [
-        torch::read(&to_bytes(decoder).unwrap(), Options::default()),
+        own::read(&to_bytes(decoder).unwrap(), Options::default()),
         onnx::read(&crate::onnx::to_bytes(decoder).unwrap()),
     ];
     for network in files {
@@ -253,7 +254,7 @@ fn all_that_a_recurrent_decoder_holds_is_read_back() {
             bytes[at.unwrap()] = b'D';
             bytes
         };
-        let error = torch::read(&changed(to_bytes(&decoder).unwrap()), Options::default());
+        let error = own::read(&changed(to_bytes(&decoder).unwrap()), Options::default());
         let error = error.unwrap_err();
         assert!(
             error.message().contains("export the decoder again"),
@@ -286,7 +287,7 @@ fn changed(name: &str, change: impl FnOnce(&mut Tensors)) -> String {
     let list: Vec<_> = (tensors.into_iter())
         .map(|(name, t)| (name, t.shape, t.values))
         .collect();
-    torch::read(&safetensors::file(&list, None), Options::default())
+    own::read(&safetensors::file(&list, None), Options::default())
         .unwrap_err()
         .message()
         .to_owned()
@@ -373,7 +374,7 @@ fn damaged_files_and_other_recordings_are_refused() {
                     stride,
                     ..Options::default()
                 };
-                torch::read(bytes, options)
+                own::read(bytes, options)
             }
         };
         read(&whole).unwrap();

@@ -5,17 +5,11 @@ use betz_base::Result;
 use betz_runtime::model::{Activation, Cell};
 
 use super::chain::{self, Stage};
-use super::safetensors::{self, CAPS, Tensors, take};
-use super::{Layer, Network, Options, own, refuse, transposed};
+use super::tensor::{CAPS, Tensors, take};
+use super::{Layer, Network, Options, refuse, transposed};
 
-/// The network of a file whose only modules are one stack of recurrent layers and one linear readout, and input layers of days
-/// before them.
-pub(super) fn read(bytes: &[u8], options: Options) -> Result<Network> {
-    let (tensors, described) = safetensors::read(bytes)?;
-    own::network(tensors, described.as_deref(), options)
-}
-
-/// The network of the tensors of one member.
+/// The network of the tensors of one member, whose only modules are one stack of recurrent layers and one linear readout, and
+/// input layers of days before them.
 pub(super) fn network(mut tensors: Tensors, options: Options) -> Result<Network> {
     let reverse = tensors.keys().find(|name| name.ends_with("_reverse"));
     if let Some(name) = reverse {

@@ -24,7 +24,7 @@ use betz_runtime::model::{Cosines, Decoder, FilteredReadout, Head};
 use betz_runtime::psc::{BINOMIAL, LowPassFilter};
 
 use self::proto::{DOUBLE, FLOAT, Graph};
-use super::import::{CAPS, own};
+use super::import::{CAPS, description};
 
 /// The file of `decoder` as ONNX (opset 17): a linear decoder, a lift, a Kalman filter, a recurrent decoder, classes or a
 /// gate on velocity, with its blanking, its caps of counts and the ranges of its outputs. Estimated variances, channel
@@ -65,14 +65,14 @@ pub fn to_bytes(decoder: &Decoder) -> Result<Vec<u8>> {
         ("outputs", names(outputs)),
     ];
     if let Head::Recurrent(network) = decoder.head()
-        && own::is_whole(decoder)
+        && description::is_whole(decoder)
     {
-        let mut described = own::describe(decoder, network);
+        let mut described = description::describe(decoder, network);
         // The graph holds other numbers than these.
         if let Some(blend) = &network.blend {
-            described[own::BLEND] = own::blend_numbers(blend).into();
+            described[description::BLEND] = description::blend_numbers(blend).into();
         }
-        properties.push((own::KEY, described.to_string()));
+        properties.push((description::KEY, described.to_string()));
     }
     Ok(graph.model(env!("CARGO_PKG_VERSION"), &properties))
 }
@@ -101,7 +101,7 @@ fn linear_engine(graph: &mut Graph, decoder: &Decoder) -> Result<String> {
         .map(|(row, w)| w * scales[row % filters.len()])
         .collect();
     let shape = [channels, filters.len() * latents];
-    let weights = graph.named_doubles(own::WEIGHTS, &shape, &weights);
+    let weights = graph.named_doubles(description::WEIGHTS, &shape, &weights);
     let drive = graph.node("MatMul", &[&counts, &weights]);
     let shape = graph.integers(&[filters.len() as i64, latents as i64]);
     let drive = graph.node("Reshape", &[&drive, &shape]);
@@ -113,7 +113,7 @@ fn linear_engine(graph: &mut Graph, decoder: &Decoder) -> Result<String> {
     let state = graph.node("MatMul", &[&next, &all]);
     graph.output("state_out", &state, DOUBLE, &[one.states(), latents]);
     let sums = graph.node("MatMul", &[&row, &all]);
-    let intercept = graph.named_doubles(own::INTERCEPT, &[1, latents], decoder.intercept());
+    let intercept = graph.named_doubles(description::INTERCEPT, &[1, latents], decoder.intercept());
     Ok(graph.node("Add", &[&sums, &intercept]))
 }
 

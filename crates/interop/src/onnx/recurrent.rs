@@ -2,7 +2,7 @@
 
 use super::columns;
 use super::proto::{DOUBLE, FLOAT, Graph};
-use crate::import::own;
+use crate::import::description;
 use betz_runtime::model::{Blend, Cell, Recurrent, RecurrentLayer};
 
 /// From latents (1, latents) to outputs (1, outputs); its name. `head_state` holds, for each member and layer, h and,
@@ -94,7 +94,7 @@ fn blended(
     ]
     .map(|number| graph.doubles(&[1, 1], &[number]));
     let shape = [1, blend.deviations.len()];
-    let deviations = graph.named_doubles(own::DEVIATIONS, &shape, &blend.deviations);
+    let deviations = graph.named_doubles(description::DEVIATIONS, &shape, &blend.deviations);
     let apart = graph.node("Sub", &[usual, by_mixtures]);
     let standard = graph.node("Div", &[&apart, &deviations]);
     let squares = graph.node("Mul", &[&standard, &standard]);

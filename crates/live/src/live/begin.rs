@@ -10,11 +10,13 @@ use betz_runtime::model::Decoder;
 use betz_train::retained::StoredStatistics;
 
 use super::Live;
+use crate::checkpoint::Checkpoint;
 use crate::learn::Learner;
 use crate::pipeline::Pipeline;
 use crate::recalibrate::Recalibrator;
 use crate::record::{self, Facts, Recorder, VERSIONS, unix_seconds};
-use crate::resume::{Checkpoint, OpenRecording, Search};
+use crate::resume::{OpenRecording, Search};
+use crate::swap::model_of;
 
 /// Time between two checkpoints in seconds.
 const EVERY: f64 = 1.0;
@@ -150,8 +152,8 @@ impl Live {
     fn resume(&mut self, unfinished: OpenRecording, first: &Block) -> Result<(Pipeline, Decoder)> {
         let state = unfinished.state(&self.plan, &self.model)?;
         let (folder, facts) = (&unfinished.folder, &unfinished.facts);
-        let mut pipeline = Pipeline::resume(&self.plan, &self.model, folder, facts, &state)?;
-        let model = state.model(&self.model, folder)?;
+        let model = model_of(&self.model, folder, state.head.model)?;
+        let mut pipeline = Pipeline::resume(&self.plan, &model, facts, &state)?;
         let before = state.head.binner.first.epoch;
         let epoch = match state.is_followed_by(first, facts.rate) {
             true => before,

@@ -6,9 +6,9 @@ use betz_interop::rig::{Block, Rig, Samples, Signal, host_ns};
 use betz_runtime::model::Decoder;
 
 use super::{Live, Output};
-use crate::binner::{Content, Event};
 use crate::clock::Clock;
 use crate::ear::Ear;
+use crate::event::{Content, Event};
 use crate::grid::Alignment;
 use crate::health::SourceHealth;
 use crate::lane::Lane;

@@ -242,27 +242,8 @@ impl Plan {
         self.check_model()?;
         self.check_recalibration()?;
         self.check_labels()?;
-        let VoltagePlan {
-            band: [low, high],
-            threshold,
-            ..
-        } = self.voltage;
-        if !(low > 0.0 && low < high && high.is_finite()) {
-            return Err(self.refuse(
-                "voltage",
-                "band",
-                format_args!("expected [low, high] in Hz with 0 < low < high, got [{low}, {high}]"),
-            ));
-        }
-        if !(-100.0..0.0).contains(&threshold) {
-            return Err(self.refuse(
-                "voltage",
-                "threshold",
-                format_args!(
-                    "expected a multiple of the noise from -100 to below 0, got {threshold}"
-                ),
-            ));
-        }
+        self.check_voltage()?;
+        self.check_record()?;
         for (key, share) in [
             ("lost", self.limits.lost),
             ("late_steps", self.limits.late_steps),
@@ -285,37 +266,56 @@ impl Plan {
         if self.missing.backlog == 0 {
             return Err(self.refuse("missing", "backlog", "expected at least 1 step, got 0"));
         }
-        if let Some(record) = &self.record
-            && !(1..=1 << 20).contains(&record.segment_mib)
-        {
-            return Err(self.refuse(
-                "record",
-                "segment_mib",
-                format_args!("expected 1 to 1048576 MiB, got {}", record.segment_mib),
-            ));
+        Ok(())
+    }
+
+    fn check_voltage(&self) -> Result<()> {
+        let refuse = |key: &str, expected: &str| Err(self.refuse("voltage", key, expected));
+        let VoltagePlan {
+            band: [low, high],
+            threshold,
+            ..
+        } = self.voltage;
+        if !(low > 0.0 && low < high && high.is_finite()) {
+            return refuse(
+                "band",
+                &format!("expected [low, high] in Hz with 0 < low < high, got [{low}, {high}]"),
+            );
         }
-        if let Some(record) = &self.record
-            && record.reserve_mib > 1 << 20
-        {
-            return Err(self.refuse(
-                "record",
-                "reserve_mib",
-                format_args!("expected at most 1048576 MiB, got {}", record.reserve_mib),
-            ));
+        if !(-100.0..0.0).contains(&threshold) {
+            return refuse(
+                "threshold",
+                &format!("expected a multiple of the noise from -100 to below 0, got {threshold}"),
+            );
         }
         if (self.voltage.feature == Feature::Units) != self.voltage.sorter.is_some() {
-            return Err(self.refuse(
-                "voltage",
+            return refuse(
                 "sorter",
                 "expected a sorter with feature = \"units\", and none with another feature",
-            ));
+            );
         }
         if self.voltage.at == At::Settled && self.voltage.noise.calibrate.seconds() > 0.0 {
-            return Err(self.refuse(
-                "voltage",
+            return refuse(
                 "at",
                 "settled crossings keep the noise that they are given: expected noise = { calibrate = \"0s\" } beside it, or at = \"once\"",
-            ));
+            );
+        }
+        Ok(())
+    }
+
+    fn check_record(&self) -> Result<()> {
+        let Some(record) = &self.record else {
+            return Ok(());
+        };
+        for (key, range, mib) in [
+            ("segment_mib", 1..=1 << 20, record.segment_mib),
+            ("reserve_mib", 0..=1 << 20, record.reserve_mib),
+        ] {
+            if !range.contains(&mib) {
+                let (least, most) = range.into_inner();
+                let message = format_args!("expected {least} to {most} MiB, got {mib}");
+                return Err(self.refuse("record", key, message));
+            }
         }
         Ok(())
     }

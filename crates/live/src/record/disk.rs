@@ -12,7 +12,7 @@ use ringbuf::HeapCons;
 use ringbuf::traits::Consumer;
 
 use super::frame::{self, HEAD, Head, Kind, seal};
-use super::log::Log;
+use super::log::{Disk, Log};
 use crate::plan::OnFull;
 
 /// Time between two writes.
@@ -21,20 +21,6 @@ const EVERY: Duration = Duration::from_millis(20);
 const SYNC: Duration = Duration::from_millis(500);
 /// Bytes that are written at once at most, but for a longer frame.
 const AT_ONCE: usize = 1 << 20;
-
-/// State of the disk that is recorded to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum Disk {
-    /// The disk has room.
-    #[default]
-    Room,
-    /// It is full: voltage is left out, and everything else is recorded in the reserve.
-    KeepsSmall,
-    /// It is full, and nothing more is recorded.
-    Full,
-}
 
 /// State that the recorder's thread shares with the loop.
 #[derive(Default)]

@@ -8,7 +8,6 @@ use std::path::Path;
 use betz_runtime::stream::StepStatus;
 use serde::Serialize;
 
-use super::disk::Disk;
 use super::frame::{self, HEAD, Head, Kind};
 
 /// Name of the file in the recording's folder.
@@ -66,6 +65,20 @@ pub(crate) enum LogEvent<'a> {
     Unsent { outputs: u64 },
     /// Share of the recorder's buffer that a slow disk fills.
     SlowDisk { fill: f64 },
+}
+
+/// State of the disk that is recorded to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Disk {
+    /// The disk has room.
+    #[default]
+    Room,
+    /// It is full: voltage is left out, and everything else is recorded in the reserve.
+    KeepsSmall,
+    /// It is full, and nothing more is recorded.
+    Full,
 }
 
 /// Lines of one kind in the newest second with any.

@@ -7,12 +7,12 @@ mod log;
 mod reader;
 mod writer;
 
-pub use disk::Disk;
 pub use folder::{Facts, Recording, start};
 pub(crate) use folder::{
     VERSIONS, check_place, free_bytes, go_on, is_of, last_written, lock, newest, next_segment,
     unix_seconds,
 };
+pub use log::Disk;
 pub(crate) use log::LogEvent;
 pub use reader::{Damage, Reader, Record};
 pub(crate) use writer::Continuation;

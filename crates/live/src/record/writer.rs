@@ -14,8 +14,9 @@ use betz_interop::rig::{Block, Samples};
 use ringbuf::HeapProd;
 use ringbuf::traits::{Consumer, Observer, Producer};
 
-use super::disk::{Disk, Segments, Writer, WriterState};
+use super::disk::{Segments, Writer, WriterState};
 use super::frame::{HEAD, Head, Kind, seal};
+use super::log::Disk;
 use super::log::LogEvent;
 use crate::grid::Alignment;
 use crate::pipeline::Step;

@@ -137,7 +137,7 @@ fn each_fault_is_refused_with_file_line_and_key() {
         (
             "[record]\nto = \"x\"\nreserve_mib = 1048577",
             "line 12, record.reserve_mib",
-            "expected at most 1048576 MiB, got 1048577",
+            "expected 0 to 1048576 MiB, got 1048577",
         ),
         (
             "[record]\nto = \"x\"\non_full = \"keepsmall\"",

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::adaptation::{Adaptation, adaptation};
+use super::adaptation::Adaptation;
 use super::assemble::Trial;
+use super::closed_form::ClosedForm;
 use super::config::TrainerConfig;
 use super::paired::{Errors, is_better, is_positive};
 use super::trial::{Moments, blanked, pairs, without};
@@ -17,7 +18,7 @@ use crate::limits::range;
 use crate::usual_counts::UsualCounts;
 use betz_base::error::Result;
 use betz_gram::decode::decode;
-use betz_runtime::model::{Blanking, Decoder};
+use betz_runtime::model::{Blanking, Decoder, Head};
 
 /// A candidate must reach this part of the best score there was: what decodes nothing is not better than a
 /// decoder that is wrong, but a sign that the labels are.
@@ -490,5 +491,18 @@ impl Learner {
             }
         }
         Ok((sum / count.max(1.0)).sqrt())
+    }
+}
+
+/// The adaptation that suits the kind of `decoder`.
+///
+/// # Errors
+/// As [`StoredStatistics::read`] and [`Refit::new`]; [`ErrorKind::InvalidArgument`](betz_base::ErrorKind::InvalidArgument)
+/// for a kind that has nothing to adapt, a model that one core cannot keep up with, and outputs whose speed depends on the recording.
+fn adaptation(decoder: &Decoder, config: &TrainerConfig) -> Result<Box<dyn Adaptation>> {
+    match decoder.head() {
+        #[cfg(feature = "tuning")]
+        Head::Recurrent(_) => Ok(Box::new(super::tuning::NetworkTuner::new(decoder, config)?)),
+        _ => Ok(Box::new(ClosedForm::new(decoder, config)?)),
     }
 }

@@ -62,6 +62,7 @@
 
 mod adaptation;
 mod assemble;
+mod closed_form;
 mod config;
 mod feed;
 mod follow;

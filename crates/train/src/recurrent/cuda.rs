@@ -2,16 +2,16 @@
 //! so that every batch has the same inputs; sums are in another order. Data and weights stay on the device; an epoch
 //! takes to it which steps its batches show, and gives back one number.
 
-use std::iter::once;
-use std::ops::Range;
+mod places;
+mod plan;
+
 use std::sync::Arc;
 
 use super::batch::Task;
-use super::batch::{Batch, Losses};
 use super::fit::{self, FIRST_DECAY, FitOutcome, OptimiserRates, SECOND_DECAY, StepFactors};
-use super::mixing::{Mixer, Mixes};
+use super::mixing::Mixer;
 use super::random::Random;
-use super::shape::{GATES, Layer, Shape};
+use super::shape::{GATES, Layer};
 use betz_base::error::{Error, ErrorKind, Result};
 use betz_device::cuda::{Buffer, Context, Kernel};
 use betz_kernels::recurrent::{
@@ -19,23 +19,14 @@ use betz_kernels::recurrent::{
     RecurrentInputSide, RecurrentInputs, RecurrentLoss, RecurrentSquares, RecurrentUpdate, THREADS,
     TILE, layer_threads,
 };
+use places::{WorkPlaces, gradient_jobs, work_places};
+use plan::{Plan, plan};
 
 /// Blocks that sum the squares of a gradient; the threads of one block add their sums up.
 const PARTS: usize = 128;
 
 /// Rows of a block that takes one per warp.
 const ROWS: usize = THREADS as usize / 32;
-
-/// Offsets of a layer's numbers in the work array.
-struct LayerPlace {
-    /// Input side of the gates; then its derivatives.
-    of_input: usize,
-    by_state: usize,
-    gates: usize,
-    before: usize,
-    after: usize,
-    by_output: usize,
-}
 
 /// Kernels of one layer, which are compiled for its number of units.
 struct LayerKernels {
@@ -52,19 +43,6 @@ struct Kernels {
     squares: Kernel,
     update: Kernel,
     layers: Vec<LayerKernels>,
-}
-
-/// A batch as the device takes it: places in the list of an epoch's numbers.
-struct Plan {
-    rows: usize,
-    sequences: usize,
-    time_steps: usize,
-    /// Start of each list: first, count, steps, sequences, bases, thinned, lost, mixes.
-    lists: [usize; 8],
-    /// State of the random numbers before each layer's dropout.
-    dropouts: Vec<u64>,
-    /// 2 over the number of rows with labels; infinite without any.
-    factor: f32,
 }
 
 /// Dropout as the kernels take it: a threshold for 16 bits, −1 for none, and the factor of what is kept.
@@ -146,200 +124,6 @@ pub(super) fn fit(
     })
 }
 
-/// The batches of the next epoch, and the numbers that they point to. Takes from `random` what the CPU takes.
-fn plan(task: &Task<'_>, random: &mut Random) -> (Vec<Plan>, Vec<u32>) {
-    let (mut batch, mut plans, mut numbers) = (Batch::default(), Vec::new(), Vec::new());
-    let mixes = (task.mixing).map(|mixing| mixing.draw(task.recipe.mixing, random));
-    for sequences in task.recipe.sequences.epoch(task.runs, random) {
-        batch.pack(&sequences);
-        plans.push(plan_batch(
-            task,
-            &batch,
-            mixes.as_ref(),
-            random,
-            &mut numbers,
-        ));
-    }
-    (plans, numbers)
-}
-
-fn plan_batch(
-    task: &Task<'_>,
-    batch: &Batch,
-    mixes: Option<&Mixes<'_>>,
-    random: &mut Random,
-    numbers: &mut Vec<u32>,
-) -> Plan {
-    let (samples, recipe, shape) = (task.samples, task.recipe, task.shape);
-    let Losses { lost, thinned } = batch.draw_losses(samples, recipe, random);
-    let per_row = if recipe.noise > 0.0 { shape.inputs } else { 0 }
-        + match recipe.input_dropout > 0.0 {
-            true => shape.inputs.div_ceil(4),
-            false => 0,
-        };
-    let mut bases = Vec::with_capacity(2 * batch.steps.len());
-    let (mut mixed, mut labelled) = (Vec::new(), 0);
-    for (&step, &sequence) in batch.steps.iter().zip(&batch.sequence) {
-        let state = random.state();
-        bases.extend([state as u32, (state >> 32) as u32]);
-        let mix = mixes.and_then(|mixes| mixes.of(step));
-        let shown = once(step).chain(mix.as_ref().map(|mix| mix.partner));
-        if thinned[sequence] > 0.0 {
-            let lost = &lost[sequence * shape.inputs..][..shape.inputs];
-            let counts = shown.clone().flat_map(|step| samples.counts(step));
-            let counts = counts.filter(|(channel, _)| !lost[*channel]);
-            random.skip(counts.map(|(_, count)| count as u64).sum());
-        }
-        labelled += usize::from(shown.clone().all(|step| samples.labels(step).is_some()));
-        if mixes.is_some() {
-            mixed.extend(mix.map_or([u32::MAX; 4], |mix| {
-                let [own, other] = mix.parts.map(f32::to_bits);
-                [mix.partner as u32, own, other, mix.time as u32]
-            }));
-        }
-        random.skip(per_row as u64);
-    }
-    let rows = batch.steps.len();
-    let dropouts = (shape.layers.iter())
-        .map(|layer| {
-            let state = random.state();
-            if recipe.dropout > 0.0 {
-                random.skip((rows * layer.units).div_ceil(4) as u64);
-            }
-            state
-        })
-        .collect();
-    let mut at = numbers.len();
-    let mut lists = [0; 8];
-    let packing = &batch.packing;
-    numbers.extend(packing.first.iter().map(|&first| first as u32));
-    numbers.extend(packing.count.iter().map(|&count| count as u32));
-    numbers.extend(batch.steps.iter().map(|&step| step as u32));
-    numbers.extend(batch.sequence.iter().map(|&sequence| sequence as u32));
-    numbers.extend(&bases);
-    numbers.extend(thinned.iter().map(|probability| probability.to_bits()));
-    numbers.extend(lost.iter().map(|&lost| u32::from(lost)));
-    numbers.extend(&mixed);
-    let times = packing.first.len();
-    let lengths = [
-        times,
-        times,
-        rows,
-        rows,
-        2 * rows,
-        thinned.len(),
-        lost.len(),
-        mixed.len(),
-    ];
-    for (list, length) in lists.iter_mut().zip(lengths) {
-        *list = at;
-        at += length;
-    }
-    Plan {
-        rows,
-        sequences: thinned.len(),
-        time_steps: times,
-        lists,
-        dropouts,
-        factor: 2.0 / labelled as f32,
-    }
-}
-
-/// Places of values in the work memory of a batch. The inputs come first.
-struct WorkPlaces {
-    layers: Vec<LayerPlace>,
-    /// Of the inputs behind the projection, and the derivatives by them.
-    projected: Option<[usize; 2]>,
-    /// Of the gradient by the estimates.
-    by_estimate: usize,
-    /// Length of the memory.
-    end: usize,
-}
-
-fn work_places(shape: &Shape, rows: usize) -> WorkPlaces {
-    let mut end = rows * shape.inputs;
-    let mut next = |numbers: usize| {
-        let start = end;
-        end += rows * numbers;
-        start
-    };
-    let layers = (shape.layers.iter())
-        .map(|layer| LayerPlace {
-            of_input: next(layer.columns),
-            by_state: next(layer.columns),
-            gates: next(4 * layer.units),
-            before: next(layer.units),
-            after: next(layer.units),
-            by_output: next(layer.units),
-        })
-        .collect();
-    let projected = (shape.projection.as_ref()).map(|p| [next(p.width), next(p.width)]);
-    let by_estimate = next(shape.columns);
-    WorkPlaces {
-        layers,
-        projected,
-        by_estimate,
-        end,
-    }
-}
-
-impl WorkPlaces {
-    /// Place of the input of layer `l`.
-    fn input(&self, l: usize) -> usize {
-        match (l, self.projected) {
-            (0, Some([projected, _])) => projected,
-            (0, None) => 0,
-            _ => self.layers[l - 1].after,
-        }
-    }
-}
-
-/// Six numbers per matrix of weights: place and width of its input, place and width of the gradient by its output, its first
-/// weight, and its rows, the bias among them.
-fn gradient_jobs(shape: &Shape, places: &WorkPlaces) -> Vec<[usize; 6]> {
-    let mut jobs = Vec::new();
-    if let (Some(projection), Some([_, by_projected])) = (&shape.projection, places.projected) {
-        let (inputs, width) = (shape.inputs, projection.width);
-        jobs.push([
-            0,
-            inputs,
-            by_projected,
-            width,
-            projection.weights.start,
-            inputs,
-        ]);
-    }
-    let mut add = |input, width, by_output, columns, weights: &Range<usize>| {
-        jobs.push([input, width, by_output, columns, weights.start, width + 1]);
-    };
-    for (l, (layer, place)) in shape.layers.iter().zip(&places.layers).enumerate() {
-        let (inputs, units, columns) = (layer.inputs, layer.units, layer.columns);
-        add(
-            places.input(l),
-            inputs,
-            place.of_input,
-            columns,
-            &layer.input_weights,
-        );
-        add(
-            place.before,
-            units,
-            place.by_state,
-            columns,
-            &layer.state_weights,
-        );
-    }
-    let top = places.layers.last().map_or(0, |place| place.after);
-    add(
-        top,
-        shape.top(),
-        places.by_estimate,
-        shape.columns,
-        &shape.readout,
-    );
-    jobs
-}
-
 impl<'a> OnCuda<'a> {
     fn new(task: &'a Task<'a>, context: &Context, weights: &[f32]) -> Result<Self> {
         let (shape, samples, scaling) = (task.shape, task.samples, task.scaling);
@@ -393,10 +177,17 @@ impl<'a> OnCuda<'a> {
     /// The gradient of a batch, in `self.gradient`.
     fn differentiate(&mut self, plan: &Plan, numbers: &Buffer<u32>) -> Result<()> {
         self.fill(plan, numbers)?;
-        let (shape, rows) = (self.task.shape, int(plan.rows)?);
+        self.forward(plan, numbers)?;
+        self.losses(plan, numbers)?;
+        self.backward(plan, numbers)?;
+        self.gradients(int(plan.rows)?)
+    }
+
+    /// The outputs of all layers.
+    fn forward(&mut self, plan: &Plan, numbers: &Buffer<u32>) -> Result<()> {
+        let shape = self.task.shape;
         let (threshold, kept) = dropout(self.task.recipe.dropout);
-        let [first, count, steps, _, _, _, _, mixes] =
-            plan.lists.map(|list| numbers.read().skip(list));
+        let [first, count, ..] = plan.lists.map(|list| numbers.read().skip(list));
         if let (Some(projection), Some([projected, _])) = (&shape.projection, self.places.projected)
         {
             let (weights, width) = (projection.weights.start, projection.width);
@@ -433,6 +224,13 @@ impl<'a> OnCuda<'a> {
                 },
             )?;
         }
+        Ok(())
+    }
+
+    /// Derivatives of the loss by the estimates and by the outputs of the last layer.
+    fn losses(&mut self, plan: &Plan, numbers: &Buffer<u32>) -> Result<()> {
+        let shape = self.task.shape;
+        let [_, _, steps, _, _, _, _, mixes] = plan.lists.map(|list| numbers.read().skip(list));
         let Some(top) = self.places.layers.last() else {
             return Ok(());
         };
@@ -447,7 +245,7 @@ impl<'a> OnCuda<'a> {
                 steps,
                 mixes,
                 is_mixed: i32::from(self.task.mixing.is_some()),
-                rows,
+                rows: int(plan.rows)?,
                 units: int(shape.top())?,
                 outputs: int(shape.outputs)?,
                 columns: int(shape.columns)?,
@@ -457,8 +255,14 @@ impl<'a> OnCuda<'a> {
                 by_top: int(top.by_output)?,
                 work: self.work.update(),
             },
-        )?;
-        for (l, layer) in shape.layers.iter().enumerate().rev() {
+        )
+    }
+
+    /// Derivatives by the inputs of all layers.
+    fn backward(&mut self, plan: &Plan, numbers: &Buffer<u32>) -> Result<()> {
+        let (threshold, kept) = dropout(self.task.recipe.dropout);
+        let [first, count, ..] = plan.lists.map(|list| numbers.read().skip(list));
+        for (l, layer) in self.task.shape.layers.iter().enumerate().rev() {
             let place = &self.places.layers[l];
             self.kernels.layers[l].backward.launch(
                 (plan.sequences as u32, 1, 1),
@@ -488,7 +292,7 @@ impl<'a> OnCuda<'a> {
                 self.below((l, below), layer, plan.rows)?;
             }
         }
-        self.gradients(rows)
+        Ok(())
     }
 
     /// The disturbed inputs of a batch.

@@ -1,4 +1,4 @@
-use super::super::batch::Recipe;
+use super::super::batch::{Batch, Recipe};
 use super::super::pass::{Dropout, Pass, Work};
 use super::super::samples::{Samples, runs};
 use super::super::shape::Shape;
