@@ -1041,6 +1041,11 @@ typedef struct betz_stats {
      * do not keep it.
      */
     uint64_t capped;
+    /**
+     * Number of events of classes lost because `betz_session_events` did not read them in time. Checkpoints do not
+     * keep it.
+     */
+    uint64_t events_lost;
 } betz_stats;
 
 /**
@@ -2922,7 +2927,8 @@ betz_status betz_session_classes(const struct betz_session *session,
 
 /**
  * Moves at most `capacity` events of the classes to `events`, the oldest first, and writes their number to `*count`;
- * 0 for a model without classes. A session keeps 256 events until they are read; then the oldest are lost.
+ * 0 for a model without classes. A session keeps 256 events until they are read; then the oldest are lost
+ * (`betz_stats.events_lost`).
  *
  * Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
  *

@@ -84,7 +84,8 @@ pub unsafe extern "C" fn betz_session_classes(
 }
 
 /// Moves at most `capacity` events of the classes to `events`, the oldest first, and writes their number to `*count`;
-/// 0 for a model without classes. A session keeps 256 events until they are read; then the oldest are lost.
+/// 0 for a model without classes. A session keeps 256 events until they are read; then the oldest are lost
+/// (`betz_stats.events_lost`).
 ///
 /// Thread-safe: no (the thread that steps). Realtime-safe: yes. Allocates: no.
 ///

@@ -49,6 +49,9 @@ grows! {
         /// Number of spikes left out because their step had more than `betz_session_config.max_spikes`. Checkpoints
         /// do not keep it.
         pub capped: u64,
+        /// Number of events of classes lost because `betz_session_events` did not read them in time. Checkpoints do not
+        /// keep it.
+        pub events_lost: u64,
     }
 }
 
@@ -71,6 +74,7 @@ impl From<Stats> for betz_stats {
             future: stats.future,
             skipped: stats.skipped,
             capped: stats.capped,
+            events_lost: stats.events_lost,
         }
     }
 }

@@ -308,7 +308,7 @@ impl Session {
     }
 
     /// Events of the classes that nobody has read yet, the oldest first: (tick, class, True for an onset, probability).
-    /// A session keeps 256 of them.
+    /// A session keeps 256 of them; then the oldest are lost (`stats()["events_lost"]`).
     fn events(&mut self) -> PyResult<Vec<(i64, u32, bool, f32)>> {
         let mut room = vec![rust::ClassEvent::default(); rust::EVENT_ROOM];
         let count = self.session()?.events(&mut room);
@@ -334,6 +334,7 @@ impl Session {
             ("spikes", stats.spikes),
             ("unknown_channel_spikes", stats.unknown_channel_spikes),
             ("skipped", stats.skipped),
+            ("events_lost", stats.events_lost),
         ] {
             dict.set_item(name, count)?;
         }

@@ -56,7 +56,8 @@ pub struct GramCosts {
 
 impl GramCosts {
     /// Room counted in elements of C and A, as the paper counts it.
-    pub const ELEMENTS: Self = Self {
+    #[cfg(test)]
+    const ELEMENTS: Self = Self {
         tile: 1,
         fixed: 0,
         output: 1,
@@ -83,7 +84,7 @@ impl GramCosts {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] when a side is zero; [`ErrorKind::DeviceMemory`], naming the
 /// smallest that works, below three elements.
-pub fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan> {
+pub(crate) fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan> {
     check(&[m, n, k])?;
     let mut best: Option<ProductPlan> = None;
     for (t_m, m_max) in cuts(m) {

@@ -130,7 +130,7 @@ pub fn reference() -> Option<(Case, Vec<u64>)> {
     Some((Case { events, patterns }, counts))
 }
 
-pub fn random_interval(rng: &mut impl Rng, longest: i64) -> Interval {
+pub(crate) fn random_interval(rng: &mut impl Rng, longest: i64) -> Interval {
     let low = if rng.random_bool(0.4) {
         0
     } else {
@@ -355,7 +355,8 @@ pub fn check_reference(strategies: &[Box<dyn Strategy>]) {
 }
 
 /// Ticks from 0 to `ticks` at which a recording is cut, more or fewer of them.
-pub fn random_cuts(rng: &mut impl Rng, ticks: i64) -> Vec<i64> {
+#[cfg(test)]
+pub(crate) fn random_cuts(rng: &mut impl Rng, ticks: i64) -> Vec<i64> {
     let often = rng.random_range(0.0..1.0);
     let mut cuts = vec![0];
     cuts.extend((1..ticks).filter(|_| rng.random_bool(often)));
@@ -364,7 +365,8 @@ pub fn random_cuts(rng: &mut impl Rng, ticks: i64) -> Vec<i64> {
 }
 
 /// Segments within `ticks` of random `lengths`, after random `gaps`.
-pub fn random_segments(
+#[cfg(test)]
+pub(crate) fn random_segments(
     rng: &mut impl Rng,
     ticks: i64,
     gaps: Range<i64>,

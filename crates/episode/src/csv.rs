@@ -66,7 +66,7 @@ impl Events {
     ///
     /// # Errors
     /// As [`Events::read_csv`], except `Io`.
-    pub fn parse_csv(text: &[u8], order: Order) -> Result<Self> {
+    pub(crate) fn parse_csv(text: &[u8], order: Order) -> Result<Self> {
         let text = without_mark(text)?;
         let body = skip_header(text);
         let origin = origin_seconds(body);

@@ -269,7 +269,8 @@ pub fn all() -> Vec<Case> {
 
 /// One channel that fires all the time and in step, among many that hardly do: its row of Γ takes far
 /// more terms than the mean of them, all of one sign.
-pub fn busy_regular() -> Vec<Case> {
+#[cfg(test)]
+pub(crate) fn busy_regular() -> Vec<Case> {
     let (channels, steps) = (60, 30_000);
     let mut spikes: Vec<(i64, u32)> = (0..steps / 2).map(|i| (2 * i, 0)).collect();
     spikes.extend((1..40).map(|i| (i * 700, 1 + i as u32 % (channels - 1))));

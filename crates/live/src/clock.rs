@@ -241,7 +241,7 @@ impl Clock {
     }
 
     /// Distance of the envelopes in seconds, if the source answers questions.
-    pub fn measured_path(&self) -> Option<f64> {
+    pub(crate) fn measured_path(&self) -> Option<f64> {
         self.measured
     }
 

@@ -126,12 +126,12 @@ pub fn distance(x: &[f64], y: &[f64]) -> Option<f64> {
 }
 
 /// Mutual information of two Gaussians with correlation r, −½ ln(1 − r²), in nats.
-pub fn gaussian_information(r: f64) -> f64 {
+pub(crate) fn gaussian_information(r: f64) -> f64 {
     -0.5 * (-r * r).ln_1p()
 }
 
 /// Mean of e^{i(φx−φy)} (real and imaginary part) of phases in radians; `None` when one is not finite.
-pub fn phase_difference(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn phase_difference(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
     if x.iter().chain(y).any(|v| !v.is_finite()) {
         return None;
     }
@@ -144,21 +144,21 @@ pub fn phase_difference(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Phase-locking value |P|, P the mean of e^{i(φx−φy)} (Lachaux et al. 1999).
-pub fn phase_locking(x: &[f64], y: &[f64]) -> Option<f64> {
+pub(crate) fn phase_locking(x: &[f64], y: &[f64]) -> Option<f64> {
     let (re, im) = phase_difference(x, y)?;
     Some(re.hypot(im).min(1.0))
 }
 
 /// Corrected imaginary phase-locking value |Im P|/√(1 − (Re P)²) (Bruña et al. 2018); `None` where
 /// the phases are equal throughout, to within rounding ((Re P)² ≥ 1 − 10⁻¹²).
-pub fn imaginary_phase_locking(x: &[f64], y: &[f64]) -> Option<f64> {
+pub(crate) fn imaginary_phase_locking(x: &[f64], y: &[f64]) -> Option<f64> {
     let (re, im) = phase_difference(x, y)?;
     let rest = 1.0 - re * re;
     (rest > 1e-12).then(|| (im.abs() / rest.sqrt()).min(1.0))
 }
 
 /// Pairwise phase consistency (W·|P|² − 1)/(W − 1) (Vinck et al. 2010).
-pub fn phase_consistency(x: &[f64], y: &[f64]) -> Option<f64> {
+pub(crate) fn phase_consistency(x: &[f64], y: &[f64]) -> Option<f64> {
     let (re, im) = phase_difference(x, y)?;
     let w = x.len() as f64;
     Some((w * (re * re + im * im) - 1.0) / (w - 1.0))

@@ -151,7 +151,7 @@ impl TrialPairs {
     }
 
     /// R² with the mean error taken off: the part that the course alone explains.
-    pub fn r2_of_course(&self) -> f64 {
+    pub(crate) fn r2_of_course(&self) -> f64 {
         self.all().r2_of_course()
     }
 

@@ -151,6 +151,22 @@ static void classes_are_trained_on_a_column_of_labels(const char *decoder) {
     size_t n = 0;
     OK(betz_session_events(session, events, 64, &n));
     CHECK(n > 0);
+    // A session that nobody reads keeps 256 events, and counts the others.
+    betz_session_reset(session);
+    size_t read = 0;
+    for (size_t round = 0; round < 40; round++) {
+        for (size_t t = 0; t < STEPS; t++) {
+            float out[CLASSES];
+            OK(betz_session_step_counts(session, counts + t * CHANNELS, CHANNELS, out, CLASSES));
+        }
+    }
+    betz_stats stats;
+    OK(betz_session_stats(session, &stats, sizeof stats));
+    do {
+        OK(betz_session_events(session, events, 64, &n));
+        read += n;
+    } while (n > 0);
+    CHECK(read == 256 && stats.events_lost > 0);
     betz_session_close(session);
     betz_model_free(model);
     free(counts);

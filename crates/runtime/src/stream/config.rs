@@ -141,6 +141,8 @@ pub struct Stats {
     pub deadline_misses: u64,
     /// Models that have taken over from another, rolling back included.
     pub model_swaps: u64,
+    /// Events of classes lost because they were not read in time. Not in checkpoints.
+    pub events_lost: u64,
     /// Latencies of the steps; zeros when statistics are off.
     pub latency: Latency,
 }

@@ -238,6 +238,10 @@ impl EventDetector {
         self.lost
     }
 
+    pub(super) fn clear_lost(&mut self) {
+        self.lost = 0;
+    }
+
     fn classes(&self) -> usize {
         self.states.len()
     }
@@ -302,14 +306,10 @@ impl Session {
     }
 
     /// Moves the events of the classes to `out`, the oldest first, and returns their number; 0 for a model without
-    /// classes. A session keeps [`EVENT_ROOM`] of them until they are read. Allocates nothing.
+    /// classes. A session keeps [`EVENT_ROOM`] of them until they are read; then the oldest are lost
+    /// ([`Stats::events_lost`](super::Stats)). Allocates nothing.
     pub fn events(&mut self, out: &mut [ClassEvent]) -> usize {
         (self.event_detector_mut()).map_or(0, |events| events.read(out))
-    }
-
-    /// Number of events that were lost because they were not read in time.
-    pub fn events_lost(&self) -> u64 {
-        self.event_detector().map_or(0, EventDetector::lost)
     }
 
     /// The end of a step: events of its probabilities.

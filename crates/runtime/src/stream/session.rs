@@ -279,6 +279,7 @@ impl Session {
             skipped,
             deadline_misses: self.timing.as_ref().map_or(0, Timing::misses),
             model_swaps: swaps,
+            events_lost: self.events.as_ref().map_or(0, |events| events.lost()),
             latency: (self.timing.as_ref()).map_or_else(Latency::default, Timing::latency),
         }
     }
@@ -289,6 +290,9 @@ impl Session {
         self.capped = 0;
         if let Some(timing) = &mut self.timing {
             timing.clear();
+        }
+        if let Some(events) = &mut self.events {
+            events.clear_lost();
         }
     }
 

@@ -287,6 +287,39 @@ fn events_that_nobody_reads_are_lost_and_counted() {
     assert_eq!((detector.lost(), room[0].tick), (9, 10));
 }
 
+#[test]
+fn a_session_counts_the_events_that_nobody_read() {
+    let mut classes = classes(61, 0, None, None);
+    let counts = counts(&mut rng(65), 3000, CHANNELS);
+    let mut first: Vec<f32> = run(&mut open(&decoder(&classes)), &counts)
+        .into_iter()
+        .step_by(CLASSES)
+        .collect();
+    first.sort_unstable_by(f32::total_cmp);
+    let median = first[first.len() / 2];
+    let rule = EventRule {
+        on: median,
+        off: median,
+        dwell: 1,
+        refractory_seconds: 0.0,
+    };
+    classes.events = vec![Some(rule), None, None];
+    let decoder = decoder(&classes);
+    let (mut read, mut unread) = (open(&decoder), open(&decoder));
+    let (mut room, mut all) = ([ClassEvent::default(); EVENT_ROOM], 0);
+    for row in counts.chunks(CHANNELS) {
+        for session in [&mut read, &mut unread] {
+            session.step_counts(row, &mut [0.0; CLASSES]).unwrap();
+        }
+        all += read.events(&mut room);
+    }
+    assert!(all > EVENT_ROOM, "{all} events");
+    assert_eq!(read.stats().events_lost, 0);
+    assert_eq!(unread.stats().events_lost, (all - EVENT_ROOM) as u64);
+    unread.clear_stats();
+    assert_eq!(unread.stats().events_lost, 0);
+}
+
 /// Two linear outputs, of which the second is gated by class 1.
 fn gated(closed: f64, slope: f64) -> (Decoder, Decoder) {
     let linear = common::decoder(&mut rng(42), CHANNELS, 2 + LATENTS, BANK, None).into_parts();

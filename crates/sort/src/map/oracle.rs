@@ -48,7 +48,8 @@ pub fn batch_epoch(grid: &Grid, weights: &mut [f64], samples: Samples<'_>, radiu
 }
 
 /// Kohonen's online rule for one sample: w += h·(x − w), `scale` being h for a squared distance on the map.
-pub fn online_step(
+#[cfg(test)]
+pub(crate) fn online_step(
     grid: &Grid,
     weights: &mut [f64],
     x: &[f32],
