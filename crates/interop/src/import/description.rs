@@ -1,4 +1,4 @@
-//! What a file says of a decoder that Betz exported, besides the weights: names, a blend's numbers, and properties as JSON.
+//! Description of a decoder that Betz exported, beside its weights: names, the numbers of a blend, and properties as JSON.
 
 use betz_base::{Error, ErrorKind, Result};
 use betz_runtime::model::{Blanking, Blend, Decoder, Head, Limits, OutputRange, Recurrent};
