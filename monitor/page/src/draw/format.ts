@@ -1,6 +1,8 @@
 // Numbers and times as the page writes them.
 const grouped = new Intl.NumberFormat("en");
 export const whole = (value: number): string => grouped.format(Math.round(value));
+/** A count and its noun: "1 trial", "1,234 trials". */
+export const plural = (n: number, of: string): string => `${whole(n)} ${of}${n === 1 ? "" : "s"}`;
 
 /** A value on an axis. */
 export const brief = (value: number): string => String(Number(value.toPrecision(6)));

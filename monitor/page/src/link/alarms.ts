@@ -1,3 +1,4 @@
+import { plural } from "../draw/format.ts";
 // Alarms of a session in words, and the numbers of the status band that are computed from what the page has.
 import { percentile, type Second, type Store } from "./store.ts";
 
@@ -19,7 +20,7 @@ export const arrow = ({ now, before }: { now: number; before: number }): string 
 export const margin = (s: Store, deadline: number | null): number => deadline === null ? NaN : 1 - percentile(s.recentLatency(), 0.99) / deadline;
 
 export function alarms(s: Store, deadline: number | null): Alarm[] {
-  const found: Alarm[] = [], from = s.end - Math.round(MINUTE / s.shape.stepSeconds), plural = (n: number, of: string): string => `${n} ${of}${n === 1 ? "" : "s"}`;
+  const found: Alarm[] = [], from = s.end - Math.round(MINUTE / s.shape.stepSeconds);
   const missed = s.misses.reduce((n, m) => n + (m.tick >= from && m.tick < s.end ? 1 : 0), 0);
   if (missed > 0) found.push({ kind: "bad", words: `${plural(missed, "deadline")} missed in the last minute` });
   const free = margin(s, deadline);

@@ -1,5 +1,5 @@
 // State of a session that its program reports, as facts for the status band.
-import { bytes, duration, whole } from "../draw/format.ts";
+import { bytes, duration, plural, whole } from "../draw/format.ts";
 
 export interface SessionStatus {
   recording: { folder: string; bytes: number; unrecorded: number; fill: number; full: boolean } | null;
@@ -24,16 +24,16 @@ const SLOW = 0.25;
 export function statusFacts(s: SessionStatus): Fact[] {
   const { recording: r, learning: l, recalibration: c, unlike_training: u, notes: n } = s, facts: Fact[] = [];
   facts.push(!r ? ["recording", "off", "", "Not recorded"]
-    : ["recording", ...(r.full ? ["disk full", "bad"] : r.unrecorded > 0 ? [`${whole(r.unrecorded)} frames missing`, "bad"] : r.fill >= SLOW ? [`slow disk, buffer ${whole(r.fill * 100)} % full`, "warn"] : [bytes(r.bytes), ""]) as [string, "" | "warn" | "bad"], `In ${r.folder}`]);
+    : ["recording", ...(r.full ? ["disk full", "bad"] : r.unrecorded > 0 ? [`${plural(r.unrecorded, "frame")} missing`, "bad"] : r.fill >= SLOW ? [`slow disk, buffer ${whole(r.fill * 100)} % full`, "warn"] : [bytes(r.bytes), ""]) as [string, "" | "warn" | "bad"], `In ${r.folder}`]);
   if (l) {
     const counts = `Candidates: ${l.accepted} accepted, ${l.refused} refused, ${l.rolled_back} rolled back`;
-    facts.push(["adaptation", ...(l.dead ? ["ended", "bad"] : l.unstored > 0 ? [`${whole(l.unstored)} models not stored`, "warn"] : l.proposed ? ["a model waits", "warn"] : [`${whole(l.trials)} trials`, ""]) as [string, "" | "warn" | "bad"], counts]);
+    facts.push(["adaptation", ...(l.dead ? ["ended", "bad"] : l.unstored > 0 ? [`${plural(l.unstored, "model")} not stored`, "warn"] : l.proposed ? ["a model waits", "warn"] : [`${plural(l.trials, "trial")}`, ""]) as [string, "" | "warn" | "bad"], counts]);
   } else facts.push(["adaptation", "off", "", "No trainer"]);
   if (typeof u === "number") facts.push(["unlike training", `${u.toFixed(3)} nats`, "", "KL divergence of the newest window from training. A change of behaviour raises it, too: it does not measure a loss of quality"]);
-  if (c) facts.push(["recalibration", ...(c.dead ? ["ended", "bad"] : c.roll_back ? ["advises to roll back", "warn"] : c.suggested ? ["a model waits", "warn"] : c.applied ? ["recalibrated", "warn"] : [`${whole(c.windows)} windows`, ""]) as [string, "" | "warn" | "bad"], `Recalibration without labels: ${c.windows} windows compared`]);
+  if (c) facts.push(["recalibration", ...(c.dead ? ["ended", "bad"] : c.roll_back ? ["advises to roll back", "warn"] : c.suggested ? ["a model waits", "warn"] : c.applied ? ["recalibrated", "warn"] : [`${plural(c.windows, "window")}`, ""]) as [string, "" | "warn" | "bad"], `Recalibration without labels: ${c.windows} windows compared`]);
   if (n) facts.push(["labels", whole(n.labels), n.refused > 0 ? "warn" : "", `${n.marks} marks, ${n.trials} trial begins and ends, ${n.refused} refused`]);
   if (s.without_data > 0) facts.push(["without data", `${whole(s.without_data)} step${s.without_data === 1 ? "" : "s"}`, "warn", "Steps for which no source sent data in time"]);
-  if (s.behind > 0) facts.push(["too slow", `${whole(s.behind)} steps left out`, "bad", "The decoder takes longer for a step than it lasts"]);
+  if (s.behind > 0) facts.push(["too slow", `${plural(s.behind, "step")} left out`, "bad", "The decoder takes longer for a step than it lasts"]);
   for (const o of s.sources) {
     const silent = o.silent_ms !== null && o.silent_ms > SILENT_MS, clock = o.bound_us === null ? "" : ` ± ${duration(o.bound_us * 1e3)}`;
     const value = o.silent_ms === null ? "nothing yet" : silent ? `silent for ${whole(o.silent_ms / 1000)} s` : `${o.at_least ? "≥ " : ""}${whole(o.lost)} lost${clock}`;

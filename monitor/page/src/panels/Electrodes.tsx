@@ -5,7 +5,7 @@ import type { ChannelState } from "../link/health.ts";
 import * as state from "../state.ts";
 import { colours, painted } from "../theme.ts";
 import { font, surface, usePainter } from "./Panel.tsx";
-import { whole } from "../draw/format.ts";
+import { plural } from "../draw/format.ts";
 
 export interface Places { at: ([number, number] | null)[]; known: boolean; pitch: number; box: [number, number, number, number] }
 
@@ -73,5 +73,5 @@ export function Electrodes({ value, states, label, low, high, path, ink = viridi
     now.places.at.forEach((p, c) => { if (!p) return; const d = (p[0] - x) ** 2 + (p[1] - y) ** 2; if (d < least) { least = d; best = c; } });
     if (best >= 0) state.go({ channel: best });
   };
-  return <canvas class="electrodes" ref={canvas} tabIndex={0} role="img" onClick={pick} aria-label={`${label}, ${whole(source?.channels ?? 0)} channels ${spots?.known ? "where their electrodes lie" : "in a grid"}; the table says the same in numbers`} />;
+  return <canvas class="electrodes" ref={canvas} tabIndex={0} role="img" onClick={pick} aria-label={`${label}, ${plural(source?.channels ?? 0, "channel")} ${spots?.known ? "where their electrodes lie" : "in a grid"}; the table says the same in numbers`} />;
 }

@@ -5,7 +5,7 @@ import { selection } from "../draw/npz.ts";
 import * as state from "../state.ts";
 import { snapshot, type Snapshot } from "../draw/snapshot.ts";
 import type { Picture } from "../draw/raster.ts";
-import { clock, duration, whole } from "../draw/format.ts";
+import { clock, duration, plural, whole } from "../draw/format.ts";
 import { alarms } from "../link/alarms.ts";
 import { incidents } from "../link/incidents.ts";
 import { percentile, type Store } from "../link/store.ts";
@@ -43,7 +43,7 @@ function moment(s: Store, p: Picture): Omit<Snapshot, "picture"> {
   if (live) facts.push(["masked", `${state.masked().size} of ${s.shape.channels} channels`],
     ["step latency, last minute", [["p50", 0.5], ["p99", 0.99], ["max", 1]].map(([n, share]) => `${n} ≤ ${duration(percentile(latency, share as number))}`).join(", ")],
     ["deadline", deadline === null ? "none" : duration(deadline)]);
-  if (counters) facts.push(["since the session began", `${whole(counters.steps)} steps, ${whole(counters.spikes)} spikes, ${whole(counters.misses)} deadlines missed, ${whole(counters.dropped)} spikes dropped, ${whole(counters.late)} late, ${whole(counters.unknown)} of unknown channels, ${whole(counters.notShown)} steps not shown`]);
+  if (counters) facts.push(["since the session began", `${plural(counters.steps, "step")}, ${plural(counters.spikes, "spike")}, ${plural(counters.misses, "deadline")} missed, ${plural(counters.dropped, "spike")} dropped, ${whole(counters.late)} late, ${whole(counters.unknown)} of unknown channels, ${plural(counters.notShown, "step")} not shown`]);
   facts.push(["betz", server.version]);
   return { facts, alarms: live ? alarms(own, deadline).map(a => a.words) : [], incidents: incidents(own).filter(i => i.tick >= p.end - p.window && i.tick < p.end).map(i => [clock(own.seconds_(i.tick), 3), i.words]) };
 }

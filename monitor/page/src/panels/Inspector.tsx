@@ -5,7 +5,7 @@ import type { Store } from "../link/store.ts";
 import { More, floats } from "../link/frame.ts";
 import { frames } from "../link/frames.ts";
 import { drawCourse } from "../draw/course.ts";
-import { clock, whole } from "../draw/format.ts";
+import { clock, plural, whole } from "../draw/format.ts";
 import { colours, painted } from "../theme.ts";
 import { cost } from "../control.ts";
 import type { Info, Unit } from "../som/model.ts";
@@ -73,7 +73,7 @@ export function Inspector({ s, c, span }: { s: Store; c: number; span: [number, 
     { name: "autocorrelogram", bars: acg.values, unit: "/s", ends: ["0", milliseconds(acg)] },
     { name: "rate", bars: rate.values, unit: "/s", ends: [clock(s.seconds_(span[0]), 1), clock(s.seconds_(span[1]), 1)] },
     ...(tuned ? [{ name: `tuning to the true (${server!.source.outputs[0]!.name}, ${server!.source.outputs[1]!.name})`, bars: tuned, unit: "/s", ends: ["0°", `${360 - 360 / SECTORS}°`] as [string, string] }] : [])];
-  return <Panel area="inspector" title={name} note={`${whole(times.length)} spikes · ${clock(s.seconds_(span[0]), 1)} to ${clock(s.seconds_(span[1]), 1)} · bars of ${Number((isi.width * 1e3).toPrecision(4))} ms`} tools={<span class="tools">
+  return <Panel area="inspector" title={name} note={`${plural(times.length, "spike")} · ${clock(s.seconds_(span[0]), 1)} to ${clock(s.seconds_(span[1]), 1)} · bars of ${Number((isi.width * 1e3).toPrecision(4))} ms`} tools={<span class="tools">
     {server?.control && <button class="act" onClick={() => { setWords("…"); void cost([...state.masked(), c]).then(setWords); }}>cost of masking it</button>}
     <button class="link" onClick={() => state.go({ view: "live" })}>its spikes</button><button class="link" onClick={() => state.go({ channel: null })}>close</button></span>}>
     {words && <p class="legend" role="status">{words}</p>}

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { origin, save } from "./Export.tsx";
 import { table } from "../draw/table.ts";
-import { timeLabel, whole } from "../draw/format.ts";
+import { plural, timeLabel, whole } from "../draw/format.ts";
 import * as state from "../state.ts";
 
 interface Numbers {
@@ -24,7 +24,7 @@ export function Range() {
       if (!answer.ok) throw new Error(await answer.text());
       const numbers = await answer.json() as Numbers;
       setFound(numbers);
-      state.spoken.value = `${whole(numbers.spikes.reduce((a, b) => a + b, 0))} spikes in ${numbers.seconds.toFixed(3)} seconds`;
+      state.spoken.value = `${plural(numbers.spikes.reduce((a, b) => a + b, 0), "spike")} in ${numbers.seconds.toFixed(3)} seconds`;
     }).catch(e => { if (!gone.signal.aborted) setWrong((e as Error).message); });
     return () => gone.abort();
   }, [part?.[0], part?.[1], source]);

@@ -11,7 +11,7 @@ import { ORDERS, WINDOWS, type Order } from "../url.ts";
 import { groupsOf, runs, type Groups } from "../draw/groups.ts";
 import { isMoment, momentLines, strokeMoments } from "../draw/lines.ts";
 import { Cursor, Selected } from "./Cursor.tsx";
-import { length, timeLabel, timeTicks, whole } from "../draw/format.ts";
+import { length, plural, timeLabel, timeTicks, whole } from "../draw/format.ts";
 import { Panel, font, surface, usePainter, textWidth } from "./Panel.tsx";
 
 const rank = (rates: Float32Array): Uint32Array => {
@@ -247,13 +247,13 @@ export function Raster() {
   const left = s ? s.without(state.viewEnd(s) - state.viewWindow(s), state.viewEnd(s)) * s.shape.stepSeconds : 0;
   const note = s ? [
     ...(s.cell > 1 ? [`cells of ${Number((s.cell * s.shape.stepSeconds).toPrecision(3))} s`] : []),
-    shown < s.shape.channels ? `${whole(shown)} of ${whole(s.shape.channels)} channels` : `all ${whole(shown)} channels`,
+    shown < s.shape.channels ? `${whole(shown)} of ${plural(s.shape.channels, "channel")}` : `all ${plural(shown, "channel")}`,
     ...(shown > rows * 1.5 ? [`about ${Math.round(shown / rows)} per row`] : []),
     ...(!state.file.value && state.viewEnd(s) <= s.first ? ["this time is no longer stored"] : state.aside.value ? ["kept because a deadline was missed"] : []),
     ...(left > 0 ? [`hatched: ${left < 0.1 ? left.toFixed(3) : left.toFixed(1)} s left out as asked`] : []),
     ...(hidden > 0 ? [`hatched: ${hidden < 0.1 ? hidden.toFixed(3) : hidden.toFixed(1)} s not shown`] : []),
     ...(how === "plain" ? ["no WebGL2: 10 frames per second"] : []),
-    ...(s.grouped > 0 ? [`counts of ${whole(s.groupedRows)} rows`] : []),
+    ...(s.grouped > 0 ? [`counts of ${plural(s.groupedRows, "row")}`] : []),
   ].join(" · ") : "";
   const picked = address.channel !== null && s ? (order ? order[address.channel]! : address.channel) : null;
   const struck = state.incident.value;
@@ -275,7 +275,7 @@ export function Raster() {
     <div class="hand" ref={hand} onPointerMove={hover} onPointerLeave={() => { setTip(null); setPart(null); setSpan(null); state.cursor.value = null; drag.current = null; }} onDblClick={() => { if (!state.file.value) state.go({ at: null }); }}
       onPointerDown={e => { moved.current = false; const here = at(e); if (e.shiftKey && s && here) { setTip(null); setSpan([s.seconds_(here.when), s.seconds_(here.when)]); } else if (e.altKey && s) { const box = e.currentTarget.getBoundingClientRect(), x = e.clientX - box.left, y = e.clientY - box.top; setTip(null); setPart([x, y, x, y]); } else if (s) drag.current = { x: e.clientX, at: s.seconds_(state.viewEnd(s)) }; }} onPointerUp={() => { drag.current = null; select(); if (span) { moved.current = span[0] !== span[1]; if (moved.current) state.select([Math.min(...span), Math.max(...span)]); setSpan(null); } }} onPointerCancel={() => { drag.current = null; setPart(null); setSpan(null); }}
       onClick={e => { const here = at(e); if (here && e.detail === 1 && !e.altKey && !e.shiftKey && !moved.current) state.go({ channel: here.channel }); }}>
-      <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${whole(shown)} channels from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
+      <canvas key={how} class="cells" ref={canvas} tabIndex={0} role="img" aria-label={`Raster of spikes: ${plural(shown, "channel")} from top to bottom, ${address.window} seconds from left to right. Arrow keys move.`} />
       <canvas class="above" ref={above} aria-hidden="true" />
       {lineAt !== null && <div class="picked" style={{ top: `${lineAt}%` }}><span>{state.server.value?.source.channel_names[address.channel!]}</span></div>}
       {struck && s && <div class="at" style={{ left: `${(struck.tick - state.viewEnd(s) + state.viewWindow(s)) / state.viewWindow(s) * 100}%` }} />}

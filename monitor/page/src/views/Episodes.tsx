@@ -6,7 +6,7 @@ import { Panel } from "../panels/Panel.tsx";
 import { Raster } from "../panels/Raster.tsx";
 import { Aligned, Delays } from "../panels/Aligned.tsx";
 import { table } from "../draw/table.ts";
-import { whole } from "../draw/format.ts";
+import { plural, whole } from "../draw/format.ts";
 import * as mined from "../mined/state.ts";
 import { HEADS, MOST_LISTED, sorted, type Column } from "../mined/model.ts";
 import * as state from "../state.ts";
@@ -56,7 +56,7 @@ export function Episodes() {
   picked?.channels.forEach((c, k) => { if (!chain.has(c)) chain.set(c, k); });
   const size = Math.max(1, (picked?.channels.length ?? 1) - 1);
   return <main class="episodes">
-    <Panel area="ep-list" title="Episodes" note={`${whole(mined.listed.value.length)} of ${whole(file.episodes.length)} in ${file.name}${file.live ? ` · counted as they come${file.live.dropped + file.live.late > 0 ? `; ${whole(file.live.dropped + file.live.late)} spikes not counted` : ""}${file.live.running ? "" : "; the miner has ended"}` : ""}`} tools={mined.files.value.length > 1 ? <span class="tools"><select class="library" aria-label="Mined episodes" value={String(mined.which.value)} onChange={e => mined.choose(Number(e.currentTarget.value))}>{mined.files.value.map((f, k) => <option key={k} value={String(k)}>{f}</option>)}</select></span> : undefined}><List /></Panel>
+    <Panel area="ep-list" title="Episodes" note={`${whole(mined.listed.value.length)} of ${whole(file.episodes.length)} in ${file.name}${file.live ? ` · counted as they come${file.live.dropped + file.live.late > 0 ? `; ${plural(file.live.dropped + file.live.late, "spike")} not counted` : ""}${file.live.running ? "" : "; the miner has ended"}` : ""}`} tools={mined.files.value.length > 1 ? <span class="tools"><select class="library" aria-label="Mined episodes" value={String(mined.which.value)} onChange={e => mined.choose(Number(e.currentTarget.value))}>{mined.files.value.map((f, k) => <option key={k} value={String(k)}>{f}</option>)}</select></span> : undefined}><List /></Panel>
     <Raster />
     <Panel area="ep-aligned" title="Occurrences" note={picked ? found ? `${whole(found.times.length)} of ${whole(found.total)}${file.live ? " of the last minute" : ""}, from their first spikes on` : "…" : "pick an episode"}
       tools={<span class="tools"><button class="link" disabled={!found} onClick={() => mined.zoom()}>zoom to it</button><button class="icon" aria-label="Occurrence before" disabled={!found} onClick={() => mined.step(-1)}>◀</button><button class="icon" aria-label="Next occurrence" disabled={!found} onClick={() => mined.step(1)}>▶</button></span>}>

@@ -1,7 +1,7 @@
 // A self-organising map: its nodes, how training went, stage by stage, and what one node holds.
 import { useEffect } from "preact/hooks";
 import { drawCourse } from "../draw/course.ts";
-import { ticks, whole } from "../draw/format.ts";
+import { plural, ticks, whole } from "../draw/format.ts";
 import { Plane } from "../panels/Canvas.tsx";
 import { Field, paintField, unitCss } from "../panels/Field.tsx";
 import { origin, save } from "../panels/Export.tsx";
@@ -68,7 +68,7 @@ function Errors({ info }: { info: Info }) {
   const end = info.errors.at(-1), topographic = info.errors.findLast(e => e[2] !== null);
   if (!end) return <p class="dim">This file does not contain them.</p>;
   return <><Plane class="curve" draw={draw} label="Quantisation and topographic error by epoch" />
-    <p class="legend">quantisation {digits(info.errors.findLast(e => e[1] !== null)?.[1])}, topographic {digits(topographic?.[2])}{topographic ? ` after ${digits(topographic[0])} epochs` : ""}{info.error_samples > 0 ? `; ${info.hit_samples < info.samples ? "both" : "the latter"} on ${whole(info.error_samples)} of ${whole(info.samples)} samples` : ""}</p></>;
+    <p class="legend">quantisation {digits(info.errors.findLast(e => e[1] !== null)?.[1])}, topographic {digits(topographic?.[2])}{topographic ? ` after ${digits(topographic[0])} epochs` : ""}{info.error_samples > 0 ? `; ${info.hit_samples < info.samples ? "both" : "the latter"} on ${whole(info.error_samples)} of ${plural(info.samples, "sample")}` : ""}</p></>;
 }
 
 function Node({ info }: { info: Info }) {
@@ -80,7 +80,7 @@ function Node({ info }: { info: Info }) {
   };
   if (at === null) return <p class="dim">Pick a node to see its weights and hits here. Arrow keys go to the next node.</p>;
   const unit = now && now.units.length > 0 ? now.units[at]! : NO_UNIT, u = info.units[unit], channel = u ? state.server.value?.source.channel_names.indexOf(u.name) ?? -1 : -1;
-  const facts: [string, string][] = [["row, column", `${Math.floor(at / info.columns) + 1}, ${at % info.columns + 1}`], ["height", digits(now?.heights[at])], ...(now && now.hits.length > 0 ? [["hits", whole(now.hits[at]!)] as [string, string]] : []), ...(info.units.length > 0 ? [["unit", u ? `${u.name}: ${whole(u.spikes)} spikes, ${digits(u.rate_hz, 3)} Hz` : "none"] as [string, string]] : [])];
+  const facts: [string, string][] = [["row, column", `${Math.floor(at / info.columns) + 1}, ${at % info.columns + 1}`], ["height", digits(now?.heights[at])], ...(now && now.hits.length > 0 ? [["hits", whole(now.hits[at]!)] as [string, string]] : []), ...(info.units.length > 0 ? [["unit", u ? `${u.name}: ${plural(u.spikes, "spike")}, ${digits(u.rate_hz, 3)} Hz` : "none"] as [string, string]] : [])];
   return <><dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
     {u && channel >= 0 && <p><button class="act" onClick={() => state.go({ view: "live", channel })}>its spikes</button></p>}
     {u && u.waveform.length > 1 && <Plane class="curve" label={`Mean waveform of unit ${u.name}, in microvolts`} draw={(g, w, h) => { void painted.value; drawCourse(g, w, h, u.waveform, unitCss(unit)); g.fillStyle = colours.dim.css; g.fillText("mean waveform, µV", 4, 2); }} />}
@@ -127,7 +127,7 @@ export function SelfMap() {
     {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
     <p>Maps are trained with <code>betz som DATA --out MAP.npz</code>, watched with <code>--live</code>, and shown with <code>betz serve MAP.npz</code>, as are those of a sorter.</p></div></main>;
   return <main class="som">
-    <Panel area="som-field" title="Map" note={`${whole(info.rows)} × ${whole(info.columns)} ${info.hexagonal ? "hexagons" : "squares"}${info.torus ? ", a torus" : ""}, ${whole(info.dims)} weights each${info.samples > 0 ? `, for ${whole(info.samples)} samples` : ""}${info.hit_samples > 0 && info.hit_samples < info.samples && som.shown.value.what === "hits" ? `; hits of ${whole(info.hit_samples)} of them` : ""}`} tools={<Tools info={info} />}>
+    <Panel area="som-field" title="Map" note={`${whole(info.rows)} × ${whole(info.columns)} ${info.hexagonal ? "hexagons" : "squares"}${info.torus ? ", a torus" : ""}, ${whole(info.dims)} weights each${info.samples > 0 ? `, for ${plural(info.samples, "sample")}` : ""}${info.hit_samples > 0 && info.hit_samples < info.samples && som.shown.value.what === "hits" ? `; hits of ${whole(info.hit_samples)} of them` : ""}`} tools={<Tools info={info} />}>
       <Field />
       {som.failure.value && <p role="alert" class="bad">{som.failure.value}</p>}
       {som.shown.value.what === "hits" && som.surface.value?.hits.length === 0 && <p class="dim">This stage has no hits.</p>}

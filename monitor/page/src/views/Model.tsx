@@ -7,7 +7,7 @@ import { Panel } from "../panels/Panel.tsx";
 import { Confusion } from "./classes.tsx";
 import type { Happened, Store } from "../link/store.ts";
 import { diverging } from "../draw/colour.ts";
-import { clock, whole } from "../draw/format.ts";
+import { clock, plural, whole } from "../draw/format.ts";
 import { control, mark } from "../control.ts";
 import * as state from "../state.ts";
 
@@ -15,10 +15,10 @@ const STATES: Record<string, string> = { Idle: "one model runs", Pending: "reque
 
 function Card({ model, step, running }: { model: state.ModelCard; step: number; running: boolean }) {
   const facts: [string, string][] = [
-    ["checksum", model.fingerprint], ["kind", `${model.kind}, ${whole(model.channels)} channels${model.masked > 0 ? `, ${whole(model.masked)} masked` : ""}, ${model.latents} latent${model.latents === 1 ? "" : "s"}`],
+    ["checksum", model.fingerprint], ["kind", `${model.kind}, ${plural(model.channels, "channel")}${model.masked > 0 ? `, ${whole(model.masked)} masked` : ""}, ${plural(model.latents, "latent")}`],
     ["filters", model.filters.map(f => `order ${f.order}, τ ${(f.tau_seconds * 1e3).toFixed(1)} ms`).join("; ")],
     ["delay", `${(model.delay_steps * step * 1e3).toFixed(1)} ms`], ["memory", `${(model.memory_steps * step).toFixed(2)} s (its warm-up)`],
-    ["trained", model.trained.steps > 0 ? `on ${whole(model.trained.steps)} steps, ${whole(model.trained.segments)} segment${model.trained.segments === 1 ? "" : "s"}, ${whole(model.trained.spikes)} spikes; ridge ${model.ridge === null ? "–" : Number(model.ridge.toPrecision(4))}, ${model.trained.solver}` : "unknown"],
+    ["trained", model.trained.steps > 0 ? `on ${plural(model.trained.steps, "step")}, ${plural(model.trained.segments, "segment")}, ${plural(model.trained.spikes, "spike")}; ridge ${model.ridge === null ? "–" : Number(model.ridge.toPrecision(4))}, ${model.trained.solver}` : "unknown"],
   ];
   return <dl class="facts"><div><dt>name</dt><dd><b>{model.name}</b>{running && <span class="runs"> ● runs</span>}</dd></div>
     {facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}

@@ -14,7 +14,7 @@ import { Matrix } from "../panels/net/Matrix.tsx";
 import { Node } from "../panels/net/Node.tsx";
 import { Threshold } from "../panels/net/Threshold.tsx";
 import { Time } from "../panels/net/Time.tsx";
-import { whole } from "../draw/format.ts";
+import { plural, whole } from "../draw/format.ts";
 import { ramp } from "../draw/colour.ts";
 import { colours, painted } from "../theme.ts";
 import * as state from "../state.ts";
@@ -85,7 +85,7 @@ function Graphs() {
     }
     if (net.compare.value === "two") {
       for (const from of [net.threshold.value, net.second.value]) {
-        const one = layer(head, 0, from), places = net.placesOf(head), degree = net.degreesOf(head, from), said = `from ${net.shown(head, from).toFixed(3)}: ${whole(one?.n ?? 0)} edges`;
+        const one = layer(head, 0, from), places = net.placesOf(head), degree = net.degreesOf(head, from), said = `from ${net.shown(head, from).toFixed(3)}: ${plural(one?.n ?? 0, "edge")}`;
         if (one) made.push({ places, nodes: nodesOf(head, places, degree), layers: [one], head: made.length === 0, counts: n => degree[n]! > 0, title: said, label: `Network of ${head.info.name} ${said}` });
       }
       return made;
@@ -98,7 +98,7 @@ function Graphs() {
       if (over) { made[0]!.layers.push(one); return; }
       const places = net.placesOf(l), degree = net.degreesOf(l);
       made.push({ places, nodes: nodesOf(l, places, degree), layers: [one], head: made.length === 0, counts: n => degree[n]! > 0, title: apart || made.length > 0 ? l.info.name : "",
-        label: `Network of ${l.info.name}: ${whole(one.n)} edges among ${whole(l.info.nodes)} nodes; the panels beside it say the same in numbers` });
+        label: `Network of ${l.info.name}: ${plural(one.n, "edge")} among ${plural(l.info.nodes, "node")}; the panels beside it say the same in numbers` });
     });
     return made;
   });
@@ -134,7 +134,7 @@ function Region() {
   return <form class="region" onSubmit={e => { e.preventDefault(); setWrong(!net.regionOf(text)); }}>
     <label>region <input type="search" value={text} placeholder="0-15, 20" onInput={e => setText(e.currentTarget.value)} /></label>
     <button class="act">show only</button>{mask && <button type="button" class="act" onClick={() => { net.setRegion(null); setText(""); }}>all nodes</button>}
-    <p class="dim">{wrong ? "expected names, numbers and ranges such as 3-9" : mask ? `${whole(inside)} nodes; edges to other nodes are hidden` : "or hold Shift and drag around nodes"}</p></form>;
+    <p class="dim">{wrong ? "expected names, numbers and ranges such as 3-9" : mask ? `${plural(inside, "node")}; edges to other nodes are hidden` : "or hold Shift and drag around nodes"}</p></form>;
 }
 
 export function Networks() {

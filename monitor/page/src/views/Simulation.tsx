@@ -1,6 +1,6 @@
 // Simulation: a network at work: its spikes, potentials and rates, what it is, and a stimulus that is moved.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { whole } from "../draw/format.ts";
+import { plural, whole } from "../draw/format.ts";
 import { INTERVAL_BINS, firstChannels, intervalOf, intervals, rates } from "../draw/intervals.ts";
 import { Waiting } from "../panels/Frame.tsx";
 import { Outputs } from "../panels/Outputs.tsx";
@@ -49,7 +49,7 @@ export function Simulation() {
   return <main class={currents ? "simulation" : "simulation bare"}>
     <Raster />
     {s.shape.outputs > 0 && <Outputs title={potentials ? "Membrane potentials" : "Decoded"} />}
-    <Panel area="network" title="Network" note={`${whole(neurons)} neurons${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${told.synapses > 0 ? whole(told.synapses) : "no"} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
+    <Panel area="network" title="Network" note={`${plural(neurons, "neuron")}${told.every > 1 ? `, every ${told.every}th shown` : ""} · ${told.synapses > 0 ? whole(told.synapses) : "no"} synapses · seed ${told.seed} · ${Number.isNaN(factor) ? "–" : factor.toFixed(2)} × real time`}
       tools={<span class="tools"><button onClick={() => state.go({ window: PAPER, at: null })} aria-pressed={state.address.value.window === PAPER}>250 ms</button>{steered && <Pause />}</span>}>
       <div class="rows" tabIndex={0} role="region" aria-label="Populations"><table>
         <thead><tr><th scope="col">population</th><th scope="col">neurons</th><th scope="col" title="Spikes per second and neuron, over the last second">rate /s</th><th scope="col" title={`Intervals between a neuron's spikes, of the last ${INTERVAL_SECONDS} s, from 1 ms to 1 s`}>intervals</th>{told.synapses > 0 && <th scope="col" title="Mean number of synapses onto and from a neuron">in, out</th>}<th scope="col" class="what">parameters</th></tr></thead>
@@ -98,7 +98,7 @@ function Intervals({ from, to, name }: { from: number; to: number; name: string 
   if (!s || to <= from) return null;
   const bins = intervals(s, from, to, INTERVAL_SECONDS), top = Math.max(1, ...bins), sum = bins.reduce((a, b) => a + b, 0);
   const most = bins.indexOf(Math.max(...bins));
-  return <svg class="intervals" viewBox={`0 0 ${INTERVAL_BINS * 4} 18`} preserveAspectRatio="none" role="img" aria-label={sum === 0 ? `${name}: no intervals` : `${name}: ${whole(sum)} intervals, most of up to ${intervalOf(most).toFixed(0)} ms`}>
+  return <svg class="intervals" viewBox={`0 0 ${INTERVAL_BINS * 4} 18`} preserveAspectRatio="none" role="img" aria-label={sum === 0 ? `${name}: no intervals` : `${name}: ${plural(sum, "interval")}, most of up to ${intervalOf(most).toFixed(0)} ms`}>
     {Array.from(bins, (n, i) => n > 0 && <rect key={i} x={i * 4} width={3} y={18 - 17 * n / top} height={17 * n / top} fill="currentColor" />)}</svg>;
 }
 

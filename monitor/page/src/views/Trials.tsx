@@ -7,7 +7,7 @@ import { Plane } from "../panels/Canvas.tsx";
 import { Panel, font } from "../panels/Panel.tsx";
 import { ramp } from "../draw/colour.ts";
 import { table } from "../draw/table.ts";
-import { ticks, timeLabel, whole } from "../draw/format.ts";
+import { plural, ticks, timeLabel, whole } from "../draw/format.ts";
 import { colours, outputInk, painted } from "../theme.ts";
 import * as state from "../state.ts";
 
@@ -141,7 +141,7 @@ export function Trials() {
       ["PSTH, CSV", () => save(new Blob([table(tell, ["seconds", "rate", "error"], t.mean.map((v, b) => [Number((t.from + b * t.bin).toFixed(9)), v, t.error[b] ?? null]))], { type: "text/csv" }), "betz-psth.csv")]] };
     return () => { state.offers.value = null; };
   }, [t, w.sort]);
-  const note = t ? `${whole(t.trials.length)} trials${live ? " of the last minute" : ""}` : "", apart = t ? [...(t.left_out > 0 ? [`${whole(t.left_out)} left out: their window reaches beyond the recording`] : []), ...(t.outside_segments > 0 ? [`${whole(t.outside_segments)} windows reach outside the trials`] : [])].join("; ") : "";
+  const note = t ? `${plural(t.trials.length, "trial")}${live ? " of the last minute" : ""}` : "", apart = t ? [...(t.left_out > 0 ? [`${whole(t.left_out)} left out: their window reaches beyond the recording`] : []), ...(t.outside_segments > 0 ? [`${plural(t.outside_segments, "window")} reach outside the trials`] : [])].join("; ") : "";
   return <main class={outputs.length > 0 ? "trials" : "trials bare"}>
     <Panel area="tr-spikes" title="Trials" note={note} tools={<span class="tools">
       <label>align to <select value={w.align} onChange={e => change({ align: e.currentTarget.value })}>{Object.entries(ALIGNS).filter(([k]) => k === "labels" ? labels.length > 0 : k !== (live ? "stops" : "marks")).map(([k, words]) => <option key={k} value={k}>{words}</option>)}{labels.map((name, k) => <option key={name} value={`label${k}`}>label {name}</option>)}</select></label>

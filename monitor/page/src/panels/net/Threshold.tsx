@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import * as net from "../../net/state.ts";
 import { sessionCss } from "../../net/ink.ts";
 import { colours, painted } from "../../theme.ts";
-import { ticks, whole } from "../../draw/format.ts";
+import { plural, ticks, whole } from "../../draw/format.ts";
 import { Plane } from "../Canvas.tsx";
 import { font } from "../Panel.tsx";
 
@@ -46,7 +46,7 @@ export function Threshold() {
   };
   return <div class="threshold">
     <Plane class="strengths" draw={draw} label="How many edges have which strength" />
-    <input type="range" class="handle" min={0} max={levels.length - 1} value={at} aria-label="Threshold" aria-valuetext={`${value.toFixed(3)}: ${whole(net.counted(l))} edges`}
+    <input type="range" class="handle" min={0} max={levels.length - 1} value={at} aria-label="Threshold" aria-valuetext={`${value.toFixed(3)}: ${plural(net.counted(l), "edge")}`}
       onInput={e => net.setThreshold(levels[Number(e.currentTarget.value)]!)} />
     <div class="row">
       <label>threshold <input type="number" step="0.01" value={Number(value.toFixed(4))} onChange={e => set(e.currentTarget.value)} /></label>

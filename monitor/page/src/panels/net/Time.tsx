@@ -4,7 +4,7 @@ import { endOf, NONE, windowAt } from "../../net/model.ts";
 import * as net from "../../net/state.ts";
 import { DASHES, communityInk, css, sessionCss } from "../../net/ink.ts";
 import { colours, painted } from "../../theme.ts";
-import { ticks, timeLabel, whole } from "../../draw/format.ts";
+import { plural, ticks, timeLabel } from "../../draw/format.ts";
 import { Plane } from "../Canvas.tsx";
 import { font } from "../Panel.tsx";
 
@@ -54,7 +54,7 @@ export function Time() {
     // On the side where the time of the line is not.
     const written = pointed.value ?? net.moment.value, left = written !== null && x(written) > w / 2;
     g.font = font(10); g.fillStyle = colours.dim.css; g.textAlign = left ? "left" : "right"; g.textBaseline = "top";
-    g.fillText(`most ${whole(top)} edges`, left ? 4 : w - 4, 1);
+    g.fillText(`most ${plural(top, "edge")}`, left ? 4 : w - 4, 1);
     g.strokeStyle = colours.line.css; g.lineWidth = 1;
     g.beginPath(); g.moveTo(0, high + 0.5); g.lineTo(w, high + 0.5); g.stroke();
     const timed = all[0]?.info.seconds, marks = ticks(from, to, w / 110), step = (marks[1] ?? 1) - (marks[0] ?? 0);
