@@ -16,7 +16,7 @@
 use std::time::Instant;
 
 use betz::device::Device;
-use betz::network::{NetworkSpec, Plan, Signal, Threshold, Window};
+use betz::network::{DeviceCount, NetworkSpec, Plan, Signal, Threshold, Window};
 use rand::SeedableRng;
 use rand_distr::{Distribution, StandardNormal};
 
@@ -83,8 +83,11 @@ fn spec(step: usize, threshold: f64) -> NetworkSpec {
         .max_edges(u64::MAX)
 }
 
-/// The threshold that this share of the pairs reaches, from some windows.
+/// The threshold that this share of the pairs reaches, from some windows; for a share of 0, one that hardly any reaches.
 fn threshold(signal: &Signal<'_>, share: f64) -> f64 {
+    if share == 0.0 {
+        return 0.999;
+    }
     const BINS: usize = 20_000;
     let step = ((signal.samples() - 200) / 2).max(1);
     let plan = Plan::new(&spec(step, 0.5), signal).unwrap();
@@ -139,11 +142,7 @@ fn two() {
     let samples = video(150, 200, 1000);
     let signal = Signal::new(&samples, 30_000).unwrap();
     for share in [0.0, 1e-4, 5e-3] {
-        let theta = if share > 0.0 {
-            threshold(&signal, share)
-        } else {
-            0.999
-        };
+        let theta = threshold(&signal, share);
         let plan = Plan::new(&spec(1, theta), &signal).unwrap();
         let plans = [&one, &all].map(|device| plan.clone().on(device).unwrap());
         let edges = plans
@@ -202,59 +201,68 @@ fn main() {
         let samples = video(height, width, frames);
         let signal = Signal::new(&samples, height * width).unwrap();
         for (share, step) in [(0.0, 1), (1e-4, 1), (5e-3, 1), (1e-4, 10)] {
-            let theta = if share > 0.0 {
-                threshold(&signal, share)
-            } else {
-                0.999
-            };
+            let theta = threshold(&signal, share);
             let cpu = Plan::new(&spec(step, theta), &signal).unwrap();
             let cuda = cpu.clone().on(&device).unwrap();
-            let mut times = Vec::new();
-            let mut parts = Vec::new();
-            let mut count = cuda.count_on_device(&signal, &()).unwrap();
-            for _ in 0..10 {
-                count = cuda.count_on_device(&signal, &()).unwrap();
-                times.push(count.prepare + count.walk + count.recheck);
-                parts.push([count.upload, count.prepare, count.walk, count.recheck]);
-            }
-            let part = |p: usize| 1e3 * median(parts.iter().map(|of| of[p]).collect());
             println!(
-                "{name}: {} nodes, {} windows every {step}, threshold {theta:.4}: {} edges ({:.4} %), {} of them in doubt, {} rechecked, {} rebuilt, {} walks",
+                "{name}: {} nodes, {} windows every {step}, threshold {theta:.4}",
                 signal.nodes(),
                 cpu.windows().len(),
-                count.edges,
-                100.0 * count.edges as f64 / cpu.estimate().pair_windows,
-                count.doubtful,
-                count.rechecked,
-                count.rebuilt,
-                count.walks
             );
-            println!(
-                "  on the device {:.2} ms (prepare {:.2}, walk {:.2}, recheck {:.2}); upload {:.2} ms",
-                1e3 * median(times),
-                part(1),
-                part(2),
-                part(3),
-                part(0)
-            );
-            if alone {
-                continue;
+            let count = time_on_device(&cuda, &signal);
+            if !alone {
+                compare_with_cpu(&cpu, &cuda, &signal, &count);
             }
-            let (seconds, edges, hash) = run(&cpu, &signal);
-            println!("  CPU {seconds:.3} s, {edges} edges");
-            // Hundreds of millions are not brought here: most of that is the host's sorting.
-            if edges > 200_000_000 {
-                let sure = count.edges - count.doubtful;
-                assert!(
-                    (sure..=count.edges).contains(&edges),
-                    "{sure} to {}",
-                    count.edges
-                );
-                continue;
-            }
-            let whole = run(&cuda, &signal);
-            println!("  device, edges in host memory in order {:.3} s", whole.0);
-            assert_eq!((whole.1, whole.2), (edges, hash), "the same edges");
         }
     }
+}
+
+/// Prints medians of the device alone, edges left there.
+fn time_on_device(cuda: &Plan, signal: &Signal<'_>) -> DeviceCount {
+    let mut times = Vec::new();
+    let mut parts = Vec::new();
+    let mut count = cuda.count_on_device(signal, &()).unwrap();
+    for _ in 0..10 {
+        count = cuda.count_on_device(signal, &()).unwrap();
+        times.push(count.prepare + count.walk + count.recheck);
+        parts.push([count.upload, count.prepare, count.walk, count.recheck]);
+    }
+    let part = |p: usize| 1e3 * median(parts.iter().map(|of| of[p]).collect());
+    println!(
+        "  {} edges ({:.4} %), {} of them in doubt, {} rechecked, {} rebuilt, {} walks",
+        count.edges,
+        100.0 * count.edges as f64 / cuda.estimate().pair_windows,
+        count.doubtful,
+        count.rechecked,
+        count.rebuilt,
+        count.walks
+    );
+    println!(
+        "  on the device {:.2} ms (prepare {:.2}, walk {:.2}, recheck {:.2}); upload {:.2} ms",
+        1e3 * median(times),
+        part(1),
+        part(2),
+        part(3),
+        part(0)
+    );
+    count
+}
+
+/// Times both with edges in host memory, and compares the edges.
+fn compare_with_cpu(cpu: &Plan, cuda: &Plan, signal: &Signal<'_>, count: &DeviceCount) {
+    let (seconds, edges, hash) = run(cpu, signal);
+    println!("  CPU {seconds:.3} s, {edges} edges");
+    // Hundreds of millions are not brought here: most of that is the host's sorting.
+    if edges > 200_000_000 {
+        let sure = count.edges - count.doubtful;
+        assert!(
+            (sure..=count.edges).contains(&edges),
+            "{sure} to {}",
+            count.edges
+        );
+        return;
+    }
+    let whole = run(cuda, signal);
+    println!("  device, edges in host memory in order {:.3} s", whole.0);
+    assert_eq!((whole.1, whole.2), (edges, hash), "the same edges");
 }

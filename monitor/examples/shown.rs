@@ -209,45 +209,60 @@ fn electrodes() -> Vec<[f32; 2]> {
     (0..CHANNELS).map(at).collect()
 }
 
-/// Eighty reaches of 1.5 s, one every 2.5 s, to eight targets. Channels fire with the velocity along their direction.
-fn reaches() -> Result<DecodedRecording> {
-    const TICK: f64 = 1e-5;
-    const REACH_STEP: f64 = 0.005;
-    const TRIALS: i64 = 80;
-    let mut rng = ChaCha8Rng::seed_from_u64(5);
-    let segments: Vec<Segment> = (0..TRIALS)
-        .map(|k| {
+const REACH_TICK: f64 = 1e-5;
+const REACH_CHANNELS: usize = 32;
+
+/// Eighty reaches of 1.5 s, one every 2.5 s, to eight targets.
+struct Reaches {
+    segments: Vec<Segment>,
+}
+
+impl Reaches {
+    fn draw(rng: &mut ChaCha8Rng) -> Self {
+        let reach = |k: i64| {
             let start = k * 250_000 + rng.random_range(0..90_000);
-            Segment {
-                start,
-                stop: start + 150_000,
-            }
-        })
-        .collect();
-    let velocity = |seconds: f64| -> [f64; 2] {
-        let tick = (seconds / TICK) as i64;
-        let k = segments.partition_point(|s| s.start <= tick);
-        let Some(of) = k.checked_sub(1) else {
-            return [0.0; 2];
+            let stop = start + 150_000;
+            Segment { start, stop }
         };
-        let after = seconds - segments[of].start as f64 * TICK;
-        let speed = 200.0 * (-((after - 0.7) / 0.2).powi(2)).exp();
-        let angle = std::f64::consts::FRAC_PI_4 * (of % 8) as f64;
-        [speed * angle.cos(), speed * angle.sin()]
-    };
-    let direction = |c: usize| std::f64::consts::TAU * c as f64 / 32.0;
-    let mut all = Vec::new();
-    for ms in 0..200_000_i64 {
-        let [x, y] = velocity(ms as f64 * 1e-3);
-        for c in 0..32 {
-            let along = x * direction(c).cos() + y * direction(c).sin();
-            if rng.random_bool((0.012 + along * 3e-4).clamp(0.001, 1.0)) {
-                all.push((ms * 100 + rng.random_range(0..100), c as u32));
-            }
+        Self {
+            segments: (0..80).map(reach).collect(),
         }
     }
-    all.sort_unstable();
-    all.retain(|(tick, _)| !(10_000_000..11_000_000).contains(tick));
+
+    /// Velocity of the hand, in millimetres per second.
+    fn velocity(&self, seconds: f64) -> [f64; 2] {
+        let tick = (seconds / REACH_TICK) as i64;
+        let begun = self.segments.partition_point(|s| s.start <= tick);
+        let Some(reach) = begun.checked_sub(1) else {
+            return [0.0; 2];
+        };
+        let after = seconds - self.segments[reach].start as f64 * REACH_TICK;
+        let speed = 200.0 * (-((after - 0.7) / 0.2).powi(2)).exp();
+        let angle = std::f64::consts::FRAC_PI_4 * (reach % 8) as f64;
+        [speed * angle.cos(), speed * angle.sin()]
+    }
+
+    /// (tick, channel) of every spike during 200 s. Channels fire with the velocity along their direction.
+    fn spikes(&self, rng: &mut ChaCha8Rng) -> Vec<(i64, u32)> {
+        let direction = |c: usize| std::f64::consts::TAU * c as f64 / REACH_CHANNELS as f64;
+        let mut all = Vec::new();
+        for ms in 0..200_000_i64 {
+            let [x, y] = self.velocity(ms as f64 * 1e-3);
+            for c in 0..REACH_CHANNELS {
+                let along = x * direction(c).cos() + y * direction(c).sin();
+                if rng.random_bool((0.012 + along * 3e-4).clamp(0.001, 1.0)) {
+                    all.push((ms * 100 + rng.random_range(0..100), c as u32));
+                }
+            }
+        }
+        all.sort_unstable();
+        all
+    }
+}
+
+/// Removes the spikes of the 10 s in the middle, and with `--late` of the first 80 s. Returns these parts, in steps
+/// of 5 ms.
+fn leave_out(spikes: &mut Vec<(i64, u32)>) -> Vec<Segment> {
     let mut left_out = vec![Segment {
         start: 20_000,
         stop: 22_000,
@@ -255,19 +270,31 @@ fn reaches() -> Result<DecodedRecording> {
     if std::env::args().any(|a| a == "--late") {
         let (start, stop) = (0, 16_000);
         left_out.insert(0, Segment { start, stop });
-        all.retain(|(tick, _)| *tick >= 8_000_000);
     }
-    let (ticks, channels): (Vec<i64>, Vec<u32>) = all.into_iter().unzip();
+    for part in &left_out {
+        spikes.retain(|(tick, _)| !(part.start * 500..part.stop * 500).contains(tick));
+    }
+    left_out
+}
+
+/// A recording of reaches, with estimates of the hand's velocity.
+fn reaches() -> Result<DecodedRecording> {
+    const REACH_STEP: f64 = 0.005;
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let reaches = Reaches::draw(&mut rng);
+    let mut spikes = reaches.spikes(&mut rng);
+    let left_out = leave_out(&mut spikes);
+    let (ticks, channels): (Vec<i64>, Vec<u32>) = spikes.into_iter().unzip();
     let area = |c: usize| if c < 16 { "M1" } else { "PMd" };
     let recording = Recording {
-        tick_seconds: TICK,
+        tick_seconds: REACH_TICK,
         ticks: 20_000_000,
         spikes: Spikes::new(ticks, channels),
-        channel_names: (0..32)
+        channel_names: (0..REACH_CHANNELS)
             .map(|c| format!("{} {}", area(c), c % 16 + 1))
             .collect(),
         behavior: None,
-        segments: segments.clone(),
+        segments: reaches.segments.clone(),
         electrode_um: None,
         form: SpikeForm::Events,
         meta: None,
@@ -279,7 +306,7 @@ fn reaches() -> Result<DecodedRecording> {
     };
     dataset.outputs = vec![output("vx"), output("vy")];
     dataset.behavior = (0..dataset.steps)
-        .flat_map(|k| velocity(k as f64 * REACH_STEP).map(|v| v as f32))
+        .flat_map(|k| reaches.velocity(k as f64 * REACH_STEP).map(|v| v as f32))
         .collect();
     let estimates = dataset.behavior.iter();
     let estimates = estimates.map(|v| v * 0.9 + 40.0 * (rng.random::<f32>() - 0.5));
@@ -290,8 +317,7 @@ fn reaches() -> Result<DecodedRecording> {
     }])?;
     let outputs = dataset.outputs.clone();
     let parts = DecoderParts::linear(REACH_STEP, bank, dataset.channel_names.clone(), outputs);
-    let of = &recording;
-    let times = SpikeTimes::new(&dataset, &of.spikes, &of.segments, TICK)?;
+    let times = SpikeTimes::new(&dataset, &recording.spikes, &recording.segments, REACH_TICK)?;
     Ok(DecodedRecording {
         source: Source {
             outputs: dataset.outputs.clone(),
@@ -316,25 +342,27 @@ fn number(option: &str) -> Result<Option<usize>> {
     value.parse().map(Some).map_err(wrong)
 }
 
-fn main() -> Result<()> {
-    let all = spikes(1);
-    let (ticks, channels): (Vec<i64>, Vec<u32>) = all.iter().copied().unzip();
+/// The chain's episodes.
+fn episodes(ticks: &[i64], channels: &[u32]) -> Result<MinedEpisodes> {
     let alphabet = Alphabet::new(names(), Clock::from_tick_seconds(STEP)?)?;
-    let events = Events::new(alphabet, &ticks, &channels)?;
+    let events = Events::new(alphabet, ticks, channels)?;
     let edge = Interval::from_seconds(0.004, 0.006, events.clock())?;
     let mined = mine(&events, &MineOptions::new(vec![edge], 120), &())?;
-    let rows = mined.episodes.into_iter().map(|episode| Row {
+    let row = |episode| Row {
         episode,
         tested: None,
-    });
-    let mut networks = vec![
-        network("the recording", &all, 0..STEPS / BIN)?,
-        network("its second half", &all, STEPS / BIN / 2..STEPS / BIN)?,
-    ];
-    if let Some(nodes) = number("--nodes")? {
-        networks.push(large(nodes)?);
-    }
-    let recorded = DecodedRecording {
+    };
+    Ok(MinedEpisodes {
+        name: "episodes.csv".into(),
+        recording: 0,
+        events,
+        rows: mined.episodes.into_iter().map(row).collect(),
+    })
+}
+
+/// A recording of spikes alone, without a decoder.
+fn recorded(ticks: Vec<i64>, channels: Vec<u32>) -> DecodedRecording {
+    DecodedRecording {
         source: Source {
             name: "a made-up recording".into(),
             channel_names: names(),
@@ -362,20 +390,28 @@ fn main() -> Result<()> {
         delay_steps: 0,
         times: None,
         left_out: Vec::new(),
-    };
-    let mut recordings = vec![recorded];
+    }
+}
+
+fn main() -> Result<()> {
+    let all = spikes(1);
+    let (ticks, channels): (Vec<i64>, Vec<u32>) = all.iter().copied().unzip();
+    let mined = episodes(&ticks, &channels)?;
+    let mut networks = vec![
+        network("the recording", &all, 0..STEPS / BIN)?,
+        network("its second half", &all, STEPS / BIN / 2..STEPS / BIN)?,
+    ];
+    if let Some(nodes) = number("--nodes")? {
+        networks.push(large(nodes)?);
+    }
+    let mut recordings = vec![recorded(ticks, channels)];
     if std::env::args().any(|a| a == "--reaches") {
         recordings.push(reaches()?);
     }
     let shown = Contents {
         recordings,
         networks,
-        mined: vec![MinedEpisodes {
-            name: "episodes.csv".into(),
-            recording: 0,
-            events,
-            rows: rows.collect(),
-        }],
+        mined: vec![mined],
         maps: maps(&all, number("--slowly")?)?,
         ..Contents::default()
     };

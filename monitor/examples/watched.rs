@@ -13,6 +13,7 @@
 //! - `--stay`: keep the page open after the session has ended
 
 use std::f64::consts::TAU;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use betz_base::error::{Error, Result};
@@ -131,157 +132,206 @@ fn number(name: &str, otherwise: f64) -> f64 {
         .unwrap_or(otherwise)
 }
 
+fn flag(name: &str) -> bool {
+    std::env::args().any(|a| a == name)
+}
+
+fn options() -> Result<Options> {
+    let no_token = std::env::var("BETZ_MONITOR_TOKEN").is_ok_and(|t| t == "none");
+    Ok(Options {
+        port: number("--port", 0.0) as u16,
+        no_token,
+        token: (!no_token).then(Token::new).transpose()?,
+        control: flag("--control"),
+        embed: flag("--embed"),
+        page_folder: std::env::var_os("BETZ_PAGE").map(Into::into),
+        ..Options::default()
+    })
+}
+
+/// The electrodes form a square grid, 0.4 mm apart.
+fn source(model: &Decoder, channels: usize, deadline: Duration, speed: f64) -> Source {
+    let wide = (channels as f64).sqrt().ceil() as usize;
+    let electrode = |c: usize| [(c % wide) as f32 * 400.0, (c / wide) as f32 * 400.0];
+    Source {
+        deadline: Some(deadline),
+        speed,
+        electrode_um: Some((0..channels).map(electrode).collect()),
+        ..Source::of("a made-up session", model)
+    }
+}
+
+fn simulation(channels: usize, seed: u64) -> Simulation {
+    Simulation {
+        populations: vec![SimulatedPopulation {
+            name: "made up".into(),
+            neurons: channels as u32,
+            takes_current: false,
+            degrees: [0.0; 2],
+            parameters: Vec::new(),
+        }],
+        synapses: 0,
+        seed,
+        name: "made up".into(),
+        scale: 1.0,
+        every: 1,
+        replaceable: false,
+    }
+}
+
+/// Counts up to 20 pairs of channels during the session.
+fn count_pairs(session: &mut Session, monitor: &Monitor, channels: usize) -> Result<()> {
+    let edge = Interval::new(0, 5)?;
+    let pairs = (0..channels as u32 / 2).take(20);
+    let pairs = pairs.map(|c| Pattern::new(vec![2 * c, 2 * c + 1], vec![edge]));
+    let pairs = pairs.collect::<Result<Vec<_>>>()?;
+    let (counted, miner) = open(MinerConfig::new(channels, pairs))?;
+    session.attach(Box::new(counted), 0)?;
+    monitor.mine("pairs of channels", miner)
+}
+
+/// Random spikes of tuned channels.
+struct Population {
+    channels: usize,
+    rate: f64,
+    random: ChaCha8Rng,
+    spikes: Vec<u32>,
+}
+
+impl Population {
+    fn new(channels: usize, rate: f64, seed: u64) -> Self {
+        Self {
+            channels,
+            rate,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            spikes: Vec::with_capacity(channels),
+        }
+    }
+
+    /// Draws the channels that fire during a step at this velocity.
+    fn draw(&mut self, [x, y]: [f64; 2]) -> &[u32] {
+        self.spikes.clear();
+        for c in 0..self.channels {
+            let angle = preferred(c, self.channels);
+            let drive = 1.0 + DEPTH * (angle.cos() * x + angle.sin() * y);
+            let wanted = match c % 61 {
+                17 => 0.0,
+                43 if c < 61 => 12.0 * self.rate,
+                _ => self.rate * drive,
+            };
+            if self.random.random::<f64>() < wanted * STEP {
+                self.spikes.push(c as u32);
+            }
+        }
+        &self.spikes
+    }
+}
+
+/// Starts every step at its time, and none while a page has paused the simulation.
+struct Pace {
+    started: Instant,
+    speed: f64,
+    wishes: Option<Receiver<Wish>>,
+}
+
+impl Pace {
+    fn wait(&mut self, seconds: f64) {
+        self.wait_while_paused();
+        let due = Duration::from_secs_f64(seconds / self.speed);
+        if let Some(wait) = due.checked_sub(self.started.elapsed()) {
+            std::thread::sleep(wait);
+        }
+    }
+
+    fn wait_while_paused(&mut self) {
+        let Some(wishes) = &self.wishes else { return };
+        let (mut paused, since) = (false, Instant::now());
+        loop {
+            while let Ok(wish) = wishes.try_recv() {
+                paused = wish == Wish::Pause(true);
+            }
+            if !paused {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if since.elapsed() > Duration::from_millis(5) {
+            self.started += since.elapsed();
+        }
+    }
+}
+
 fn main() -> Result<()> {
     let channels = number("--channels", 192.0) as usize;
     let rate = number("--rate", 20.0);
     let seconds = number("--seconds", f64::INFINITY);
     let speed = number("--speed", 1.0).max(0.01);
     let slow_every = number("--slow-every", 0.0) as u64;
-    let model = decoder(channels, rate, 0.04)?;
-    let slower = decoder(channels, rate, 0.08)?;
+    let seed = number("--seed", 1.0) as u64;
     let deadline = Duration::from_micros(number("--deadline", 500.0) as u64);
-    let mut session = Session::open(
-        &model,
-        SessionConfig {
-            deadline: Some(deadline),
-            ..SessionConfig::default()
-        },
-    )?;
-    let control = std::env::args().any(|a| a == "--control");
-    let fixed = std::env::var("BETZ_MONITOR_TOKEN")
-        .ok()
-        .filter(|t| t == "none");
-    let options = Options {
-        port: number("--port", 0.0) as u16,
-        no_token: fixed.is_some(),
-        token: if fixed.is_some() {
-            None
-        } else {
-            Some(Token::new()?)
-        },
-        control,
-        embed: std::env::args().any(|a| a == "--embed"),
-        page_folder: std::env::var_os("BETZ_PAGE").map(Into::into),
-        ..Options::default()
+    let model = decoder(channels, rate, 0.04)?;
+    let config = SessionConfig {
+        deadline: Some(deadline),
+        ..SessionConfig::default()
     };
-    let mut source = Source::of("a made-up session", &model);
-    source.deadline = Some(deadline);
-    source.speed = speed;
-    let wide = (channels as f64).sqrt().ceil() as usize;
-    source.electrode_um = Some(
-        (0..channels)
-            .map(|c| [(c % wide) as f32 * 400.0, (c / wide) as f32 * 400.0])
-            .collect(),
-    );
-    let (monitor, feed) = Monitor::start(source, options)?;
+    let mut session = Session::open(&model, config)?;
+    let source = source(&model, channels, deadline, speed);
+    let (monitor, feed) = Monitor::start(source, options()?)?;
     monitor.watch(session.health());
     let mut truth = monitor.truth().ok_or_else(|| Error::argument("no truth"))?;
-    if control {
-        let models = vec![
-            ("tau 40 ms".to_owned(), model),
-            ("tau 80 ms".to_owned(), slower),
-        ];
-        monitor.control(Control::new(session.swapper()?, models)?)?;
+    if flag("--control") {
+        let slower = decoder(channels, rate, 0.08)?;
+        let models = [("tau 40 ms", model), ("tau 80 ms", slower)];
+        let models = models.map(|(name, model)| (name.to_owned(), model));
+        monitor.control(Control::new(session.swapper()?, models.into())?)?;
     }
-    let wishes = match std::env::args().any(|a| a == "--simulation") {
-        true => Some(monitor.simulation(Simulation {
-            populations: vec![SimulatedPopulation {
-                name: "made up".into(),
-                neurons: channels as u32,
-                takes_current: false,
-                degrees: [0.0; 2],
-                parameters: Vec::new(),
-            }],
-            synapses: 0,
-            seed: number("--seed", 1.0) as u64,
-            name: "made up".into(),
-            scale: 1.0,
-            every: 1,
-            replaceable: false,
-        })?),
-        false => None,
-    };
+    let wishes = flag("--simulation")
+        .then(|| monitor.simulation(simulation(channels, seed)))
+        .transpose()?;
     session.attach(Box::new(feed), 0)?;
-    if std::env::args().any(|a| a == "--episodes") {
-        let edge = Interval::new(0, 5)?;
-        let pairs = (0..channels as u32 / 2).take(20);
-        let pairs = pairs.map(|c| Pattern::new(vec![2 * c, 2 * c + 1], vec![edge]));
-        let pairs = pairs.collect::<Result<Vec<_>>>()?;
-        let (counted, miner) = open(MinerConfig::new(channels, pairs))?;
-        session.attach(Box::new(counted), 0)?;
-        monitor.mine("pairs of channels", miner)?;
+    if flag("--episodes") {
+        count_pairs(&mut session, &monitor, channels)?;
     }
     if slow_every > 0 {
-        session.attach(
-            Box::new(Hiccup {
-                every: slow_every,
-                length: deadline * 9 / 5,
-                steps: 0,
-            }),
-            0,
-        )?;
+        let hiccup = Hiccup {
+            every: slow_every,
+            length: deadline * 9 / 5,
+            steps: 0,
+        };
+        session.attach(Box::new(hiccup), 0)?;
     }
     println!(
         "{}",
         monitor.embedded_url().as_deref().unwrap_or(monitor.url())
     );
 
-    let mut random = ChaCha8Rng::seed_from_u64(number("--seed", 1.0) as u64);
-    let mut spikes = Vec::with_capacity(channels);
+    let mut population = Population::new(channels, rate, seed);
     let mut out = [0.0f32; 2];
-    let mut notes = std::env::args()
-        .any(|a| a == "--notes")
-        .then(Notes::default);
-    let mut started = Instant::now();
+    let mut notes = flag("--notes").then(Notes::default);
+    let started = Instant::now();
+    let mut pace = Pace {
+        started,
+        speed,
+        wishes,
+    };
     for step in 0u64.. {
         let t = step as f64 * STEP;
         if t >= seconds {
             break;
         }
-        let due = Duration::from_secs_f64(t / speed);
-        if let Some(wishes) = &wishes {
-            let (mut paused, since) = (false, Instant::now());
-            loop {
-                while let Ok(wish) = wishes.try_recv() {
-                    paused = wish == Wish::Pause(true);
-                }
-                if !paused {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            if since.elapsed() > Duration::from_millis(5) {
-                started += since.elapsed();
-            }
-        }
-        if let Some(wait) = due.checked_sub(started.elapsed()) {
-            std::thread::sleep(wait);
-        }
-        let [x, y] = hand(t);
-        spikes.clear();
-        for c in 0..channels {
-            let angle = preferred(c, channels);
-            let drive = 1.0 + DEPTH * (angle.cos() * x + angle.sin() * y);
-            let wanted = match c % 61 {
-                17 => 0.0,
-                43 if c < 61 => 12.0 * rate,
-                _ => rate * drive,
-            };
-            if random.random::<f64>() < wanted * STEP {
-                spikes.push(c as u32);
-            }
-        }
-        let true_outputs = [(x * FASTEST) as f32, (y * FASTEST) as f32];
+        pace.wait(t);
+        let velocity = hand(t);
+        let true_outputs = velocity.map(|v| (v * FASTEST) as f32);
         if notes.is_none() {
             truth.step(&true_outputs);
         }
-        session.step_spikes(&spikes, &mut out)?;
+        session.step_spikes(population.draw(velocity), &mut out)?;
         if let Some(notes) = &mut notes {
             notes.step(step, true_outputs, &monitor)?;
         }
     }
     drop(session);
-    if std::env::args().any(|a| a == "--stay") {
+    if flag("--stay") {
         loop {
             std::thread::park();
         }

@@ -244,14 +244,13 @@ impl SimulationHandle {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
 
-    #[test]
-    #[allow(clippy::unwrap_used)]
-    fn wishes_are_handed_on_and_nonsense_is_not() {
+    fn steered() -> (SimulationHandle, Receiver<Wish>) {
         let population = |name: &str, neurons, takes_current| SimulatedPopulation {
             name: name.into(),
             neurons,
@@ -269,16 +268,27 @@ mod tests {
             replaceable: true,
         };
         let (to, from) = channel();
-        let steered = SimulationHandle::new(told, to);
-        let act = |what: &str, body: &str| {
-            steered.act(SteerRequest::read(what, body.as_bytes()).unwrap())
-        };
-        let stimulus = |population: usize, first: u32, count: u32, current: &str| {
-            format!(
-                "{{\"population\":{population},\"first\":{first},\"count\":{count},\"current_pa\":{current}}}"
-            )
-        };
-        let event = act("stimulus", &stimulus(0, 70, 10, "250"));
+        (SimulationHandle::new(told, to), from)
+    }
+
+    fn act(steered: &SimulationHandle, what: &str, body: &str) -> Result<Value> {
+        steered.act(SteerRequest::read(what, body.as_bytes()).unwrap())
+    }
+
+    fn stimulus(population: usize, first: u32, count: u32, current: &str) -> String {
+        format!(
+            "{{\"population\":{population},\"first\":{first},\"count\":{count},\"current_pa\":{current}}}"
+        )
+    }
+
+    fn network(name: &str, scale: f64) -> String {
+        format!("{{\"name\":{name:?},\"scale\":{scale},\"seed\":7}}")
+    }
+
+    #[test]
+    fn wishes_are_handed_on() {
+        let (steered, from) = steered();
+        let event = act(&steered, "stimulus", &stimulus(0, 70, 10, "250"));
         assert_eq!(event.unwrap()["population"], "e");
         let wish = Wish::Stimulate {
             population: 0,
@@ -287,25 +297,28 @@ mod tests {
             current_pa: 250.0,
         };
         assert_eq!(from.try_recv(), Ok(wish));
-        act("pause", "{\"paused\":true}").unwrap();
+        act(&steered, "pause", "{\"paused\":true}").unwrap();
         assert_eq!(from.try_recv(), Ok(Wish::Pause(true)));
         assert_eq!(steered.json()["paused"], true);
-        let another =
-            |name: &str, scale: f64| format!("{{\"name\":{name:?},\"scale\":{scale},\"seed\":7}}");
-        act("network", &another("ring:100", 1.0)).unwrap();
+        act(&steered, "network", &network("ring:100", 1.0)).unwrap();
         let wish = Wish::Network {
             name: "ring:100".into(),
             scale: 1.0,
             seed: 7,
         };
         assert_eq!(from.try_recv(), Ok(wish));
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_not_handed_on() {
+        let (steered, from) = steered();
         for (name, scale) in [
             ("", 1.0),
             ("cuba", 0.0),
             ("cuba", 1.5),
             (&"x".repeat(101), 1.0),
         ] {
-            let error = act("network", &another(name, scale));
+            let error = act(&steered, "network", &network(name, scale));
             assert!(error.unwrap_err().message().contains("network: expected"));
             assert!(from.try_recv().is_err());
         }
@@ -316,7 +329,7 @@ mod tests {
             (stimulus(0, u32::MAX, u32::MAX, "1"), "up to 80"),
             (stimulus(0, 0, 1, "1e7"), "at most"),
         ] {
-            let error = act("stimulus", &body).unwrap_err();
+            let error = act(&steered, "stimulus", &body).unwrap_err();
             assert!(error.message().contains(words), "{body}: {error}");
             assert!(from.try_recv().is_err());
         }
@@ -328,8 +341,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_wish_that_nobody_hears_is_refused() {
+        let (steered, from) = steered();
+        act(&steered, "pause", "{\"paused\":true}").unwrap();
         drop(from);
-        assert!(act("pause", "{\"paused\":false}").is_err());
+        assert!(act(&steered, "pause", "{\"paused\":false}").is_err());
         assert_eq!(
             steered.json()["paused"],
             true,

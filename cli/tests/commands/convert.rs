@@ -68,10 +68,10 @@ fn a_recording_goes_to_nwb_and_back() {
     assert!(session.identifier.starts_with("betz-"), "{session:?}");
 }
 
-#[test]
-fn decoded_movement_stands_beside_its_recording() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+const DECODED: &str = "processing/decoding/decoded";
+
+/// Trains `m.betz`, and writes `t.nwb` with the movement that it decodes. Returns the number of decoded steps.
+fn decoded(folder: &Path) -> usize {
     prepared(folder);
     done(
         folder,
@@ -81,7 +81,18 @@ fn decoded_movement_stands_beside_its_recording() {
         folder,
         &format!("convert t.npz t.nwb {START} --decode m.betz"),
     );
-    let steps = told["decoded"].as_u64().unwrap() as usize;
+    told["decoded"].as_u64().unwrap() as usize
+}
+
+fn close(got: f64, expected: f64) -> bool {
+    (got - expected).abs() <= 1e-3 * expected.abs().max(1.0)
+}
+
+#[test]
+fn decoded_movement_stands_beside_its_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let steps = decoded(folder);
     done(folder, "stream m.betz t.npz --out t.csv");
     let table = fs::read_to_string(folder.join("t.csv")).unwrap();
     let mut lines = table.lines();
@@ -92,7 +103,7 @@ fn decoded_movement_stands_beside_its_recording() {
         .skip(3)
         .step_by(2)
         .collect();
-    let series = nwb::read_series(&folder.join("t.nwb"), "processing/decoding/decoded").unwrap();
+    let series = nwb::read_series(&folder.join("t.nwb"), DECODED).unwrap();
     assert_eq!(
         series.columns,
         names
@@ -106,26 +117,33 @@ fn decoded_movement_stands_beside_its_recording() {
         assert!((series.times[row] - numbers[2]).abs() < 1e-9, "{line}");
         for (k, expected) in numbers[3..].iter().step_by(2).enumerate() {
             let got = series.values[row * names.len() + k];
-            assert!(
-                (got - expected).abs() <= 1e-3 * expected.abs().max(1.0),
-                "{got}: {line}"
-            );
+            assert!(close(got, *expected), "{got}: {line}");
         }
     }
-    // Scoring and replaying write the same beside the same.
+    // It is not taken for behaviour.
+    done(folder, "convert t.nwb back.npz");
+    assert_eq!(read(folder, "back.npz"), read(folder, "t.npz"));
+}
+
+#[test]
+fn scoring_and_replaying_write_the_same_movement_beside_the_same_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    decoded(folder);
+    let series = nwb::read_series(&folder.join("t.nwb"), DECODED).unwrap();
     for command in ["evaluate", "stream"] {
         done(
             folder,
             &format!("{command} m.betz t.nwb --out {command}.nwb"),
         );
         let path = folder.join(format!("{command}.nwb"));
-        let again = nwb::read_series(&path, "processing/decoding/decoded").unwrap();
+        let again = nwb::read_series(&path, DECODED).unwrap();
         assert_eq!(
             (&again.columns, &again.times),
             (&series.columns, &series.times)
         );
         for (got, expected) in again.values.iter().zip(&series.values) {
-            assert!((got - expected).abs() <= 1e-3 * expected.abs().max(1.0));
+            assert!(close(*got, *expected));
         }
         done(folder, &format!("convert {command}.nwb {command}.npz"));
         assert_eq!(
@@ -146,9 +164,6 @@ fn decoded_movement_stands_beside_its_recording() {
         "expected .csv with --memory",
     );
     assert!(!folder.join("x.nwb").exists());
-    // It is not taken for behaviour.
-    done(folder, "convert t.nwb back.npz");
-    assert_eq!(read(folder, "back.npz"), read(folder, "t.npz"));
 }
 
 #[test]

@@ -5,23 +5,47 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+use tempfile::TempDir;
+
 use crate::program::{done, json, refused};
 
 /// A recording of 12 channels over 40 s.
-fn prepared(folder: &Path) {
+fn prepared() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
     json(
-        folder,
+        folder.path(),
         "simulate --out a.npz --test-out b.npz --neurons 12 --seconds 40 --test-seconds 10 --tick 0.001 --seed 3",
     );
+    folder
 }
 
-/// The names of `of` shards, the last one first.
-fn reversed(of: usize, ending: &str) -> String {
+fn bytes(folder: &Path, name: &str) -> Vec<u8> {
+    fs::read(folder.join(name)).unwrap()
+}
+
+/// Writes `1ofN.ENDING` to `NofN.ENDING`, and returns what is printed of each.
+fn write_shards(folder: &Path, line: &str, of: u64, ending: &str) -> Vec<Value> {
+    let shard = |k| format!("{line} --shard {k}/{of} --out {k}of{of}.{ending}");
+    (1..=of).map(|k| json(folder, &shard(k))).collect()
+}
+
+/// Joins all shards, the last one first.
+fn join(folder: &Path, of: u64, ending: &str, more: &str) -> Value {
     let names: Vec<String> = (1..=of)
         .rev()
         .map(|k| format!("{k}of{of}.{ending}"))
         .collect();
-    names.join(" ")
+    json(folder, &format!("join {} {more}", names.join(" ")))
+}
+
+/// Joins of these shards are refused in these words, and leave `out` as it is.
+fn joins_are_refused(folder: &Path, out: &str, faults: &[(&str, &str)]) {
+    let before = bytes(folder, out);
+    for (parts, words) in faults {
+        refused(folder, &format!("join {parts} --out {out}"), 1, words);
+    }
+    assert!(bytes(folder, out) == before);
 }
 
 /// Flips one bit of a byte.
@@ -33,10 +57,8 @@ fn damage(folder: &Path, from: &str, to: &str, at: usize) {
 
 #[test]
 fn a_network_of_shards_has_the_bytes_of_the_whole() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = prepared();
     let folder = folder.path();
-    prepared(folder);
-    let bytes = |name: &str| fs::read(folder.join(name)).unwrap();
     // 3,901 windows in runs of up to 256; every window by itself; names and seconds go along.
     for (case, options) in [
         "--bin 10ms --window 1s --step 10ms --threshold 0.1",
@@ -51,46 +73,46 @@ fn a_network_of_shards_has_the_bytes_of_the_whole() {
             &format!("network compute a.npz {options} --device cpu --out whole{case}.npz"),
         );
         for of in [1, 2, 3, 7] {
+            let line = format!("network compute a.npz {options} --device cpu");
             let mut windows = 0;
-            for k in 1..=of {
-                let shard = json(
-                    folder,
-                    &format!(
-                        "network compute a.npz {options} --device cpu --shard {k}/{of} --out {k}of{of}.net"
-                    ),
-                );
+            for (k, shard) in (1..).zip(write_shards(folder, &line, of, "net")) {
                 windows += shard["windows"].as_u64().unwrap();
                 assert_eq!((&shard["shard"], &shard["shards"]), (&k.into(), &of.into()));
             }
-            let joined = json(
-                folder,
-                &format!("join {} --out joined.npz", reversed(of, "net")),
-            );
+            let joined = join(folder, of, "net", "--out joined.npz");
             assert_eq!(
                 (&joined["kind"], &joined["windows"]),
                 (&"network".into(), &windows.into())
             );
             assert!(
-                bytes("joined.npz") == bytes(&format!("whole{case}.npz")),
+                bytes(folder, "joined.npz") == bytes(folder, &format!("whole{case}.npz")),
                 "{of} shards of {options}"
             );
         }
     }
+}
+
+#[test]
+fn faults_of_network_shards_are_named_and_nothing_is_written() {
+    let folder = prepared();
+    let folder = folder.path();
+    let options = "--bin 10ms --window 1s --step 2s --measure partial --density 0.2 --device cpu";
+    let line = format!("network compute a.npz {options}");
+    write_shards(folder, &line, 3, "net");
+    join(folder, 3, "net", "--out joined.npz");
+    done(folder, &format!("{line} --shard 2/7 --out 2of7.net"));
     let about = json(folder, "info 2of3.net");
     assert_eq!(
         (&about["kind"], &about["shard"]),
         (&"network shard".into(), &2.into())
     );
-    // Faults are named, and nothing is written.
-    let before = bytes("joined.npz");
     damage(folder, "2of3.net", "damaged.net", 900);
     damage(folder, "2of3.net", "newer.net", 8);
-    let options = "--bin 10ms --window 1s --step 2s --measure partial --density 0.2 --device cpu";
     done(
         folder,
         &format!("network compute b.npz {options} --shard 2/3 --out other.net"),
     );
-    for (parts, words) in [
+    let faults = [
         (
             "1of3.net 3of3.net",
             "expected all 3 shards, got 2: none of number 2",
@@ -119,10 +141,20 @@ fn a_network_of_shards_has_the_bytes_of_the_whole() {
             "1of3.net a.npz 3of3.net",
             "a.npz: expected a shard that `betz mine --shard`",
         ),
-    ] {
-        refused(folder, &format!("join {parts} --out joined.npz"), 1, words);
-    }
-    assert!(bytes("joined.npz") == before);
+    ];
+    joins_are_refused(folder, "joined.npz", &faults);
+    refused(
+        folder,
+        "join 1of3.net 2of3.net 3of3.net --threshold 3 --out y.npz",
+        2,
+        "--threshold: expected shards of counts",
+    );
+}
+
+#[test]
+fn wrong_shards_of_networks_are_refused() {
+    let folder = prepared();
+    let folder = folder.path();
     let options = "--bin 10ms --window 1s --step 1s --top 1 --out x.net";
     for (more, words) in [
         ("--shard 0/3", "expected a number from 1"),
@@ -136,56 +168,49 @@ fn a_network_of_shards_has_the_bytes_of_the_whole() {
             words,
         );
     }
-    refused(
+}
+
+const SEARCH: &str = "--interval 0,0.01 --interval 0.01,0.025";
+
+/// Counts by shards from size to size, and writes the episodes of the next size to `2.txt`, `3.txt` and `4.txt`.
+/// Returns the lines of all that is frequent.
+fn search_by_shards(folder: &Path) -> String {
+    let mut frequent = String::new();
+    for (size, next) in [(1, "2.txt"), (2, "3.txt"), (3, "4.txt")] {
+        let (given, interval) = match size {
+            1 => (String::new(), SEARCH),
+            size => (format!("--count-only {size}.txt"), ""),
+        };
+        write_shards(folder, &format!("mine a.npz {given}"), 3, "counts");
+        let more = format!("--threshold 60 --out frequent.csv --next {next} {interval}");
+        let joined = join(folder, 3, "counts", &more);
+        assert_eq!(joined["kind"], "counts");
+        let list = fs::read_to_string(folder.join("frequent.csv")).unwrap();
+        let lines = list.lines().skip(usize::from(size > 1));
+        lines.for_each(|line| frequent.push_str(&format!("{line}\n")));
+    }
+    frequent
+}
+
+#[test]
+fn a_search_by_shards_finds_the_same_from_size_to_size() {
+    let folder = prepared();
+    let folder = folder.path();
+    done(
         folder,
-        "join 1of3.net 2of3.net 3of3.net --threshold 3 --out y.npz",
-        2,
-        "--threshold: expected shards of counts",
+        &format!("mine a.npz {SEARCH} --threshold 60 --max-size 3 --csv found.csv"),
     );
+    let found = fs::read_to_string(folder.join("found.csv")).unwrap();
+    assert!(found.lines().count() > 100, "{found}");
+    assert_eq!(search_by_shards(folder), found);
 }
 
 #[test]
 fn counts_of_shards_are_those_of_the_whole() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = prepared();
     let folder = folder.path();
-    prepared(folder);
-    let bytes = |name: &str| fs::read(folder.join(name)).unwrap();
-    // All that is frequent, of up to three symbols, counted again by shards.
-    let search = "--interval 0,0.01 --interval 0.01,0.025";
-    done(
-        folder,
-        &format!("mine a.npz {search} --threshold 60 --max-size 3 --csv found.csv"),
-    );
-    let found = fs::read_to_string(folder.join("found.csv")).unwrap();
-    assert!(found.lines().count() > 100, "{found}");
-    // The search itself, from size to size.
-    let mut by_shards = String::new();
-    for (size, next) in [(1, "2.txt"), (2, "3.txt"), (3, "4.txt")] {
-        let given = match size {
-            1 => String::new(),
-            size => format!("--count-only {size}.txt"),
-        };
-        for k in 1..=3 {
-            json(
-                folder,
-                &format!("mine a.npz {given} --shard {k}/3 --out {k}of3.counts"),
-            );
-        }
-        let interval = if size == 1 { search } else { "" };
-        let joined = json(
-            folder,
-            &format!(
-                "join {} --threshold 60 --out frequent.csv --next {next} {interval}",
-                reversed(3, "counts")
-            ),
-        );
-        assert_eq!(joined["kind"], "counts");
-        let list = fs::read_to_string(folder.join("frequent.csv")).unwrap();
-        let lines = list.lines().skip(usize::from(size > 1));
-        lines.for_each(|line| by_shards.push_str(&format!("{line}\n")));
-    }
-    assert_eq!(by_shards, found);
-    // Given ones: the same table, whatever the number of shards and the length of stretches.
+    search_by_shards(folder);
+    // The same table, whatever the number of shards and the length of stretches.
     done(folder, "mine a.npz --count-only 3.txt --csv whole.csv");
     for (of, memory) in [
         (1, ""),
@@ -193,20 +218,21 @@ fn counts_of_shards_are_those_of_the_whole() {
         (3, ""),
         (7, "--memory 100kB"),
     ] {
-        for k in 1..=of {
-            json(
-                folder,
-                &format!(
-                    "mine a.npz --count-only 3.txt --shard {k}/{of} {memory} --out {k}of{of}.counts"
-                ),
-            );
-        }
-        done(
-            folder,
-            &format!("join {} --out joined.csv", reversed(of, "counts")),
-        );
-        assert!(bytes("joined.csv") == bytes("whole.csv"), "{of} shards");
+        let line = format!("mine a.npz --count-only 3.txt {memory}");
+        write_shards(folder, &line, of, "counts");
+        join(folder, of, "counts", "--out joined.csv");
+        let same = bytes(folder, "joined.csv") == bytes(folder, "whole.csv");
+        assert!(same, "{of} shards");
     }
+}
+
+#[test]
+fn faults_of_count_shards_are_named_and_nothing_is_written() {
+    let folder = prepared();
+    let folder = folder.path();
+    search_by_shards(folder);
+    write_shards(folder, "mine a.npz --count-only 3.txt", 3, "counts");
+    join(folder, 3, "counts", "--out joined.csv");
     let about = json(folder, "info 2of3.counts");
     assert_eq!(
         (&about["kind"], &about["shards"]),
@@ -225,8 +251,7 @@ fn counts_of_shards_are_those_of_the_whole() {
         folder,
         "network compute a.npz --bin 10ms --window 1s --step 1s --top 1 --shard 2/3 --out part.net",
     );
-    let before = bytes("joined.csv");
-    for (parts, words) in [
+    let faults = [
         (
             "1of3.counts 3of3.counts",
             "expected all 3 shards, got 2: none of number 2",
@@ -251,10 +276,14 @@ fn counts_of_shards_are_those_of_the_whole() {
             "1of3.counts part.net 3of3.counts",
             "part.net: expected a shard of counts, as 1of3.counts is, got one of a network",
         ),
-    ] {
-        refused(folder, &format!("join {parts} --out joined.csv"), 1, words);
-    }
-    assert!(bytes("joined.csv") == before);
+    ];
+    joins_are_refused(folder, "joined.csv", &faults);
+}
+
+#[test]
+fn wrong_shards_of_counts_are_refused() {
+    let folder = prepared();
+    let folder = folder.path();
     for (line, words) in [
         ("mine a.npz --shard 1/2", "--out"),
         (

@@ -1,6 +1,6 @@
 //! `betz sort import`: a folder as Kilosort4 and Phy make it becomes a sorter, and a damaged one is refused by name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::program::{done, fails, json};
 use crate::sorting::trained;
@@ -21,10 +21,8 @@ fn npy(path: &Path, kind: &str, shape: &str, data: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-#[test]
-fn units_of_a_folder_become_a_sorter_and_damage_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+/// Writes the spikes of a sorter to `spikes.npz` and the folder `phy`. Returns its path and its clusters.
+fn write_phy(folder: &Path) -> (PathBuf, Vec<u32>) {
     trained(folder);
     done(
         folder,
@@ -36,7 +34,14 @@ fn units_of_a_folder_become_a_sorter_and_damage_is_named() {
         .map(|line| line.split('\t').next().unwrap().parse().unwrap())
         .collect();
     assert!(ids.len() >= 4);
+    (phy, ids)
+}
 
+#[test]
+fn units_of_a_folder_become_a_sorter() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (_, ids) = write_phy(folder);
     // Without labels all units are taken; what the sorter finds agrees with the folder, and so does a run of it.
     let told = json(folder, IMPORT);
     let units = told["units"].as_array().unwrap();
@@ -56,8 +61,13 @@ fn units_of_a_folder_become_a_sorter_and_damage_is_named() {
         accuracy(&after) > accuracy(&before) - 0.1,
         "{before} {after}"
     );
+}
 
-    // Labels choose; those by hand win over Kilosort's.
+#[test]
+fn labels_choose_units_and_those_by_hand_win_over_kilosorts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (phy, ids) = write_phy(folder);
     let labels = |kind: &dyn Fn(usize) -> &'static str| {
         let rows = ids
             .iter()
@@ -79,9 +89,13 @@ fn units_of_a_folder_become_a_sorter_and_damage_is_named() {
     assert_eq!(told["other_units"].as_u64().unwrap() + 1, ids.len() as u64);
     std::fs::write(phy.join("cluster_group.tsv"), "cluster_id\tgroup\n0 good\n").unwrap();
     fails(folder, IMPORT, "cluster_group.tsv, line 2");
-    std::fs::remove_file(phy.join("cluster_group.tsv")).unwrap();
-    std::fs::remove_file(phy.join("cluster_KSLabel.tsv")).unwrap();
+}
 
+#[test]
+fn a_damaged_folder_is_refused_by_the_name_of_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (phy, _) = write_phy(folder);
     let damaged = |name: &str, write: &dyn Fn(&Path), words: &str| {
         let path = phy.join(name);
         let kept = std::fs::read(&path).unwrap();

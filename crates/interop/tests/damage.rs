@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::panic::UnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -117,6 +118,51 @@ fn fails(why: &str) -> ! {
     panic!("{why}");
 }
 
+/// Cuts the file off, copies bytes within it, or overwrites some.
+fn damage(whole: &[u8], kind: usize, mixed: &mut Scramble) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    match kind {
+        0 => bytes.truncate(mixed.next(whole.len())),
+        1 => {
+            let (from, to) = (mixed.next(whole.len()), mixed.next(whole.len()));
+            let length = (1 + mixed.next(64)).min(whole.len() - from.max(to));
+            bytes.copy_within(from..from + length, to);
+        }
+        kind => {
+            // Most of a file is data: damage its structure, which lies mostly in its first part.
+            let reach = if kind == 2 {
+                whole.len()
+            } else {
+                whole.len() / 3
+            };
+            for _ in 0..1 + mixed.next(8) {
+                let at = mixed.next(reach);
+                bytes[at] = [0, 0xff, 0x7f, 1 << mixed.next(8)][mixed.next(4)];
+            }
+        }
+    }
+    bytes
+}
+
+/// Reads within [`BOUND`] and without a panic: the result, whose error has a message, and the most bytes held.
+fn read_safely<T>(what: &str, read: impl Fn() -> Result<T> + UnwindSafe) -> (Option<T>, usize) {
+    let before = HELD.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let result = match std::panic::catch_unwind(read) {
+        Ok(Ok(value)) => Some(value),
+        Ok(Err(error)) if error.message().is_empty() => {
+            fails(&format!("{what}: an error without a word"))
+        }
+        Ok(Err(_)) => None,
+        Err(_) => fails(&format!("{what}: a panic")),
+    };
+    let most = MOST.load(Ordering::Relaxed).saturating_sub(before);
+    if most >= BOUND {
+        fails(&format!("{what}: {most} bytes were held"));
+    }
+    (result, most)
+}
+
 #[test]
 fn damage_is_an_error_or_does_not_matter() {
     let rounds = match std::env::var_os("BETZ_EXHAUSTIVE") {
@@ -137,65 +183,25 @@ fn damage_is_an_error_or_does_not_matter() {
         let whole = std::fs::read(file).unwrap();
         let mut mixed = Scramble(whole.len() as u64);
         for round in 0..rounds {
-            let mut bytes = whole.clone();
-            match round % 5 {
-                0 => bytes.truncate(mixed.next(whole.len())),
-                1 => {
-                    let (from, to) = (mixed.next(whole.len()), mixed.next(whole.len()));
-                    let length = (1 + mixed.next(64)).min(whole.len() - from.max(to));
-                    bytes.copy_within(from..from + length, to);
-                }
-                kind => {
-                    // Most of a file is data: damage its structure, which lies mostly in its first part.
-                    let reach = if kind == 2 {
-                        whole.len()
-                    } else {
-                        whole.len() / 3
-                    };
-                    for _ in 0..1 + mixed.next(8) {
-                        let at = mixed.next(reach);
-                        bytes[at] = [0, 0xff, 0x7f, 1 << mixed.next(8)][mixed.next(4)];
-                    }
-                }
-            }
-            std::fs::write(&path, &bytes).unwrap();
-            let mut before = HELD.load(Ordering::Relaxed);
-            MOST.store(before, Ordering::Relaxed);
-            let mut held = |of: usize| {
-                let most = MOST.load(Ordering::Relaxed).saturating_sub(before);
-                top[of] = most.max(top[of]);
-                if most >= BOUND {
-                    fails(&format!("{name}, round {round}: {most} bytes were held"));
-                }
-                before = HELD.load(Ordering::Relaxed);
-                MOST.store(before, Ordering::Relaxed);
-            };
-            match std::panic::catch_unwind(|| read_recording(&path, &ReadOptions::default())) {
-                Ok(Ok((recording, _))) => {
+            std::fs::write(&path, damage(&whole, round % 5, &mut mixed)).unwrap();
+            let what = format!("{name}, round {round}");
+            let (recording, most) =
+                read_safely(&what, || read_recording(&path, &ReadOptions::default()));
+            top[0] = most.max(top[0]);
+            match recording {
+                Some((recording, _)) => {
                     if let Err(error) = recording.check() {
-                        fails(&format!("{name}, round {round}: {error}"));
+                        fails(&format!("{what}: {error}"));
                     }
                     read += 1;
                 }
-                Ok(Err(error)) => {
-                    if error.message().is_empty() {
-                        fails(&format!("{name}, round {round}: an error without a word"));
-                    }
-                    refused += 1;
-                }
-                Err(_) => fails(&format!("{name}, round {round}: a panic")),
+                None => refused += 1,
             }
-            held(0);
             let series = (name == "voltages").then(|| SERIES[round / 5 % SERIES.len()]);
-            match std::panic::catch_unwind(|| read_voltage(&path, series)) {
-                Ok(Ok(())) => heard += 1,
-                Ok(Err(error)) if error.message().is_empty() => {
-                    fails(&format!("{name}, round {round}: an error without a word"));
-                }
-                Ok(Err(_)) => {}
-                Err(_) => fails(&format!("{name}, round {round}: voltage: a panic")),
-            }
-            held(1);
+            let what = format!("{what}: voltage");
+            let (samples, most) = read_safely(&what, || read_voltage(&path, series));
+            top[1] = most.max(top[1]);
+            heard += usize::from(samples.is_some());
         }
     }
     drop(std::panic::take_hook());

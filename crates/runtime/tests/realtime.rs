@@ -313,54 +313,34 @@ fn chain_of_layers() -> Head {
     })
 }
 
-#[test]
-fn heads_do_not_allocate() {
-    let rng = &mut rng(4);
-    let (latents, outputs, units) = (5, 2, 16);
-    let mut short =
-        |n: usize| -> Vec<f32> { (0..n).map(|_| rng.random_range(-0.5..0.5)).collect() };
-    let frequencies = short(latents * units);
-    let phases = short(units);
-    let gate = short(2 * latents * units);
-    let readout = |features: usize| FilteredReadout {
+const LATENTS: usize = 5;
+const OUTPUTS: usize = 2;
+const UNITS: usize = 16;
+
+fn filtered_readout(features: usize) -> FilteredReadout {
+    FilteredReadout {
         tau_seconds: Some(0.1),
         centre: vec![0.1; features],
-        direct: vec![0.2; features * outputs],
-        filtered: vec![0.3; features * outputs],
-        intercept: vec![0.0; outputs],
-    };
-    let lift_cosines = Cosines {
-        radius: 6.0,
-        frequencies,
-        phases: phases.clone(),
-    };
-    let lift = Head::Lift(Lift {
-        cosines: lift_cosines.clone(),
-        readout: readout(latents + units),
-        seed: 1,
-    });
-    let experts = Head::Experts(Experts {
-        gate: Gate {
-            radius: 6.0,
-            weights: gate,
-            bias: phases,
-        },
-        readout: readout(latents + units + units * latents),
-        seed: 2,
-    });
-    let short = |n: usize| -> Vec<f32> { vec![0.1; n] };
+        direct: vec![0.2; features * OUTPUTS],
+        filtered: vec![0.3; features * OUTPUTS],
+        intercept: vec![0.0; OUTPUTS],
+    }
+}
+
+/// Networks without and with a blend.
+fn recurrent_heads() -> [Head; 2] {
     let member = RecurrentMember {
         layers: vec![RecurrentLayer {
-            state_weights: short(units * 3 * units),
-            state_bias: short(3 * units),
+            state_weights: vec![0.1; UNITS * 3 * UNITS],
+            state_bias: vec![0.1; 3 * UNITS],
             ..RecurrentLayer::default()
         }],
-        readout: short(outputs * units),
+        readout: vec![0.1; OUTPUTS * UNITS],
     };
     let recurrent = Recurrent {
-        units: vec![units],
+        units: vec![UNITS],
         members: vec![member.clone()],
-        bias: vec![0.0; outputs],
+        bias: vec![0.0; OUTPUTS],
         memory_steps: 30,
         ..Recurrent::default()
     };
@@ -371,69 +351,98 @@ fn heads_do_not_allocate() {
             share: 0.1,
             apart: 1.0,
             kept: 0.5,
-            deviations: vec![1.0; outputs],
-            bias: vec![0.5; outputs],
+            deviations: vec![1.0; OUTPUTS],
+            bias: vec![0.5; OUTPUTS],
         }),
         ..recurrent.clone()
     };
-    let classes = Classes {
-        cosines: lift_cosines,
+    [recurrent, blended].map(Head::Recurrent)
+}
+
+fn classes(cosines: Cosines) -> Classes {
+    let event = EventRule {
+        on: 0.5,
+        off: 0.5,
+        dwell: 1,
+        refractory_seconds: 0.0,
+    };
+    Classes {
+        cosines,
         tau_seconds: Some(0.1),
-        weights: short((2 * latents + units) * outputs),
-        bias: vec![0.0; outputs],
-        priors: vec![0.5; outputs],
+        weights: vec![0.1; (2 * LATENTS + UNITS) * OUTPUTS],
+        bias: vec![0.0; OUTPUTS],
+        priors: vec![0.5; OUTPUTS],
         markov: Some(Markov {
             kappa: 0.5,
-            transitions: vec![0.5; outputs * outputs],
-            start: vec![0.5; outputs],
+            transitions: vec![0.5; OUTPUTS * OUTPUTS],
+            start: vec![0.5; OUTPUTS],
         }),
-        events: vec![
-            Some(EventRule {
-                on: 0.5,
-                off: 0.5,
-                dwell: 1,
-                refractory_seconds: 0.0,
-            });
-            outputs
-        ],
+        events: vec![Some(event); OUTPUTS],
+    }
+}
+
+/// Heads of every kind, each with its number of latents.
+fn heads_and_latents() -> Vec<(Head, usize)> {
+    let rng = &mut rng(4);
+    let mut random =
+        |n: usize| -> Vec<f32> { (0..n).map(|_| rng.random_range(-0.5..0.5)).collect() };
+    let cosines = Cosines {
+        radius: 6.0,
+        frequencies: random(LATENTS * UNITS),
+        phases: random(UNITS),
     };
+    let lift = Head::Lift(Lift {
+        cosines: cosines.clone(),
+        readout: filtered_readout(LATENTS + UNITS),
+        seed: 1,
+    });
+    let experts = Head::Experts(Experts {
+        gate: Gate {
+            radius: 6.0,
+            weights: random(2 * LATENTS * UNITS),
+            bias: cosines.phases.clone(),
+        },
+        readout: filtered_readout(LATENTS + UNITS + UNITS * LATENTS),
+        seed: 2,
+    });
+    let [recurrent, blended] = recurrent_heads();
+    let classes = classes(cosines);
     let gate = Head::VelocityGate(VelocityGate {
         classes: classes.clone(),
         names: ["rest", "go"].map(String::from).to_vec(),
         class: 1,
         closed: 0.1,
         slope: 0.9,
-        gated: vec![true; outputs],
+        gated: vec![true; OUTPUTS],
     });
-    let kinds = vec![
-        (lift, latents),
-        (experts, latents),
-        (Head::Recurrent(recurrent), 3 * units),
-        (Head::Recurrent(blended), 2 * 3 * units),
-        (Head::Classes(classes), latents),
-        (gate, outputs + latents),
-    ];
-    #[cfg(feature = "layers")]
-    let kinds = [kinds, vec![(chain_of_layers(), 4)]].concat();
-    for (head, latents) in kinds {
+    vec![
+        (lift, LATENTS),
+        (experts, LATENTS),
+        (recurrent, 3 * UNITS),
+        (blended, 2 * 3 * UNITS),
+        (Head::Classes(classes), LATENTS),
+        (gate, OUTPUTS + LATENTS),
+        #[cfg(feature = "layers")]
+        (chain_of_layers(), 4),
+    ]
+}
+
+#[test]
+fn heads_do_not_allocate() {
+    for (head, latents) in heads_and_latents() {
         let rng = &mut common::rng(5);
         let mut linear = decoder(rng, 50, latents, BANK, None).into_parts();
         // Lists of spikes are tallied where counts are capped.
         linear.limits.count_caps = vec![3.0; 50];
-        let decoder = Decoder::new(DecoderParts {
+        let with_names = |parts| DecoderParts {
             outputs: ["x", "y"].map(Into::into).to_vec(),
-            head,
-            ..linear
-        })
-        .unwrap();
-        let plain = common::decoder(rng, 50, 2, BANK, None);
-        let names = DecoderParts {
-            outputs: ["x", "y"].map(Into::into).to_vec(),
-            ..plain.into_parts()
+            ..parts
         };
-        let plain = Decoder::new(names).unwrap();
+        let decoder = Decoder::new(with_names(DecoderParts { head, ..linear })).unwrap();
+        let plain = common::decoder(rng, 50, OUTPUTS, BANK, None).into_parts();
+        let plain = Decoder::new(with_names(plain)).unwrap();
         let counts = counts(rng, 300, 50);
-        let mut session = Session::open(&decoder, config(outputs)).unwrap();
+        let mut session = Session::open(&decoder, config(OUTPUTS)).unwrap();
         let mut swapper = session.swapper().unwrap();
         let mut out = [0.0; 2];
         let mut events = [ClassEvent::default(); 8];

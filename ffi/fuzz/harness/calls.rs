@@ -52,37 +52,15 @@ impl World {
     unsafe fn call(&mut self, input: &mut Input<'_>) -> betz_status {
         let m = input.below(2);
         let s = input.below(3);
-        let mut out = [0.0f32; ROOM];
         let outputs = input.below(4);
-        // SAFETY: the caller's promise; arrays are ROOM long and lengths below that.
+        let (model, session) = (self.models[m], self.sessions[s]);
+        // SAFETY: the caller's promise.
         unsafe {
-            let (model, session) = (self.models[m], self.sessions[s]);
             match input.below(27) {
                 0 => self.load(m),
                 1 => self.train(m, false, input),
                 2 => self.open_session(m, s, input),
-                3 | 4 => {
-                    let counts: [u16; ROOM] = std::array::from_fn(|_| input.byte().into());
-                    let channels = input.below(ROOM);
-                    betz_session_step_counts(
-                        session,
-                        counts.as_ptr(),
-                        channels,
-                        out.as_mut_ptr(),
-                        outputs,
-                    )
-                }
-                5 | 6 => {
-                    let channels: [u32; ROOM] = std::array::from_fn(|_| input.byte().into());
-                    let n = input.below(ROOM);
-                    betz_session_step_spikes(
-                        session,
-                        channels.as_ptr(),
-                        n,
-                        out.as_mut_ptr(),
-                        outputs,
-                    )
-                }
+                choice @ 3..=6 => step(session, choice < 5, outputs, input),
                 7 => betz_session_reset(session),
                 8 => {
                     let mut stats = MaybeUninit::uninit();
@@ -97,24 +75,70 @@ impl World {
                     let mut state = MaybeUninit::uninit();
                     betz_session_swap_state(session, state.as_mut_ptr())
                 }
-                15 => {
-                    let mut room = vec![0; 4096];
-                    let mut len = 0;
-                    let cap = 4096 >> input.below(13);
-                    let status = betz_session_checkpoint(session, room.as_mut_ptr(), cap, &mut len);
-                    if status == betz_status::BETZ_OK {
-                        room.truncate(len);
-                        self.checkpoint = room;
-                    }
-                    status
+                15 => self.save_checkpoint(session, input),
+                16 => self.restore_checkpoint(session, input),
+                choice @ 17..=21 => self.call_queue(choice, session, outputs, input),
+                22 => self.train(m, true, input),
+                23 => self.save(m, input),
+                24 => {
+                    let mut score = MaybeUninit::uninit();
+                    let channel = input.byte().into();
+                    betz_model_score(model, channel, score.as_mut_ptr(), size_of_val(&score))
                 }
-                16 => {
-                    if input.byte().is_multiple_of(4) && !self.checkpoint.is_empty() {
-                        let at = input.below(self.checkpoint.len());
-                        self.checkpoint[at] ^= input.byte();
-                    }
-                    betz_session_restore(session, self.checkpoint.as_ptr(), self.checkpoint.len())
-                }
+                25 => self.names(m, input),
+                _ => read_last_error(input),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The session is live or NULL.
+    unsafe fn save_checkpoint(
+        &mut self,
+        session: *mut betz_session,
+        input: &mut Input<'_>,
+    ) -> betz_status {
+        let mut room = vec![0; 4096];
+        let mut len = 0;
+        let cap = 4096 >> input.below(13);
+        // SAFETY: the caller's promise; the room is at least `cap` long.
+        let status = unsafe { betz_session_checkpoint(session, room.as_mut_ptr(), cap, &mut len) };
+        if status == betz_status::BETZ_OK {
+            room.truncate(len);
+            self.checkpoint = room;
+        }
+        status
+    }
+
+    /// Restores the last checkpoint, sometimes damaged.
+    ///
+    /// # Safety
+    /// The session is live or NULL.
+    unsafe fn restore_checkpoint(
+        &mut self,
+        session: *mut betz_session,
+        input: &mut Input<'_>,
+    ) -> betz_status {
+        if input.byte().is_multiple_of(4) && !self.checkpoint.is_empty() {
+            let at = input.below(self.checkpoint.len());
+            self.checkpoint[at] ^= input.byte();
+        }
+        // SAFETY: the caller's promise; a live slice.
+        unsafe { betz_session_restore(session, self.checkpoint.as_ptr(), self.checkpoint.len()) }
+    }
+
+    /// # Safety
+    /// The handles and the session are live or NULL.
+    unsafe fn call_queue(
+        &mut self,
+        choice: usize,
+        session: *mut betz_session,
+        outputs: usize,
+        input: &mut Input<'_>,
+    ) -> betz_status {
+        // SAFETY: the caller's promise; arrays are ROOM long and lengths below that.
+        unsafe {
+            match choice {
                 17 => {
                     betz_queue_close(self.queue);
                     self.queue = ptr::null_mut();
@@ -130,8 +154,11 @@ impl World {
                     betz_queue_push(self.queue, spikes.as_ptr(), input.below(ROOM), &mut pushed)
                 }
                 19 => betz_queue_mark(self.queue, i64::from(input.byte()) - 8),
-                20 => betz_queue_step(self.queue, session, out.as_mut_ptr(), outputs),
-                21 => {
+                20 => {
+                    let mut out = [0.0; ROOM];
+                    betz_queue_step(self.queue, session, out.as_mut_ptr(), outputs)
+                }
+                _ => {
                     let mut state = MaybeUninit::uninit();
                     let status =
                         betz_queue_get_state(self.queue, state.as_mut_ptr(), size_of_val(&state));
@@ -139,25 +166,6 @@ impl World {
                         return betz_queue_set_tick(self.queue, i64::MIN + i64::from(input.byte()));
                     }
                     status
-                }
-                22 => self.train(m, true, input),
-                23 => self.save(m, input),
-                24 => {
-                    let mut score = MaybeUninit::uninit();
-                    betz_model_score(
-                        model,
-                        input.byte().into(),
-                        score.as_mut_ptr(),
-                        size_of_val(&score),
-                    )
-                }
-                25 => self.names(m, input),
-                _ => {
-                    let mut text = [0; ROOM];
-                    let cap = input.below(ROOM);
-                    let kept = betz_last_error(text.as_mut_ptr().cast(), cap);
-                    assert!(kept <= 1024 && text[cap..].iter().all(|&b| b == 0_u8));
-                    betz_status::BETZ_OK
                 }
             }
         }
@@ -337,6 +345,41 @@ impl World {
             betz_session_open(self.models[m], &config, &mut self.sessions[s])
         }
     }
+}
+
+/// A step of counts or of a list of spikes.
+///
+/// # Safety
+/// The session is live or NULL.
+unsafe fn step(
+    session: *mut betz_session,
+    counts: bool,
+    outputs: usize,
+    input: &mut Input<'_>,
+) -> betz_status {
+    let mut out = [0.0f32; ROOM];
+    // SAFETY: the caller's promise; arrays are ROOM long and lengths below that.
+    unsafe {
+        if counts {
+            let counts: [u16; ROOM] = std::array::from_fn(|_| input.byte().into());
+            let (counts, channels) = (counts.as_ptr(), input.below(ROOM));
+            betz_session_step_counts(session, counts, channels, out.as_mut_ptr(), outputs)
+        } else {
+            let spikes: [u32; ROOM] = std::array::from_fn(|_| input.byte().into());
+            let (spikes, n) = (spikes.as_ptr(), input.below(ROOM));
+            betz_session_step_spikes(session, spikes, n, out.as_mut_ptr(), outputs)
+        }
+    }
+}
+
+/// Nothing is written beyond the room given.
+fn read_last_error(input: &mut Input<'_>) -> betz_status {
+    let mut text = [0; ROOM];
+    let cap = input.below(ROOM);
+    // SAFETY: the text is longer than `cap`.
+    let kept = unsafe { betz_last_error(text.as_mut_ptr().cast(), cap) };
+    assert!(kept <= 1024 && text[cap..].iter().all(|&b| b == 0_u8));
+    betz_status::BETZ_OK
 }
 
 /// An enum as C could set it.

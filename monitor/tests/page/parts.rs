@@ -281,70 +281,10 @@ fn trials_are_those_of_plain_loops_at_true_times() {
             .into_iter()
             .filter(|t| t + 50_000 <= 1_000_000)
             .collect();
-        let trials = told["trials"].as_array().unwrap();
-        assert_eq!(trials.len(), used.len());
+        assert_eq!(told["trials"].as_array().unwrap().len(), used.len());
         assert_eq!(told["left_out"], 3 - used.len());
-        let own = |t: i64| {
-            let all = recording
-                .spikes
-                .ticks
-                .iter()
-                .zip(&recording.spikes.channels);
-            all.filter(move |(at, c)| **c == 1 && (t - 50_000..t + 50_000).contains(*at))
-                .map(move |(at, _)| at - t)
-        };
-        let rows: Vec<u32> = frame.u32(Section::EVENT_ROW).collect();
-        let seconds: Vec<f32> = frame.f32(Section::EVENT_SECONDS).collect();
-        let mut next = 0;
-        let mut bins = [0.0; 20];
-        for (k, t) in used.iter().enumerate() {
-            assert!(near(
-                trials[k]["seconds"].as_f64().unwrap(),
-                *t as f64 * TICK
-            ));
-            assert_eq!(trials[k]["spikes"], own(*t).count() as f64);
-            for after in own(*t) {
-                assert_eq!(
-                    (rows[next], seconds[next]),
-                    (k as u32, (after as f64 * TICK) as f32)
-                );
-                bins[((after + 50_000) / 5_000) as usize] += 1.0;
-                next += 1;
-            }
-        }
-        assert_eq!(next, rows.len());
-        for (b, spikes) in bins.iter().enumerate() {
-            let mean = told["mean"][b].as_f64().unwrap();
-            assert!(near(mean, spikes / (used.len() as f64 * 0.05)));
-        }
-        // The outputs of the window: 200 steps, from the step nearest to the event on.
-        let estimates: Vec<f32> = frame.f32(Section::ESTIMATE).collect();
-        let truths: Vec<f32> = frame.f32(Section::TRUTH).collect();
-        assert_eq!(
-            (estimates.len(), truths.len()),
-            (200 * used.len(), 200 * used.len())
-        );
-        for (k, t) in used.iter().enumerate() {
-            let first = (*t as f64 / PER_STEP as f64).round() as i64 - 100;
-            let begin = trials[k]["begin"].as_f64().unwrap();
-            assert!(near(begin, first as f64 * STEP - *t as f64 * TICK));
-            let mut fit = Vec::new();
-            for j in 0..200 {
-                let (at, step) = (200 * k + j as usize, first + j);
-                assert_eq!(estimates[at], estimate(step));
-                let of = if known(&segments, step) {
-                    truth(step - DELAY)
-                } else {
-                    f32::NAN
-                };
-                assert_eq!(truths[at].to_bits(), of.to_bits());
-                if !of.is_nan() {
-                    fit.push((f64::from(estimate(step)), f64::from(of)));
-                }
-            }
-            let found = trials[k]["r2"].as_f64().unwrap();
-            assert!(near(found, r2(&fit)), "{found} {}", r2(&fit));
-        }
+        assert_spikes_of_trials(&recording, &frame, &told, &used);
+        assert_outputs_of_trials(&segments, &frame, &told, &used);
     }
     for wrong in [
         "align=cues",
@@ -355,6 +295,74 @@ fn trials_are_those_of_plain_loops_at_true_times() {
     ] {
         let path = format!("/api/trials?from=-0.5&to=0.5&bin=0.05&{wrong}");
         assert_eq!(bytes(&monitor, &path), None, "{wrong}");
+    }
+}
+
+/// Channel 1 of windows of half a second on both sides of each event.
+fn assert_spikes_of_trials(recording: &Recording, frame: &Frame<'_>, told: &Value, events: &[i64]) {
+    let own = |t: i64| {
+        let all = recording
+            .spikes
+            .ticks
+            .iter()
+            .zip(&recording.spikes.channels);
+        all.filter(move |(at, c)| **c == 1 && (t - 50_000..t + 50_000).contains(*at))
+            .map(move |(at, _)| at - t)
+    };
+    let rows: Vec<u32> = frame.u32(Section::EVENT_ROW).collect();
+    let seconds: Vec<f32> = frame.f32(Section::EVENT_SECONDS).collect();
+    let mut next = 0;
+    let mut bins = [0.0; 20];
+    for (k, t) in events.iter().enumerate() {
+        assert!(near(
+            told["trials"][k]["seconds"].as_f64().unwrap(),
+            *t as f64 * TICK
+        ));
+        assert_eq!(told["trials"][k]["spikes"], own(*t).count() as f64);
+        for after in own(*t) {
+            assert_eq!(
+                (rows[next], seconds[next]),
+                (k as u32, (after as f64 * TICK) as f32)
+            );
+            bins[((after + 50_000) / 5_000) as usize] += 1.0;
+            next += 1;
+        }
+    }
+    assert_eq!(next, rows.len());
+    for (b, spikes) in bins.iter().enumerate() {
+        let mean = told["mean"][b].as_f64().unwrap();
+        assert!(near(mean, spikes / (events.len() as f64 * 0.05)));
+    }
+}
+
+/// Output 0 of the same windows: 200 steps, from the step nearest to the event on.
+fn assert_outputs_of_trials(segments: &[Segment], frame: &Frame<'_>, told: &Value, events: &[i64]) {
+    let estimates: Vec<f32> = frame.f32(Section::ESTIMATE).collect();
+    let truths: Vec<f32> = frame.f32(Section::TRUTH).collect();
+    assert_eq!(
+        (estimates.len(), truths.len()),
+        (200 * events.len(), 200 * events.len())
+    );
+    for (k, t) in events.iter().enumerate() {
+        let first = (*t as f64 / PER_STEP as f64).round() as i64 - 100;
+        let begin = told["trials"][k]["begin"].as_f64().unwrap();
+        assert!(near(begin, first as f64 * STEP - *t as f64 * TICK));
+        let mut fit = Vec::new();
+        for j in 0..200 {
+            let (at, step) = (200 * k + j as usize, first + j);
+            assert_eq!(estimates[at], estimate(step));
+            let of = if known(segments, step) {
+                truth(step - DELAY)
+            } else {
+                f32::NAN
+            };
+            assert_eq!(truths[at].to_bits(), of.to_bits());
+            if !of.is_nan() {
+                fit.push((f64::from(estimate(step)), f64::from(of)));
+            }
+        }
+        let found = told["trials"][k]["r2"].as_f64().unwrap();
+        assert!(near(found, r2(&fit)), "{found} {}", r2(&fit));
     }
 }
 

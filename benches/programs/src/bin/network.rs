@@ -8,7 +8,7 @@
 use std::io::Write;
 use std::time::Instant;
 
-use betz_network::{Arch, Measure, NetworkSpec, Plan, Signal, Threshold, Window};
+use betz_network::{Arch, Measure, Network, NetworkSpec, Plan, Signal, Threshold, Window};
 
 /// CPU seconds of all threads that are alive.
 fn cpu_seconds() -> f64 {
@@ -20,28 +20,22 @@ fn cpu_seconds() -> f64 {
         / 1e9
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    let option = |name: &str| {
-        let at = arguments.iter().position(|a| a == name)?;
-        arguments.get(at + 1).cloned()
-    };
-    let number = |at: usize| -> f64 { arguments[at].parse().expect("a number") };
-    let bytes = std::fs::read(&arguments[1]).expect("the data");
-    let samples: Vec<f32> = bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|b| f32::from_le_bytes(*b))
-        .collect();
-    let nodes = number(2) as usize;
+fn option(name: &str) -> Option<String> {
+    let mut arguments = std::env::args().skip_while(|a| a != name);
+    arguments.nth(1)
+}
+
+fn number(at: usize) -> f64 {
+    let text = std::env::args().nth(at).expect("five arguments");
+    text.parse().expect("a number")
+}
+
+/// The measure, windows and threshold that the arguments name.
+fn spec() -> NetworkSpec {
     let window = Window {
         length: number(3) as usize,
         step: number(4) as usize,
     };
-    let threads = option("--threads").map_or(1, |v| v.parse().expect("threads"));
-    let repeats: usize = option("--repeats").map_or(3, |v| v.parse().expect("repeats"));
-    let signal = Signal::new(&samples, nodes).expect("a signal");
     let measure = match option("--measure").as_deref() {
         None | Some("pearson") => Measure::Pearson,
         Some("spearman") => Measure::Spearman,
@@ -66,10 +60,37 @@ fn main() {
     if let Some(count) = option("--top-per-node") {
         threshold = Threshold::TopPerNode(count.parse().expect("a count"));
     }
-    let spec = NetworkSpec::new(measure, window)
+    NetworkSpec::new(measure, window)
         .threshold(threshold)
-        .max_edges(u64::MAX);
-    let mut plan = Plan::new(&spec, &signal).expect("a plan");
+        .max_edges(u64::MAX)
+}
+
+fn write_edges(network: &Network, path: &str) -> std::io::Result<()> {
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    for window in network.windows() {
+        for (i, j, r) in window.edges() {
+            for word in [window.index as u32, i, j, r.to_bits()] {
+                file.write_all(&word.to_le_bytes())?;
+            }
+        }
+    }
+    file.flush()
+}
+
+fn main() {
+    let path = std::env::args().nth(1).expect("the data");
+    let bytes = std::fs::read(path).expect("the data");
+    let samples: Vec<f32> = bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect();
+    let nodes = number(2) as usize;
+    let threads = option("--threads").map_or(1, |v| v.parse().expect("threads"));
+    let repeats: usize = option("--repeats").map_or(3, |v| v.parse().expect("repeats"));
+    let signal = Signal::new(&samples, nodes).expect("a signal");
+    let mut plan = Plan::new(&spec(), &signal).expect("a plan");
     if let Some(name) = option("--arch") {
         let arch = Arch::available()
             .into_iter()
@@ -107,13 +128,6 @@ fn main() {
         estimate.bytes,
     );
     if let Some(path) = option("--edges") {
-        let mut file = std::io::BufWriter::new(std::fs::File::create(path).expect("a file"));
-        for window in network.windows() {
-            for (i, j, r) in window.edges() {
-                for word in [window.index as u32, i, j, r.to_bits()] {
-                    file.write_all(&word.to_le_bytes()).expect("the file");
-                }
-            }
-        }
+        write_edges(&network, &path).expect("the file");
     }
 }

@@ -85,14 +85,14 @@ fn video() -> Vec<u8> {
     frames
 }
 
-struct Took {
+struct RunCost {
     windows: usize,
     compute: f64,
     total: f64,
     edges: u64,
 }
 
-fn run(samples: &[u8], nodes: usize, length: usize, folder: &std::path::Path) -> Took {
+fn run(samples: &[u8], nodes: usize, length: usize, folder: &std::path::Path) -> RunCost {
     let begun = Instant::now();
     let signal = Signal::new(samples, nodes).expect("a signal");
     let spec = NetworkSpec::pearson(Window { length, step: 1 })
@@ -105,11 +105,35 @@ fn run(samples: &[u8], nodes: usize, length: usize, folder: &std::path::Path) ->
     let path = folder.join("net.npz");
     NetworkFile::new(network).write(&path).expect("the file");
     std::fs::remove_file(&path).expect("the file");
-    Took {
+    RunCost {
         windows,
         compute,
         total: begun.elapsed().as_secs_f64(),
         edges,
+    }
+}
+
+/// A row's means over its lengths of windows.
+struct Means {
+    row: &'static Row,
+    compute: f64,
+    total: f64,
+    pair_windows: f64,
+    edges: f64,
+}
+
+impl Means {
+    fn new(row: &'static Row, runs: &[RunCost]) -> Self {
+        let mean =
+            |of: &dyn Fn(&RunCost) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        let pairs = row.nodes as f64 * (row.nodes as f64 - 1.0) / 2.0;
+        Self {
+            row,
+            compute: mean(&|t| t.compute),
+            total: mean(&|t| t.total),
+            pair_windows: pairs * mean(&|t| t.windows as f64),
+            edges: mean(&|t| t.edges as f64),
+        }
     }
 }
 
@@ -125,12 +149,18 @@ fn main() {
         .num_threads(threads)
         .build()
         .expect("threads");
+    println!("{} threads\n", pool.current_num_threads());
+    let means = pool.install(|| table_1(most));
+    table_2(&means);
+    table_3(&means);
+}
+
+/// Runs every row of at most `most` nodes, and prints each as soon as it is done.
+fn table_1(most: usize) -> Vec<Means> {
     let folder = tempfile::tempdir().expect("a folder");
     let frames = video();
     let mut order: Vec<usize> = (0..HEIGHT * WIDTH).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
-
-    println!("{} threads\n", pool.current_num_threads());
     println!(
         "Table I: how much there is to compute. The paper's rows of 12,800 and 22,360 nodes are misprinted"
     );
@@ -139,21 +169,17 @@ fn main() {
         "| nodes | windows of | paper: coefficients | pairs × windows | a window's pairs that are edges |"
     );
     println!("|---|---|---|---|---|");
-    let mut tables = Vec::new();
+    let mut all = Vec::new();
     for row in ROWS.iter().filter(|row| row.nodes <= most) {
         let mut chosen = order[..row.nodes].to_vec();
         chosen.sort_unstable();
         let samples: Vec<u8> = (frames.chunks_exact(HEIGHT * WIDTH))
             .flat_map(|frame| chosen.iter().map(|pixel| frame[*pixel]))
             .collect();
-        let runs: Vec<Took> = pool.install(|| {
-            (row.windows.iter())
-                .map(|length| run(&samples, row.nodes, *length, folder.path()))
-                .collect()
-        });
-        let mean = |of: &dyn Fn(&Took) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
-        let pairs = row.nodes as f64 * (row.nodes as f64 - 1.0) / 2.0;
-        let (windows, edges) = (mean(&|t| t.windows as f64), mean(&|t| t.edges as f64));
+        let runs: Vec<RunCost> = (row.windows.iter())
+            .map(|length| run(&samples, row.nodes, *length, folder.path()))
+            .collect();
+        let means = Means::new(row, &runs);
         println!(
             "| {} | {} | {} | {:.4e} | {:.3} % |",
             row.nodes,
@@ -162,22 +188,27 @@ fn main() {
                 _ => "25 … 200".to_owned(),
             },
             row.coefficients,
-            pairs * windows,
-            100.0 * edges / (pairs * windows),
+            means.pair_windows,
+            100.0 * means.edges / means.pair_windows,
         );
-        tables.push((
-            row,
-            mean(&|t| t.compute),
-            mean(&|t| t.total),
-            pairs * windows,
-        ));
+        all.push(means);
     }
+    all
+}
+
+fn table_2(means: &[Means]) {
     println!("\nTable II: seconds. The paper's wait is for its text files.\n");
     println!(
         "| nodes | paper: total | on three GPUs | waiting | here: edges | with the file | total / total | GPUs / edges |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    for (row, compute, total, _) in &tables {
+    for Means {
+        row,
+        compute,
+        total,
+        ..
+    } in means
+    {
         println!(
             "| {} | {} | {} | {} | {compute:.4} | {total:.4} | {:.0} × | {:.0} × |",
             row.nodes,
@@ -188,6 +219,9 @@ fn main() {
             row.gpu / compute
         );
     }
+}
+
+fn table_3(means: &[Means]) {
     println!(
         "\nTable III: a call of the paper's two kernels, and the same number of windows here.\n"
     );
@@ -195,7 +229,13 @@ fn main() {
         "| nodes | calls | windows per call | paper: covariance, ms | correlation, ms | here: both, ms | pair-windows/s |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (row, compute, _, work) in &tables {
+    for Means {
+        row,
+        compute,
+        pair_windows,
+        ..
+    } in means
+    {
         println!(
             "| {} | {} | {} | {} | {} | {:.3} | {:.2e} |",
             row.nodes,
@@ -204,7 +244,7 @@ fn main() {
             row.covariance_ms,
             row.correlation_ms,
             compute * 1e3 / f64::from(row.steps),
-            work / compute
+            pair_windows / compute
         );
     }
 }

@@ -7,6 +7,7 @@
 
 use std::time::Instant;
 
+use betz::model::Decoder;
 use betz::psc::{Filter, FilterBank};
 use betz::stream::{ChannelRules, Session, SessionConfig};
 use betz::train::online::{Labels, Trainer, TrainerConfig, Worker};
@@ -27,51 +28,23 @@ struct Loop {
     nanoseconds: Vec<f64>,
 }
 
-fn main() -> Result<()> {
-    let mut numbers = std::env::args().skip(1).map(|text| {
-        let wrong = |_| Error::argument(format!("expected a number, got '{text}'"));
-        text.parse::<usize>().map_err(wrong)
-    });
-    let channels = numbers.next().transpose()?.unwrap_or(95);
-    let spikes = numbers.next().transpose()?.unwrap_or(120);
-    let data = betz::simulate::poisson(channels, 50.0, 4_000, 0.02, 1)?;
-    let bank = FilterBank::new(vec![
-        Filter {
-            tau_seconds: 0.05,
-            order: 1,
-        },
-        Filter {
-            tau_seconds: 0.2,
-            order: 0,
-        },
-    ])?;
-    let options = TrainOptions {
-        ridge: RidgeChoice::Fixed(1.0),
-        retain: Some(1 << 30),
-        ..TrainOptions::new(bank)
-    };
-    let model = train(&data, &options, &())?;
-    let label = vec![0.0; model.outputs().len()];
-    // It hears and labels, and never solves: solving is another thread's time.
-    let config = TrainerConfig {
-        batch: 10_000,
-        ..TrainerConfig::default()
-    };
-    let mut loops = Vec::new();
-    for (what, watches, hears, labelled) in [
-        ("plain", false, false, false),
-        ("watch", true, false, false),
-        ("tap", false, true, false),
-        ("tap, labels", false, true, true),
-        ("tap, labels, watch", true, true, true),
-    ] {
-        let mut session = Session::open(&model, SessionConfig::default())?;
+impl Loop {
+    fn open(
+        model: &Decoder,
+        (what, watches, hears, labelled): (&'static str, bool, bool, bool),
+    ) -> Result<Self> {
+        // It hears and labels, and never solves: solving is another thread's time.
+        let config = TrainerConfig {
+            batch: 10_000,
+            ..TrainerConfig::default()
+        };
+        let mut session = Session::open(model, SessionConfig::default())?;
         let (mut labels, mut trainer) = (None, None);
         let watch = watches
-            .then(|| session.watch_channels(&model, ChannelRules::default()))
+            .then(|| session.watch_channels(model, ChannelRules::default()))
             .transpose()?;
         if hears {
-            let (tap, end, mut worker) = Worker::open(&model, config.clone())?;
+            let (tap, end, mut worker) = Worker::open(model, config)?;
             session.attach(Box::new(tap), 0)?;
             if let Some(watch) = watch {
                 worker.watch(watch);
@@ -79,44 +52,81 @@ fn main() -> Result<()> {
             labels = labelled.then_some(end);
             trainer = Some(Trainer::start(worker, None)?);
         }
-        loops.push(Loop {
+        Ok(Self {
             what,
             session,
             labels,
             trainer,
             nanoseconds: Vec::with_capacity(BLOCKS),
-        });
-    }
-    let mut random = ChaCha8Rng::seed_from_u64(2);
-    let steps: Vec<Vec<u32>> = (0..BLOCK)
-        .map(|_| {
-            (0..spikes)
-                .map(|_| random.random_range(0..channels as u32))
-                .collect()
         })
+    }
+
+    /// Times a block, one trial.
+    fn run_block(&mut self, steps: &[Vec<u32>], label: &[f32], out: &mut [f32]) -> Result<()> {
+        self.session.reset();
+        let begin = Instant::now();
+        for spikes in steps {
+            self.session.step_spikes(spikes, out)?;
+            if let Some(labels) = &mut self.labels {
+                labels.label(label)?;
+            }
+        }
+        self.nanoseconds
+            .push(begin.elapsed().as_nanos() as f64 / BLOCK as f64);
+        if let Some(labels) = &mut self.labels {
+            labels.end_trial(true);
+        }
+        Ok(())
+    }
+
+    fn lost_steps(&self) -> u64 {
+        self.trainer.as_ref().map_or(0, |t| t.state().lost_steps)
+    }
+}
+
+fn trained_model(channels: usize) -> Result<Decoder> {
+    let data = betz::simulate::poisson(channels, 50.0, 4_000, 0.02, 1)?;
+    let filter = |tau_seconds, order| Filter { tau_seconds, order };
+    let bank = FilterBank::new(vec![filter(0.05, 1), filter(0.2, 0)])?;
+    let options = TrainOptions {
+        ridge: RidgeChoice::Fixed(1.0),
+        retain: Some(1 << 30),
+        ..TrainOptions::new(bank)
+    };
+    train(&data, &options, &())
+}
+
+fn main() -> Result<()> {
+    let mut numbers = std::env::args().skip(1).map(|text| {
+        let wrong = |_| Error::argument(format!("expected a number, got '{text}'"));
+        text.parse::<usize>().map_err(wrong)
+    });
+    let channels = numbers.next().transpose()?.unwrap_or(95);
+    let spikes = numbers.next().transpose()?.unwrap_or(120);
+    let model = trained_model(channels)?;
+    let label = vec![0.0; model.outputs().len()];
+    let mut loops = [
+        ("plain", false, false, false),
+        ("watch", true, false, false),
+        ("tap", false, true, false),
+        ("tap, labels", false, true, true),
+        ("tap, labels, watch", true, true, true),
+    ]
+    .map(|parts| Loop::open(&model, parts))
+    .into_iter()
+    .collect::<Result<Vec<_>>>()?;
+    let mut random = ChaCha8Rng::seed_from_u64(2);
+    let mut channel = || random.random_range(0..channels as u32);
+    let steps: Vec<Vec<u32>> = (0..BLOCK)
+        .map(|_| (0..spikes).map(|_| channel()).collect())
         .collect();
     let mut out = vec![0.0; model.outputs().len()];
     for _ in 0..BLOCKS {
         for each in &mut loops {
-            each.session.reset();
-            let begin = Instant::now();
-            for spikes in &steps {
-                each.session.step_spikes(spikes, &mut out)?;
-                if let Some(labels) = &mut each.labels {
-                    labels.label(&label)?;
-                }
-            }
-            each.nanoseconds
-                .push(begin.elapsed().as_nanos() as f64 / BLOCK as f64);
-            if let Some(labels) = &mut each.labels {
-                labels.end_trial(true);
-            }
+            each.run_block(&steps, &label, &mut out)?;
         }
         // The worker is to keep up: what the ring has no room for costs less.
-        let states = loops
-            .iter()
-            .filter_map(|l| l.trainer.as_ref().map(Trainer::state));
-        if states.into_iter().any(|s| s.lost_steps > 0) {
+        if loops.iter().any(|l| l.lost_steps() > 0) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
@@ -127,13 +137,12 @@ fn main() -> Result<()> {
     );
     for each in &mut loops {
         each.nanoseconds.sort_by(f64::total_cmp);
-        let lost = each.trainer.as_ref().map_or(0, |t| t.state().lost_steps);
         println!(
             "{:<20} {:>7.1} {:>7.1} {:>14}",
             each.what,
             each.nanoseconds[0],
             each.nanoseconds[BLOCKS / 2],
-            lost
+            each.lost_steps()
         );
     }
     Ok(())

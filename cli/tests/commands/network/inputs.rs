@@ -160,16 +160,21 @@ fn npy(path: &Path, values: &[f64]) {
     fs::write(path, bytes).unwrap();
 }
 
-#[test]
-fn memory_tapers_and_files_are_as_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let samples = prepared(folder);
+/// Prepares the signals in `folder`, and computes a network of the bare one.
+fn plain_network(folder: &Path) -> NetworkFile {
+    prepared(folder);
     done(
         folder,
         &format!("compute bare.npz --out bare-net.npz {HOW}"),
     );
-    let plain = NetworkFile::read(&folder.join("bare-net.npz")).unwrap();
+    NetworkFile::read(&folder.join("bare-net.npz")).unwrap()
+}
+
+#[test]
+fn little_memory_gives_the_same_edges_and_too_little_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let plain = plain_network(folder);
     done(
         folder,
         &format!("compute bare.npz --out net.npz {HOW} --memory 1MiB"),
@@ -190,11 +195,16 @@ fn memory_tapers_and_files_are_as_asked_for() {
             "{said}"
         );
     }
+}
 
-    // A Hann taper in plain loops.
+#[test]
+fn a_hann_taper_is_that_of_plain_loops() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let samples = prepared(folder);
     done(
         folder,
-        &format!("compute bare.npz --out net.npz {HOW} --taper hann --force"),
+        &format!("compute bare.npz --out net.npz {HOW} --taper hann"),
     );
     let tapered = NetworkFile::read(&folder.join("net.npz")).unwrap();
     let weights: Vec<f64> = (0..40)
@@ -230,10 +240,17 @@ fn memory_tapers_and_files_are_as_asked_for() {
         }
     }
     assert_same(&edges(&tapered), &expected);
+}
 
+#[test]
+fn a_compact_file_holds_every_pair_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let plain = plain_network(folder);
+    let samples = signal();
     done(
         folder,
-        &format!("compute bare.npz --out net.npz {HOW} --full --compact --force"),
+        &format!("compute bare.npz --out net.npz {HOW} --full --compact"),
     );
     let file = NetworkFile::read(&folder.join("net.npz")).unwrap();
     assert!(file.compact);
@@ -259,15 +276,20 @@ fn memory_tapers_and_files_are_as_asked_for() {
             }
         }
     }
-    // A directory, with the same in it; what is there is not replaced.
+}
+
+#[test]
+fn a_directory_holds_the_same_and_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let plain = plain_network(folder);
     let said = done(folder, &format!("compute bare.npz --out net.zarr {HOW}"));
     assert!(
         said.starts_with("net.zarr: 21 windows of 9 nodes"),
         "{said}"
     );
     let directory = NetworkFile::read(&folder.join("net.zarr")).unwrap();
-    let file = NetworkFile::read(&folder.join("bare-net.npz")).unwrap();
-    assert_eq!(directory.network, file.network);
+    assert_eq!(directory.network, plain.network);
     assert!(done(folder, "graph net.zarr --measures degree").contains("9 nodes"));
     assert!(done(folder, "export net.zarr --out w.graphml --window 3").contains("1 window"));
     let output = betz(
@@ -279,6 +301,13 @@ fn memory_tapers_and_files_are_as_asked_for() {
         output.status.code() == Some(2) && said.contains("folder"),
         "{said}"
     );
+}
+
+#[test]
+fn tapers_and_files_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    prepared(folder);
     for (asked, says) in [
         ("--taper hann --measure spearman", "taper"),
         ("--taper round", "round"),

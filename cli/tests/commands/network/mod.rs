@@ -302,11 +302,8 @@ fn surrogates_set_a_threshold_that_is_kept_with_the_network() {
     assert_eq!(share["chance"]["correction"], "false-discovery");
 }
 
-#[test]
-fn a_recording_is_counted_in_bins_within_its_trials() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    // Two units that fire together and one that does not, in ticks of 1 ms.
+/// Two units that fire together and one that does not, in ticks of 1 ms.
+fn three_units() -> Recording {
     let mut spikes: Vec<(i64, u32)> = Vec::new();
     for k in 0..400_i64 {
         let drawn = (k as u64).wrapping_mul(2_654_435_761) >> 20;
@@ -319,7 +316,7 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
     }
     spikes.sort_unstable();
     let segment = |start, stop| Segment { start, stop };
-    let mut recording = Recording {
+    Recording {
         tick_seconds: 0.001,
         ticks: 4_000,
         spikes: Spikes::new(
@@ -332,8 +329,14 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
         electrode_um: None,
         form: SpikeForm::Events,
         meta: None,
-    };
-    recording.write_npz(&folder.join("r.npz")).unwrap();
+    }
+}
+
+#[test]
+fn a_recording_is_counted_in_bins_within_its_trials() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    three_units().write_npz(&folder.join("r.npz")).unwrap();
     let asked = "compute r.npz --out n.npz --window 500ms --step 0.5s --threshold 0.5";
     let said = json(folder, &format!("{asked} --bin 20ms"));
     // 75 and 80 bins of 20 ms: 3 windows of 25 in each.
@@ -355,7 +358,13 @@ fn a_recording_is_counted_in_bins_within_its_trials() {
     let output = betz(folder, asked);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--bin"));
-    // Counts have a bin of their own.
+}
+
+#[test]
+fn counts_have_a_bin_of_their_own_and_weights_count_as_many_spikes() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut recording = three_units();
     recording.form = SpikeForm::Counts;
     recording.tick_seconds = 0.02;
     recording.write_npz(&folder.join("c.npz")).unwrap();

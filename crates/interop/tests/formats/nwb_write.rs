@@ -1,5 +1,6 @@
 //! Recordings written as NWB and read back.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use betz_base::ErrorKind;
@@ -162,60 +163,17 @@ fn recording() -> impl Strategy<Value = Recording> {
         );
         (Just(names), spikes, twice, beside).prop_map(
             move |(channel_names, spikes, twice, (electrode_um, bounds, behavior, meta))| {
-                let spikes = match form {
-                    SpikeForm::Events => {
-                        let mut events: Vec<_> = twice.iter().map(|e| (e.0, e.1)).collect();
-                        events.sort_unstable();
-                        let (ticks, channels) = events.into_iter().unzip();
-                        Spikes::new(ticks, channels)
-                    }
-                    _ => {
-                        let (ticks, channels) = spikes.keys().copied().unzip();
-                        let sign = if form == SpikeForm::Signal {
-                            -0.37
-                        } else {
-                            1.0
-                        };
-                        let weight = |w: &i32| *w as f32 * sign;
-                        let weights: Vec<f32> = spikes.values().map(weight).collect();
-                        let one = weights.iter().all(|w| *w == 1.0);
-                        Spikes {
-                            ticks,
-                            channels,
-                            weights: if one { Vec::new() } else { weights },
-                        }
-                    }
-                };
-                let bounds: Vec<i64> = bounds.into_iter().flatten().collect();
-                let mut segments: Vec<Segment> = bounds
-                    .chunks_exact(2)
-                    .map(|b| Segment {
-                        start: b[0],
-                        stop: b[1],
-                    })
-                    .collect();
-                if segments.is_empty() {
-                    segments.push(Segment {
-                        start: 0,
-                        stop: ticks,
-                    });
-                }
-                let behavior = behavior.map(|(outputs, times, seed)| {
-                    let samples = times.as_ref().map_or(ticks as usize, Vec::len);
-                    let value = |i: u64| (seed.wrapping_mul(2 * i + 1) >> 40) as f32 * 0.37 - 1e6;
-                    Behavior {
-                        values: (0..(samples * outputs.len()) as u64).map(value).collect(),
-                        outputs,
-                        times,
-                    }
-                });
                 Recording {
                     tick_seconds,
                     ticks,
-                    spikes,
+                    spikes: match form {
+                        SpikeForm::Events => events(&twice),
+                        SpikeForm::Signal => weighted(&spikes, -0.37),
+                        _ => weighted(&spikes, 1.0),
+                    },
                     channel_names,
-                    behavior,
-                    segments,
+                    behavior: behavior.map(|b| behavior_of(b, ticks)),
+                    segments: segments(bounds, ticks),
                     electrode_um,
                     form,
                     meta,
@@ -223,6 +181,51 @@ fn recording() -> impl Strategy<Value = Recording> {
             },
         )
     })
+}
+
+/// Spikes of (tick, channel, number), several of which may be equal but for the number.
+fn events(entries: &[(i64, u32, i32)]) -> Spikes {
+    let mut events: Vec<_> = entries.iter().map(|e| (e.0, e.1)).collect();
+    events.sort_unstable();
+    let (ticks, channels) = events.into_iter().unzip();
+    Spikes::new(ticks, channels)
+}
+
+/// Counts or signals by (tick, channel).
+fn weighted(entries: &BTreeMap<(i64, u32), i32>, scale: f32) -> Spikes {
+    let (ticks, channels) = entries.keys().copied().unzip();
+    let weights: Vec<f32> = entries.values().map(|w| *w as f32 * scale).collect();
+    let one = weights.iter().all(|w| *w == 1.0);
+    Spikes {
+        ticks,
+        channels,
+        weights: if one { Vec::new() } else { weights },
+    }
+}
+
+/// Segments between pairs of bounds, or a single one of the whole.
+fn segments(bounds: Option<BTreeSet<i64>>, ticks: i64) -> Vec<Segment> {
+    let bounds: Vec<i64> = bounds.into_iter().flatten().collect();
+    let pairs = bounds.chunks_exact(2).map(|b| (b[0], b[1]));
+    let segment = |(start, stop)| Segment { start, stop };
+    let mut segments: Vec<Segment> = pairs.map(segment).collect();
+    if segments.is_empty() {
+        segments.push(segment((0, ticks)));
+    }
+    segments
+}
+
+fn behavior_of(
+    (outputs, times, seed): (Vec<OutputInfo>, Option<Vec<f64>>, u64),
+    ticks: i64,
+) -> Behavior {
+    let samples = times.as_ref().map_or(ticks as usize, Vec::len);
+    let value = |i: u64| (seed.wrapping_mul(2 * i + 1) >> 40) as f32 * 0.37 - 1e6;
+    Behavior {
+        values: (0..(samples * outputs.len()) as u64).map(value).collect(),
+        outputs,
+        times,
+    }
 }
 
 proptest! {
@@ -403,13 +406,8 @@ fn a_file_that_was_changed_since_is_read_as_any_other() {
     assert_eq!(recording.spikes, small().spikes);
 }
 
-#[test]
-fn a_session_adds_voltage_trials_marks_and_lost_times_and_its_recording_comes_back() {
-    use betz_sort::Voltage;
-
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("session.nwb");
-    let recording = Recording {
+fn counted() -> Recording {
+    Recording {
         tick_seconds: 0.02,
         ticks: 10,
         spikes: Spikes::new(vec![0, 3, 3, 9], vec![0, 1, 2, 0]),
@@ -422,7 +420,16 @@ fn a_session_adds_voltage_trials_marks_and_lost_times_and_its_recording_comes_ba
         electrode_um: None,
         form: SpikeForm::Counts,
         meta: None,
-    };
+    }
+}
+
+fn session_options() -> nwb::WriteOptions {
+    let start = nwb::Moment::parse("2026-11-25T12:00:00Z").unwrap();
+    nwb::WriteOptions::new(nwb::Session::begun(start))
+}
+
+/// Writes a session of [`counted`] with voltage, a trial, marks and a lost time. Returns the voltage's samples.
+fn write_session(path: &Path) -> Vec<i16> {
     let samples: Vec<i16> = (0..18_000)
         .map(|i| (i * 7 % 30_011 - 15_000) as i16)
         .collect();
@@ -444,14 +451,21 @@ fn a_session_adds_voltage_trials_marks_and_lost_times_and_its_recording_comes_ba
         marks: vec![(0.04, "go".into()), (0.06, "reward".into())],
         lost: vec![[0.08, 0.1]],
     };
-    let start = nwb::Moment::parse("2026-11-25T12:00:00Z").unwrap();
-    let options = nwb::WriteOptions::new(nwb::Session::begun(start));
-    nwb::write_session(&recording, &path, &options, &mut parts).unwrap();
+    nwb::write_session(&counted(), path, &session_options(), &mut parts).unwrap();
+    samples
+}
 
+#[test]
+fn a_session_keeps_its_recording_and_its_voltage() {
+    use betz_sort::Voltage;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("session.nwb");
+    let samples = write_session(&path);
     assert!(nwb::is_own(&path));
     assert_eq!(
         nwb::read(&path, &ReadOptions::default()).unwrap().0,
-        recording
+        counted()
     );
     let mut voltage = nwb::ElectricalSeries::open(&path, None).unwrap();
     assert_eq!((voltage.rows(), voltage.channels()), (6000, 3));
@@ -462,6 +476,13 @@ fn a_session_adds_voltage_trials_marks_and_lost_times_and_its_recording_comes_ba
     let mut back = vec![0; samples.len()];
     assert_eq!(voltage.read(0, &mut back).unwrap(), 6000);
     assert_eq!(back, samples);
+}
+
+#[test]
+fn a_session_adds_trials_marks_and_lost_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("session.nwb");
+    write_session(&path);
     let file = rust_hdf5::H5File::open(&path).unwrap();
     let numbers = |path: &str| {
         let dataset = file.dataset(path).unwrap();
@@ -474,8 +495,12 @@ fn a_session_adds_voltage_trials_marks_and_lost_times_and_its_recording_comes_ba
     let learn = file.dataset("intervals/session_trials/learn").unwrap();
     assert_eq!(learn.read_numeric_as::<u8>().unwrap(), [0]);
     assert_eq!(numbers("intervals/invalid_times/start_time"), [0.08]);
+}
 
-    // Voltage of other channels than the table of electrodes has.
+#[test]
+fn voltage_of_other_channels_than_the_recording_has_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("session.nwb");
     let mut none = |_: nwb::TakeRows<'_>| Ok(());
     let mut parts = nwb::SessionParts {
         voltage: Some(nwb::SessionVoltage {
@@ -488,10 +513,10 @@ fn a_session_adds_voltage_trials_marks_and_lost_times_and_its_recording_comes_ba
         }),
         ..nwb::SessionParts::default()
     };
-    let other = folder.path().join("other.nwb");
-    let refused = nwb::write_session(&recording, &other, &options, &mut parts).unwrap_err();
+    let refused =
+        nwb::write_session(&counted(), &path, &session_options(), &mut parts).unwrap_err();
     assert!(
-        refused.kind() == ErrorKind::Mismatch && !other.exists(),
+        refused.kind() == ErrorKind::Mismatch && !path.exists(),
         "{refused}"
     );
 }

@@ -128,69 +128,63 @@ fn another_model_or_mask_is_refused() {
     open(&Decoder::new(same).unwrap()).restore(&bytes).unwrap();
 }
 
+fn with_policy(slew: Option<[f32; 2]>, hold: Option<Hold>) -> Session {
+    let config = SessionConfig {
+        slew: slew.map(Vec::from),
+        hold,
+        ..SessionConfig::default()
+    };
+    Session::open(&model(9), config).unwrap()
+}
+
+/// A session whose hold is the usual one but for a change.
+fn holding(change: impl FnOnce(&mut Hold)) -> Session {
+    let mut hold = Hold::default();
+    change(&mut hold);
+    with_policy(None, Some(hold))
+}
+
+fn resting_at(rest: [f32; 2]) -> Session {
+    holding(|hold| hold.rest = Some(rest.into()))
+}
+
 #[test]
 fn a_checkpoint_under_another_policy_is_a_mismatch_that_names_it() {
-    let decoder = model(9);
-    let hold = Hold::default();
-    let with = |slew: Option<[f32; 2]>, hold: Option<Hold>| {
-        let config = SessionConfig {
-            slew: slew.map(Vec::from),
-            hold,
-            ..SessionConfig::default()
-        };
-        Session::open(&decoder, config).unwrap()
-    };
-    let held = |hold: Hold| with(None, Some(hold));
-    let rest = |rest: [f32; 2]| {
-        held(Hold {
-            rest: Some(rest.into()),
-            ..hold.clone()
-        })
-    };
     let sessions = [
         (
             "hold: expected none, got one",
-            with(None, None),
-            held(hold.clone()),
+            with_policy(None, None),
+            holding(|_| {}),
         ),
         (
             "slew: expected none, got one",
-            with(None, None),
-            with(Some([0.5; 2]), None),
+            with_policy(None, None),
+            with_policy(Some([0.5; 2]), None),
         ),
         (
             "slew: expected the values",
-            with(Some([0.25, 0.5]), None),
-            with(Some([0.5, 0.25]), None),
+            with_policy(Some([0.25, 0.5]), None),
+            with_policy(Some([0.5, 0.25]), None),
         ),
         (
             "hold_seconds: expected 20 steps, got 40",
-            held(hold.clone()),
-            held(Hold {
-                hold_seconds: 0.4,
-                ..hold.clone()
-            }),
+            holding(|_| {}),
+            holding(|hold| hold.hold_seconds = 0.4),
         ),
         (
             "decay_seconds: expected 50 steps, got 10",
-            held(hold.clone()),
-            held(Hold {
-                decay_seconds: 0.1,
-                ..hold.clone()
-            }),
+            holding(|_| {}),
+            holding(|hold| hold.decay_seconds = 0.1),
         ),
         (
             "patience_steps: expected 2 steps, got 3",
-            held(hold.clone()),
-            held(Hold {
-                patience_steps: 3,
-                ..hold.clone()
-            }),
+            holding(|_| {}),
+            holding(|hold| hold.patience_steps = 3),
         ),
         (
             "rest: expected the values",
-            rest([0.0, 1.0]),
-            rest([1.0, 0.0]),
+            resting_at([0.0, 1.0]),
+            resting_at([1.0, 0.0]),
         ),
     ];
     for (expected, to, from) in &sessions {
@@ -209,8 +203,8 @@ fn a_checkpoint_under_another_policy_is_a_mismatch_that_names_it() {
         to.clone().restore(&to.checkpoint().unwrap()).unwrap();
     }
     // 0 is where outputs come to rest if nothing else is said.
-    let said = held(hold.clone()).checkpoint().unwrap();
-    rest([0.0; 2]).restore(&said).unwrap();
+    let said = holding(|_| {}).checkpoint().unwrap();
+    resting_at([0.0; 2]).restore(&said).unwrap();
 }
 
 #[test]

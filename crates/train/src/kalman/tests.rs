@@ -134,7 +134,7 @@ fn the_steady_filter_is_the_textbook_filter_after_a_while() {
     textbook(&data, &labels, &y);
 }
 
-/// The filter of `data`'s movement that observes `y`, taught by `labels`.
+/// Compares the filter of `data`'s movement that observes `y`, taught by `labels`, with the textbook's.
 fn textbook(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) {
     let part = Part {
         segment: data.segments[0],
@@ -142,88 +142,15 @@ fn textbook(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) {
     };
     let [of_labels, movement] = [labels, data].map(|d| Dynamics::new(&d.view(), &[part], 0));
     let steady = SteadyKalman::fit(&sums(labels, y), &of_labels, &movement, 0.0).unwrap();
-
-    // A, W, C, Q by least squares on centred values, then predict and update with the full gain.
-    let t = data.steps;
-    let mean = [0, 1].map(|o| {
-        (0..t)
-            .map(|s| f64::from(labels.behavior[s * 2 + o]))
-            .sum::<f64>()
-            / t as f64
-    });
-    let states = |of: &Dataset, mean: [f64; 2]| -> Vec<M> {
-        let state =
-            |s: usize| (0..2).map(move |o| vec![f64::from(of.behavior[s * 2 + o]) - mean[o]]);
-        (0..t).map(|s| state(s).collect()).collect()
-    };
-    let (x, moves) = (states(labels, mean), states(data, [0.0; 2]));
-    let y_mean: Vec<f64> = (0..N)
-        .map(|f| y.iter().map(|y| y[f]).sum::<f64>() / t as f64)
-        .collect();
-    let yc: Vec<M> = y
-        .iter()
-        .map(|y| (0..N).map(|f| vec![y[f] - y_mean[f]]).collect())
-        .collect();
-    let covariance = |a: &[M], b: &[M]| {
-        let mut sum = vec![vec![0.0; b[0].len()]; a[0].len()];
-        for (a, b) in a.iter().zip(b) {
-            sum = plus(&sum, &times(a, &turned(b)), 1.0);
-        }
-        sum
-    };
-    let pairs = t - 1;
-    // Pairs are taken about their own means.
-    let about = |xs: &[M]| -> Vec<M> {
-        let mean = xs.iter().fold(vec![vec![0.0]; 2], |s, x| {
-            plus(&s, x, 1.0 / xs.len() as f64)
-        });
-        xs.iter().map(|x| plus(x, &mean, -1.0)).collect()
-    };
-    let (before, after) = (about(&moves[..pairs]), about(&moves[1..]));
-    let a = times(
-        &covariance(&after, &before),
-        &inverse(&covariance(&before, &before)),
-    );
-    let left: Vec<M> = before
-        .iter()
-        .zip(&after)
-        .map(|(b, c)| plus(c, &times(&a, b), -1.0))
-        .collect();
-    let scaled = |m: M, by: f64| -> M {
-        m.into_iter()
-            .map(|r| r.into_iter().map(|v| v / by).collect())
-            .collect()
-    };
-    let w = scaled(covariance(&left, &left), pairs as f64);
-    let c = times(&covariance(&yc, &x), &inverse(&covariance(&x, &x)));
-    let left: Vec<M> = yc
-        .iter()
-        .zip(&x)
-        .map(|(y, x)| plus(y, &times(&c, x), -1.0))
-        .collect();
-    let q = scaled(covariance(&left, &left), t as f64);
-
-    let (mut p, mut state) = (w.clone(), vec![vec![0.0]; 2]);
+    let mean = mean_column(&states(labels));
+    let estimates = TextbookFilter::fit(data, labels, y).estimates(y);
     let mut s = [0.0; 2];
-    let identity: M = (0..2)
-        .map(|i| (0..2).map(|j| f64::from(u8::from(i == j))).collect())
-        .collect();
-    for (step, y) in yc.iter().enumerate() {
-        let ahead = times(&a, &state);
-        p = plus(&times(&times(&a, &p), &turned(&a)), &w, 1.0);
-        let pc = times(&p, &turned(&c));
-        let gain = times(&pc, &inverse(&plus(&times(&c, &pc), &q, 1.0)));
-        state = plus(
-            &ahead,
-            &times(&gain, &plus(y, &times(&c, &ahead), -1.0)),
-            1.0,
-        );
-        p = times(&plus(&identity, &times(&gain, &c), -1.0), &p);
+    for (step, (y, state)) in y.iter().zip(&estimates).enumerate() {
         // Ours: s ← M s + K y.
         let mut next = [steady.offset[0], steady.offset[1]];
         for o in 0..2 {
             for f in 0..N {
-                next[o] += steady.gain[f * 2 + o] * (y[f][0] + y_mean[f]);
+                next[o] += steady.gain[f * 2 + o] * y[f];
             }
             for j in 0..2 {
                 next[o] += steady.transition[o * 2 + j] * s[j];
@@ -241,7 +168,96 @@ fn textbook(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) {
             }
         }
     }
-    assert!((steady.mean[0] - mean[0]).abs() < 1e-9);
+    assert!((steady.mean[0] - mean[0][0]).abs() < 1e-9);
+}
+
+fn states(data: &Dataset) -> Vec<M> {
+    let rows = data.behavior.chunks_exact(2);
+    rows.map(|row| row.iter().map(|v| vec![f64::from(*v)]).collect())
+        .collect()
+}
+
+fn mean_column(columns: &[M]) -> M {
+    let zero = vec![vec![0.0]; columns[0].len()];
+    let sum = columns.iter().fold(zero, |s, x| plus(&s, x, 1.0));
+    scaled(&sum, columns.len() as f64)
+}
+
+fn centred(columns: &[M]) -> Vec<M> {
+    let mean = mean_column(columns);
+    columns.iter().map(|x| plus(x, &mean, -1.0)).collect()
+}
+
+fn scaled(a: &M, by: f64) -> M {
+    let row = |row: &Vec<f64>| row.iter().map(|v| v / by).collect();
+    a.iter().map(row).collect()
+}
+
+/// Sum of a bᵀ over all steps.
+fn sum_of_products(a: &[M], b: &[M]) -> M {
+    let mut sum = vec![vec![0.0; b[0].len()]; a[0].len()];
+    for (a, b) in a.iter().zip(b) {
+        sum = plus(&sum, &times(a, &turned(b)), 1.0);
+    }
+    sum
+}
+
+/// Least squares of `to` on `from`: the matrix, and the covariance of what it leaves.
+fn regressed(to: &[M], from: &[M]) -> (M, M) {
+    let a = times(
+        &sum_of_products(to, from),
+        &inverse(&sum_of_products(from, from)),
+    );
+    let left: Vec<M> = (from.iter().zip(to))
+        .map(|(from, to)| plus(to, &times(&a, from), -1.0))
+        .collect();
+    let covariance = scaled(&sum_of_products(&left, &left), to.len() as f64);
+    (a, covariance)
+}
+
+/// A, W, C, Q by least squares on centred values.
+struct TextbookFilter {
+    a: M,
+    w: M,
+    c: M,
+    q: M,
+}
+
+impl TextbookFilter {
+    fn fit(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) -> Self {
+        let moves = states(data);
+        // Pairs are taken about their own means.
+        let before = centred(&moves[..moves.len() - 1]);
+        let (a, w) = regressed(&centred(&moves[1..]), &before);
+        let (c, q) = regressed(&centred(&observations(y)), &centred(&states(labels)));
+        Self { a, w, c, q }
+    }
+
+    /// Predicts and updates with the full gain: the state about its mean after each step.
+    fn estimates(&self, y: &[[f64; N]]) -> Vec<M> {
+        let Self { a, w, c, q } = self;
+        let (mut p, mut state) = (w.clone(), vec![vec![0.0]; 2]);
+        let identity: M = (0..2)
+            .map(|i| (0..2).map(|j| f64::from(u8::from(i == j))).collect())
+            .collect();
+        let step = |y: &M| {
+            let ahead = times(a, &state);
+            p = plus(&times(&times(a, &p), &turned(a)), w, 1.0);
+            let pc = times(&p, &turned(c));
+            let gain = times(&pc, &inverse(&plus(&times(c, &pc), q, 1.0)));
+            let surprise = plus(y, &times(c, &ahead), -1.0);
+            state = plus(&ahead, &times(&gain, &surprise), 1.0);
+            p = times(&plus(&identity, &times(&gain, c), -1.0), &p);
+            state.clone()
+        };
+        centred(&observations(y)).iter().map(step).collect()
+    }
+}
+
+fn observations(y: &[[f64; N]]) -> Vec<M> {
+    y.iter()
+        .map(|y| y.iter().map(|v| vec![*v]).collect())
+        .collect()
 }
 
 #[test]

@@ -89,117 +89,161 @@ fn bell(d: i64, sigma: f64) -> f64 {
     weight(d) / (-most..=most).map(weight).sum::<f64>()
 }
 
-/// The decoder of place by the definition: sums over all pairs of places, matrices, f64. Posterior means of the
-/// outputs at every step of `test`.
-fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[f64; 3]> {
-    let steps: Vec<i64> = (train.segments.iter())
-        .flat_map(|s| s.start..s.stop)
-        .filter(|&t| {
-            train
-                .segments
-                .iter()
-                .any(|s| (s.start..s.stop).contains(&t) && (s.start..s.stop).contains(&(t - delay)))
-        })
-        .collect();
-    let x = |t: i64| {
-        let row = &train.behavior[(t - delay) as usize * 3..][..3];
+/// The paired steps of a recording, and a grid of places over their positions.
+struct PlainGrid<'a> {
+    data: &'a Dataset,
+    delay: i64,
+    steps: Vec<i64>,
+    /// Length of a place's edge, and the lower corner of the grid, in pixels.
+    edge: f64,
+    first: [f64; 2],
+    places: Vec<[i64; 2]>,
+}
+
+impl<'a> PlainGrid<'a> {
+    fn new(data: &'a Dataset, delay: i64, across: usize) -> Self {
+        let paired = |t: i64| {
+            let within = |s: &Segment, t: i64| (s.start..s.stop).contains(&t);
+            let mut segments = data.segments.iter();
+            segments.any(|s| within(s, t) && within(s, t - delay))
+        };
+        let steps = data.segments.iter().flat_map(|s| s.start..s.stop);
+        let mut grid = Self {
+            data,
+            delay,
+            steps: steps.filter(|&t| paired(t)).collect(),
+            edge: f64::NAN,
+            first: [f64::NAN; 2],
+            places: Vec::new(),
+        };
+        let end = |axis: usize, sign: f64| {
+            let values = grid.steps.iter().map(|&t| sign * grid.outputs(t)[axis]);
+            sign * values.fold(f64::NEG_INFINITY, f64::max)
+        };
+        let (low, high) = ([end(0, -1.0), end(1, -1.0)], [end(0, 1.0), end(1, 1.0)]);
+        let edge = (high[0] - low[0]).max(high[1] - low[1]) / across as f64;
+        let shape = [0, 1].map(|a| ((high[a] - low[a]) / edge).ceil() as i64 + 1);
+        grid.edge = edge;
+        grid.first = [0, 1].map(|a| (low[a] + high[a]) / 2.0 - shape[a] as f64 * edge / 2.0);
+        grid.places = (0..shape[0])
+            .flat_map(|i| (0..shape[1]).map(move |j| [i, j]))
+            .collect();
+        grid
+    }
+
+    /// The outputs that are paired with a step: x, y and speed.
+    fn outputs(&self, t: i64) -> [f64; 3] {
+        let row = &self.data.behavior[(t - self.delay) as usize * 3..][..3];
         [f64::from(row[0]), f64::from(row[1]), f64::from(row[2])]
-    };
-    let end = |axis: usize, sign: f64| {
-        steps
-            .iter()
-            .map(|&t| sign * x(t)[axis])
-            .fold(f64::NEG_INFINITY, f64::max)
-            * sign
-    };
-    let (low, high) = ([end(0, -1.0), end(1, -1.0)], [end(0, 1.0), end(1, 1.0)]);
-    let edge = (high[0] - low[0]).max(high[1] - low[1]) / config.across as f64;
-    let shape = [0, 1].map(|a| ((high[a] - low[a]) / edge).ceil() as i64 + 1);
-    let first = [0, 1].map(|a| (low[a] + high[a]) / 2.0 - shape[a] as f64 * edge / 2.0);
-    let at = |x: [f64; 3]| [0, 1].map(|a| ((x[a] - first[a]) / edge) as i64);
-    let places: Vec<[i64; 2]> = (0..shape[0])
-        .flat_map(|i| (0..shape[1]).map(move |j| [i, j]))
-        .collect();
-    let smoothed = |values: &[f64], sigma: f64| -> Vec<f64> {
+    }
+
+    fn count(&self, channel: usize, t: i64) -> f64 {
+        let spikes = &self.data.spikes;
+        let of_channel = |&i: &usize| spikes.channels[i] as usize == channel;
+        let here = spikes.range(t, t + 1).filter(of_channel);
+        here.map(|i| f64::from(spikes.weight(i))).sum()
+    }
+
+    fn smoothed(&self, values: &[f64], sigma: f64) -> Vec<f64> {
         let bells: Vec<f64> = (0..64).map(|d| bell(d, sigma)).collect();
         let weight = |d: i64| bells[d.unsigned_abs() as usize];
-        let of = |to: &[i64; 2]| {
-            let parts = (places.iter().zip(values))
+        let at = |to: &[i64; 2]| {
+            let parts = (self.places.iter().zip(values))
                 .map(|(from, value)| weight(from[0] - to[0]) * weight(from[1] - to[1]) * value);
             parts.sum()
         };
-        places.iter().map(of).collect()
-    };
-    // Sums over the steps spent in each place.
-    let sums = |of: &dyn Fn(i64) -> f64| -> Vec<f64> {
-        let mut sums = vec![0.0; places.len()];
-        for &t in &steps {
-            let place = places.iter().position(|p| *p == at(x(t))).unwrap();
-            sums[place] += of(t);
+        self.places.iter().map(at).collect()
+    }
+
+    /// Sums over the steps spent in each place.
+    fn sums(&self, value: impl Fn(i64) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; self.places.len()];
+        for &t in &self.steps {
+            let x = self.outputs(t);
+            let at = [0, 1].map(|a| ((x[a] - self.first[a]) / self.edge) as i64);
+            let place = self.places.iter().position(|p| *p == at).unwrap();
+            sums[place] += value(t);
         }
         sums
-    };
-    let time = sums(&|_| 1.0);
-    let seen: Vec<f64> = time.iter().map(|t| f64::from(u8::from(*t > 0.0))).collect();
-    let visited = smoothed(&seen, 1.0);
-    let cells: Vec<usize> = (0..places.len()).filter(|&i| visited[i] > 0.05).collect();
-    let smooth_time = smoothed(&time, config.smoothing);
-    let prior = 0.05 / STEP_SECONDS;
-    let count = |channel: usize, t: i64| -> f64 {
-        let of = |i: usize| {
-            let here = train.spikes.channels[i] as usize == channel;
-            if here {
-                f64::from(train.spikes.weight(i))
-            } else {
-                0.0
-            }
-        };
-        train.spikes.range(t, t + 1).map(of).sum()
-    };
-    let rates: Vec<Vec<f64>> = (0..CHANNELS)
-        .map(|channel| {
-            let mean = steps.iter().map(|&t| count(channel, t)).sum::<f64>() / steps.len() as f64;
-            let counts = smoothed(&sums(&|t| count(channel, t)), config.smoothing);
-            let rate = |&i: &usize| (counts[i] + prior * mean) / (smooth_time[i] + prior);
+    }
+
+    fn fields(&self, config: &Config) -> PlainFields {
+        let time = self.sums(|_| 1.0);
+        let seen: Vec<f64> = time.iter().map(|t| f64::from(u8::from(*t > 0.0))).collect();
+        let visited = self.smoothed(&seen, 1.0);
+        let cells: Vec<usize> = (0..visited.len()).filter(|&i| visited[i] > 0.05).collect();
+        let time = self.smoothed(&time, config.smoothing);
+        let prior = 0.05 / STEP_SECONDS;
+        let rates = (0..CHANNELS).map(|channel| {
+            let all = self.steps.iter().map(|&t| self.count(channel, t));
+            let mean = all.sum::<f64>() / self.steps.len() as f64;
+            let counts = self.smoothed(&self.sums(|t| self.count(channel, t)), config.smoothing);
+            let rate = |&i: &usize| (counts[i] + prior * mean) / (time[i] + prior);
             cells.iter().map(rate).map(|r| r.max(1e-4)).collect()
-        })
-        .collect();
-    let speeds = smoothed(&sums(&|t| x(t)[2]), config.smoothing);
-    let values: Vec<[f64; 3]> = (cells.iter())
-        .map(|&i| {
-            let middle = [0, 1].map(|a| first[a] + (places[i][a] as f64 + 0.5) * edge);
-            let speed = if smooth_time[i] > 0.0 {
-                speeds[i] / smooth_time[i]
+        });
+        let speeds = self.smoothed(&self.sums(|t| self.outputs(t)[2]), config.smoothing);
+        let value = |&i: &usize| {
+            let middle = |a: usize| self.first[a] + (self.places[i][a] as f64 + 0.5) * self.edge;
+            let speed = if time[i] > 0.0 {
+                speeds[i] / time[i]
             } else {
                 0.0
             };
-            [middle[0], middle[1], speed]
-        })
-        .collect();
-    let pairs: Vec<f64> = (steps.windows(2).filter(|w| w[0] + 1 == w[1]))
-        .flat_map(|w| [0, 1].map(|a| ((x(w[1])[a] - x(w[0])[a]) / edge).powi(2)))
-        .collect();
-    let sigma = config.pace * (pairs.iter().sum::<f64>() / pairs.len() as f64).sqrt();
-    let walk: Vec<Vec<f64>> = (cells.iter())
-        .map(|&from| {
+            [middle(0), middle(1), speed]
+        };
+        let all: f64 = cells.iter().map(|&i| time[i]).sum();
+        let share = |&i: &usize| time[i] + 1e-3 * all / cells.len() as f64;
+        let start: Vec<f64> = cells.iter().map(share).collect();
+        let all: f64 = start.iter().sum();
+        PlainFields {
+            rates: rates.collect(),
+            values: cells.iter().map(value).collect(),
+            start: start.iter().map(|s| s / all).collect(),
+            cells,
+        }
+    }
+
+    /// Probabilities of a walk from each cell to each.
+    fn walk(&self, cells: &[usize], pace: f64) -> Vec<Vec<f64>> {
+        let moved = |from: i64, to: i64, axis: usize| {
+            (self.outputs(to)[axis] - self.outputs(from)[axis]) / self.edge
+        };
+        let pairs: Vec<f64> = (self.steps.windows(2).filter(|w| w[0] + 1 == w[1]))
+            .flat_map(|w| [0, 1].map(|axis| moved(w[0], w[1], axis).powi(2)))
+            .collect();
+        let sigma = pace * (pairs.iter().sum::<f64>() / pairs.len() as f64).sqrt();
+        let row = |&from: &usize| {
             let to = cells.iter().map(|&to| {
-                let [a, b] = [places[from], places[to]];
+                let [a, b] = [self.places[from], self.places[to]];
                 bell(a[0] - b[0], sigma) * bell(a[1] - b[1], sigma)
             });
             let to: Vec<f64> = to.collect();
             let sum: f64 = to.iter().sum();
             to.iter().map(|w| w / sum).collect()
-        })
-        .collect();
-    let share: Vec<f64> = cells.iter().map(|&i| smooth_time[i]).collect();
-    let all: f64 = share.iter().sum();
-    let n = cells.len();
-    let share: Vec<f64> = share.iter().map(|s| s + 1e-3 * all / n as f64).collect();
-    let all: f64 = share.iter().sum();
+        };
+        cells.iter().map(row).collect()
+    }
+}
+
+/// The cells, which are the places near a visited one, with each channel's rates, the outputs, and the share of time.
+struct PlainFields {
+    cells: Vec<usize>,
+    rates: Vec<Vec<f64>>,
+    values: Vec<[f64; 3]>,
+    start: Vec<f64>,
+}
+
+/// The decoder of place by the definition: sums over all pairs of places, matrices, f64. Posterior means of the
+/// outputs at every step of `test`.
+fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[f64; 3]> {
+    let grid = PlainGrid::new(train, delay, config.across);
+    let fields = grid.fields(config);
+    let walk = grid.walk(&fields.cells, config.pace);
+    let n = fields.cells.len();
     let jump = config.jumps_hz * STEP_SECONDS;
     let mut means = vec![[f64::NAN; 3]; test.steps];
     for segment in &test.segments {
-        let mut p: Vec<f64> = share.iter().map(|s| s / all).collect();
+        let mut p = fields.start.clone();
         for t in segment.start..segment.stop {
             if t > segment.start {
                 let before = p.clone();
@@ -209,9 +253,9 @@ fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[
                     .collect();
             }
             for (c, p) in p.iter_mut().enumerate() {
-                let mut log = -rates.iter().map(|r| r[c]).sum::<f64>();
+                let mut log = -fields.rates.iter().map(|r| r[c]).sum::<f64>();
                 for i in test.spikes.range(t, t + 1) {
-                    let rate = rates[test.spikes.channels[i] as usize][c];
+                    let rate = fields.rates[test.spikes.channels[i] as usize][c];
                     log += f64::from(test.spikes.weight(i)) * rate.ln();
                 }
                 *p *= (config.trust * log).exp();
@@ -219,7 +263,7 @@ fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[
             let total: f64 = p.iter().sum();
             p.iter_mut().for_each(|p| *p /= total);
             for o in 0..3 {
-                means[t as usize][o] = (0..n).map(|c| p[c] * values[c][o]).sum();
+                means[t as usize][o] = (0..n).map(|c| p[c] * fields.values[c][o]).sum();
             }
         }
     }

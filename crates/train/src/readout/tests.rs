@@ -166,62 +166,75 @@ fn sums_and_estimates_are_those_of_the_definition() {
         let mean = mean_of(walk, &cosines, &counts, &()).unwrap();
         close(&mean, &means, 1e-5, "means");
         let rows = plain(walk, &cosines, &mean, &filters);
-        let expected = plain_sums(walk, &rows, stride, counts);
         let pass = Pass::new(walk, &cosines, &mean, &filters);
         let sums = pass.sums(&counts, &()).unwrap();
-        assert_eq!(sums.steps, expected.steps);
-        close(&sums.gram, &expected.gram, 1e-5, "gram");
-        // Features about their mean leave little of products with outputs far from 0: what is left
-        // is as exact as a cosine and its mean are in f32, step for step.
-        let rounding = 2e-7 * (sums.steps as f64).sqrt();
-        for (i, (got, e)) in sums.upsilon.iter().zip(&expected.upsilon).enumerate() {
-            let own = expected.gram[i / 2 * (sums.features + 1)];
-            let tolerance = 1e-5 * own.sqrt() + rounding;
-            assert!(
-                (got - e).abs() <= tolerance * expected.output_sq_sum[i % 2].sqrt(),
-                "upsilon[{i}]: {got}, expected {e}"
-            );
-        }
-        close(&sums.output_sum, &expected.output_sum, 1e-12, "outputs");
-        close(
-            &sums.output_sq_sum,
-            &expected.output_sq_sum,
-            1e-12,
-            "squares",
-        );
-        assert!(
-            sums.feature_sum
-                .iter()
-                .zip(&expected.feature_sum)
-                .all(|(g, e)| (g - e).abs() < 1e-2)
-        );
+        assert_same_sums(&sums, &plain_sums(walk, &rows, stride, counts));
+        assert_plain_estimates(&pass, &rows, &data, counts);
+    }
+}
 
-        let weights: Vec<f64> = (0..sums.features * 2)
-            .map(|i| ((i * 7) % 5) as f64 - 2.0)
-            .collect();
-        let mut estimates = vec![f32::NAN; data.steps * 2];
-        let wanted = |step: usize| {
-            data.segments
+fn assert_same_sums(sums: &NormalEquations, expected: &NormalEquations) {
+    assert_eq!(sums.steps, expected.steps);
+    close(&sums.gram, &expected.gram, 1e-5, "gram");
+    // Features about their mean leave little of products with outputs far from 0: what is left
+    // is as exact as a cosine and its mean are in f32, step for step.
+    let rounding = 2e-7 * (sums.steps as f64).sqrt();
+    for (i, (got, e)) in sums.upsilon.iter().zip(&expected.upsilon).enumerate() {
+        let own = expected.gram[i / 2 * (sums.features + 1)];
+        let tolerance = 1e-5 * own.sqrt() + rounding;
+        assert!(
+            (got - e).abs() <= tolerance * expected.output_sq_sum[i % 2].sqrt(),
+            "upsilon[{i}]: {got}, expected {e}"
+        );
+    }
+    close(&sums.output_sum, &expected.output_sum, 1e-12, "outputs");
+    close(
+        &sums.output_sq_sum,
+        &expected.output_sq_sum,
+        1e-12,
+        "squares",
+    );
+    assert!(
+        sums.feature_sum
+            .iter()
+            .zip(&expected.feature_sum)
+            .all(|(g, e)| (g - e).abs() < 1e-2)
+    );
+}
+
+/// Estimates of the steps that count are products of their plain `rows` with the weights, and no other is written.
+fn assert_plain_estimates(
+    pass: &Pass<'_>,
+    rows: &[Option<Vec<f64>>],
+    data: &Dataset,
+    counts: impl Fn(usize) -> bool + Sync,
+) {
+    let features = rows.iter().flatten().next().unwrap().len();
+    let weights: Vec<f64> = (0..features * 2)
+        .map(|i| ((i * 7) % 5) as f64 - 2.0)
+        .collect();
+    let mut estimates = vec![f32::NAN; data.steps * 2];
+    let wanted = |step: usize| {
+        data.segments
+            .iter()
+            .any(|s| s.start as usize <= step && step < s.stop as usize)
+            && counts(step)
+    };
+    pass.estimate((&weights, &[0.5, -3.0]), &wanted, &mut estimates, &())
+        .unwrap();
+    for (step, row) in estimates.chunks_exact(2).enumerate() {
+        if !wanted(step) {
+            assert!(row.iter().all(|v| v.is_nan()));
+            continue;
+        }
+        let features = rows[step].as_ref().unwrap();
+        for (o, c) in [0.5, -3.0].iter().enumerate() {
+            let terms = features
                 .iter()
-                .any(|s| s.start as usize <= step && step < s.stop as usize)
-                && counts(step)
-        };
-        pass.estimate((&weights, &[0.5, -3.0]), &wanted, &mut estimates, &())
-            .unwrap();
-        for (step, row) in estimates.chunks_exact(2).enumerate() {
-            if !wanted(step) {
-                assert!(row.iter().all(|v| v.is_nan()));
-                continue;
-            }
-            let features = rows[step].as_ref().unwrap();
-            for (o, c) in [0.5, -3.0].iter().enumerate() {
-                let terms = features
-                    .iter()
-                    .enumerate()
-                    .map(|(f, g)| g * weights[f * 2 + o]);
-                let expected = c + terms.sum::<f64>();
-                assert!((f64::from(row[o]) - expected).abs() < 1e-3, "step {step}");
-            }
+                .enumerate()
+                .map(|(f, g)| g * weights[f * 2 + o]);
+            let expected = c + terms.sum::<f64>();
+            assert!((f64::from(row[o]) - expected).abs() < 1e-3, "step {step}");
         }
     }
 }
