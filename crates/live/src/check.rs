@@ -166,7 +166,7 @@ pub fn check_all(
 }
 
 /// The pipeline of the first source, and what was heard of it.
-type Heard = (Pipeline, SourceFacts);
+type FirstSource = (Pipeline, SourceFacts);
 
 /// Hears all sources at once for `listen`.
 fn hear_all(
@@ -175,7 +175,7 @@ fn hear_all(
     rig: &mut dyn Rig,
     others: &mut [Box<dyn Rig>],
     listen: Duration,
-) -> Result<(Option<Heard>, Vec<OtherFacts>)> {
+) -> Result<(Option<FirstSource>, Vec<OtherFacts>)> {
     let (heard, of_others) = std::thread::scope(|scope| {
         let threads: Vec<_> = (others.iter_mut().zip(1..))
             .map(|(rig, source)| scope.spawn(move || hear_other(source, rig.as_mut(), listen)))
@@ -217,10 +217,10 @@ fn hear(
     model: &Decoder,
     rig: &mut dyn Rig,
     listen: Duration,
-) -> Result<Option<Heard>> {
+) -> Result<Option<FirstSource>> {
     let started = Instant::now();
     let mut block: Block = Block::new();
-    let mut work: Option<Heard> = None;
+    let mut work: Option<FirstSource> = None;
     while started.elapsed() < listen {
         match rig.take(&mut block, PATIENCE)? {
             Arrival::Nothing => continue,

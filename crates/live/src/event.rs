@@ -1,4 +1,4 @@
-//! What becomes of blocks: the input of each step, and what is counted on the way.
+//! Events of a binner: the input of each step, and what is counted on the way.
 
 use betz_base::Result;
 use serde::{Deserialize, Serialize};
