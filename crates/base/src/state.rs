@@ -30,21 +30,28 @@ use crate::error::{Error, ErrorKind, Result};
 pub trait Word: Copy + Default {
     /// Bytes that it takes.
     const BYTES: usize;
-    /// Writes it to as many bytes, little-endian.
-    fn put(self, to: &mut [u8]);
-    /// Reads it from as many bytes.
-    fn get(from: &[u8]) -> Self;
+    /// Writes numbers to as many bytes as they take, little-endian.
+    fn put(values: &[Self], to: &mut [u8]);
+    /// Reads numbers from as many bytes as they take.
+    fn get(values: &mut [Self], from: &[u8]);
 }
 
 macro_rules! words {
     ($($number:ty),*) => { $(
         impl Word for $number {
             const BYTES: usize = size_of::<$number>();
-            fn put(self, to: &mut [u8]) {
-                to.copy_from_slice(&self.to_le_bytes());
+
+            #[inline]
+            fn put(values: &[Self], to: &mut [u8]) {
+                let (words, _) = to.as_chunks_mut::<{ size_of::<$number>() }>();
+                (words.iter_mut().zip(values)).for_each(|(word, value)| *word = value.to_le_bytes());
             }
-            fn get(from: &[u8]) -> Self {
-                from.try_into().map_or(<$number>::default(), <$number>::from_le_bytes)
+
+            #[inline]
+            fn get(values: &mut [Self], from: &[u8]) {
+                let (words, _) = from.as_chunks::<{ size_of::<$number>() }>();
+                (values.iter_mut().zip(words))
+                    .for_each(|(value, word)| *value = <$number>::from_le_bytes(*word));
             }
         }
     )* };
@@ -55,12 +62,12 @@ words!(i16, u32, i64, u64, f32, f64);
 impl Word for bool {
     const BYTES: usize = 1;
 
-    fn put(self, to: &mut [u8]) {
-        to.fill(u8::from(self));
+    fn put(values: &[Self], to: &mut [u8]) {
+        (to.iter_mut().zip(values)).for_each(|(byte, value)| *byte = u8::from(*value));
     }
 
-    fn get(from: &[u8]) -> Self {
-        from != [0]
+    fn get(values: &mut [Self], from: &[u8]) {
+        (values.iter_mut().zip(from)).for_each(|(value, byte)| *value = *byte != 0);
     }
 }
 
@@ -122,15 +129,13 @@ impl<'a> StateBytes<'a> {
             Bytes::Save(bytes) => {
                 let from = bytes.len();
                 bytes.resize(from + length, 0);
-                let words = bytes[from..].chunks_exact_mut(T::BYTES);
-                words.zip(values).for_each(|(word, value)| value.put(word));
+                T::put(values, &mut bytes[from..]);
             }
             Bytes::Load(bytes) => {
                 let Some((words, rest)) = bytes.split_at_checked(length) else {
                     return Err(expected(length, bytes.len()));
                 };
-                let words = words.chunks_exact(T::BYTES);
-                (values.iter_mut().zip(words)).for_each(|(value, word)| *value = T::get(word));
+                T::get(values, words);
                 *bytes = rest;
             }
         }
