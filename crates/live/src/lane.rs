@@ -296,7 +296,7 @@ impl Lane {
             if let Some(front) = &mut self.front {
                 front.restart()?;
             }
-            self.input.clear();
+            self.discard_input()?;
             self.step += 1;
         }
         self.late_in_gap = 0;
@@ -361,8 +361,17 @@ impl Lane {
             give(Event::Skip(skipped))?;
             self.counts.skipped += skipped;
             self.step = step;
-            self.input.clear();
+            self.discard_input()?;
         }
+        Ok(())
+    }
+
+    /// Drops what came for the open step, also the power that the front end has added up.
+    fn discard_input(&mut self) -> Result<()> {
+        if let Some(front) = &mut self.front {
+            front.take_power(&mut self.input.features)?;
+        }
+        self.input.clear();
         Ok(())
     }
 
@@ -447,7 +456,7 @@ impl Lane {
     /// # Errors
     /// The errors of `give`.
     pub(crate) fn step_stale(&mut self, give: &mut Give<'_>) -> Result<()> {
-        self.input.clear();
+        self.discard_input()?;
         self.input.host_ns = 0;
         self.counts.stale += 1;
         self.give(false, false, give)
