@@ -252,6 +252,11 @@ fn sigterm_ends_a_session_with_a_complete_recording() {
                 from = \"pipe:voltage.raw?channels=8&rate=30000\"\n";
     std::fs::write(folder.join("own.toml"), plan).unwrap();
     json(folder, "run own.toml --check");
+    // The noise is measured for longer than the file lasts: no step has data.
+    let output = betz(folder, "run own.toml");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("limit crossed: limits.late_steps"), "{told}");
     for command in [
         "run own.toml --set voltage.threshold=-4",
         "run own.toml --check --set voltage.threshold=-4",
@@ -276,6 +281,16 @@ fn a_source_that_never_came_is_a_failure_that_is_said() {
     let words = "source `nsp`: expected blocks from udp://127.0.0.1:0, got none in ";
     fails(folder, "run silent.toml --seconds 0.2", words);
     refused(folder, "run silent.toml --require 0.2", 1, words);
+    for command in ["run silent.toml", "run silent.toml --check"] {
+        let words =
+            "session.model: expected a model of the 9 channels of the source `nsp`, got one of 8";
+        refused(
+            folder,
+            &format!("{command} --set source.channels=9"),
+            2,
+            words,
+        );
+    }
     let words = "--seconds: expected seconds, got ";
     refused(folder, "run silent.toml --seconds=-1", 2, words);
     refused(folder, "run silent.toml --seconds nan", 2, words);

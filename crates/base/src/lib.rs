@@ -9,6 +9,7 @@
 //! | [`memory`] | how much memory there is, and refusing what needs more |
 //! | [`progress`] | how long work says how far it is, and hears that it should stop |
 //! | [`ring`] | a ring between two threads, made whole or refused |
+//! | [`state`] | the state of something at work as bytes, by one list of its fields |
 //! | [`worker`] | a thread of our own at the end of such a ring: waited for, ended |
 //! | [`output`] | name and unit of an output |
 //! | [`aligned`] | numbers that begin at a cache line |
@@ -36,6 +37,7 @@ pub mod output;
 pub mod progress;
 #[cfg(feature = "std")]
 pub mod ring;
+pub mod state;
 #[cfg(feature = "std")]
 pub mod team;
 pub mod text;

@@ -148,14 +148,23 @@ impl Binner {
         self.joint.means = means.iter().map(|mean| *mean as f32).collect();
     }
 
-    /// Writes the state, to go on from, to `state`, whose room is used again.
-    pub(crate) fn state_into(&self, state: &mut BinnerState) {
+    /// Writes the state, to go on from, to `state` and `bytes`, whose room is used again. Returns how many bytes more a later
+    /// state of the same sources may have.
+    ///
+    /// # Errors
+    /// None today.
+    pub(crate) fn state_into(
+        &mut self,
+        state: &mut BinnerState,
+        bytes: &mut Vec<u8>,
+    ) -> Result<usize> {
         let waits = |pending: &&WaitingEvent| matches!(pending, WaitingEvent::Step(_));
-        self.first.state_into(&mut state.first);
+        bytes.clear();
+        let mut spare = self.first.state_into(&mut state.first, bytes)?;
         state.behind = self.joint.pending.iter().filter(waits).count() as u64;
         let mut heard = 0;
-        for part in &self.parts {
-            let (Some(lane), Some((signal, voltage))) = (&part.lane, &part.sent) else {
+        for part in &mut self.parts {
+            let (Some(lane), Some((signal, voltage))) = (&mut part.lane, &part.sent) else {
                 continue;
             };
             if lane.epoch().is_none() {
@@ -168,17 +177,23 @@ impl Binner {
             (other.source, other.voltage) = (part.source, *voltage);
             (other.rate, other.microvolts) = (signal.rate, signal.microvolts);
             other.rows_per_step = lane.place(0).1;
-            lane.state_into(&mut other.lane);
+            spare += lane.state_into(&mut other.lane, bytes)?;
             heard += 1;
         }
+        Ok(spare)
     }
 
-    /// Goes on from a state; `self` has taken no block yet. Returns the steps that are to be skipped.
+    /// Goes on from a state and the bytes beside it; `self` has taken no block yet. Returns the steps that are to be skipped.
     ///
     /// # Errors
-    /// As [`Binner::set_noise`].
-    pub(crate) fn restore(&mut self, plan: &Plan, state: &BinnerState) -> Result<u64> {
-        self.first.restore(&state.first)?;
+    /// As [`Binner::set_noise`]; `InvalidCheckpoint` for bytes of other sources.
+    pub(crate) fn restore(
+        &mut self,
+        plan: &Plan,
+        state: &BinnerState,
+        mut bytes: &[u8],
+    ) -> Result<u64> {
+        self.first.restore(&state.first, &mut bytes)?;
         self.joint.counts = state.first.counts;
         self.joint.counts.skipped += state.behind;
         for other in &state.others {
@@ -191,7 +206,7 @@ impl Binner {
             };
             self.add_source(plan, other.source, &signal, other.voltage)?;
             if let Some(lane) = &mut part(&mut self.parts, other.source)?.lane {
-                lane.restore(&other.lane)?;
+                lane.restore(&other.lane, &mut bytes)?;
                 lane.set_rows_per_step(other.rows_per_step);
             }
         }

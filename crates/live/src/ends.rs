@@ -7,8 +7,8 @@ use betz_runtime::model::Decoder;
 
 use crate::learn::open_worker;
 use crate::notes::Notes;
-use crate::pipeline::{Step, open_session};
-use crate::plan::{Feature, LearnMode, Plan, RecalibrateMode};
+use crate::pipeline::{Step, check_stated, open_session};
+use crate::plan::{LearnMode, Plan, RecalibrateMode};
 use crate::recalibrate;
 use crate::scheduling;
 
@@ -19,7 +19,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Opens the ends of a plan. Outputs that the session refuses, and a sorter that cannot be read, are refused before a
+    /// Opens the ends of a plan. Outputs that the session refuses, and a model that does not fit the plan, are refused before a
     /// socket is opened.
     ///
     /// # Errors
@@ -27,9 +27,7 @@ impl Ends {
     pub(crate) fn open(plan: &Plan, model: &Decoder) -> Result<Self> {
         open_session(plan, model)?;
         scheduling::check(plan)?;
-        if plan.voltage.feature == Feature::Units {
-            plan.load_sorter()?;
-        }
+        check_stated(plan, model)?;
         if plan.learn.mode != LearnMode::Off {
             drop(open_worker(plan, model)?);
         }

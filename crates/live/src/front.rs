@@ -1,5 +1,6 @@
 //! The front end of a session's voltage: crossings, spike-band power, or sorted units.
 
+use betz_base::state::StateBytes;
 use betz_base::{Error, Result};
 use betz_interop::rig::Signal;
 use betz_sort::{BlockFrontEnd, Layout, Sorter, Sorting};
@@ -104,6 +105,18 @@ impl Front {
             Engine::Units { sorting, sorter } => **sorting = Sorting::open(sorter)?,
         }
         Ok(())
+    }
+
+    /// Writes or reads everything that the next rows' features depend on.
+    ///
+    /// # Errors
+    /// `InvalidCheckpoint` for the bytes of another front end.
+    pub(crate) fn state(&mut self, state: &mut StateBytes<'_>) -> Result<()> {
+        state.numbers(&mut self.last_row)?;
+        match &mut self.engine {
+            Engine::Crossings(front) | Engine::Power(front) => front.state(state),
+            Engine::Units { sorting, .. } => sorting.state(state),
+        }
     }
 
     /// Takes whole rows, and adds the channels or units that fired to `spikes`.

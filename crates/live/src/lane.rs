@@ -1,13 +1,15 @@
 //! One source's way from blocks to its part of each step: grid of steps, gaps, front end.
 
+mod state;
+
 use betz_base::{Error, Result};
 use betz_interop::rig::{Block, RigSpike, Samples, Signal};
-use serde::{Deserialize, Serialize};
 
 use crate::event::{BinnerCounts, Content, Event, Give, StepInput};
 use crate::front::Front;
 use crate::grid::{Alignment, Grid};
 use crate::plan::{Gives, Plan};
+pub(crate) use state::LaneState;
 
 /// Front end and grid of steps at work.
 ///
@@ -38,27 +40,6 @@ pub(crate) struct Lane {
     sends_rows: bool,
     /// True if steps before the next one were left out because the decoder was slow.
     was_behind: bool,
-}
-
-/// State of a [`Lane`] that a session which was killed goes on from. The rows of the open step and the filters are not part
-/// of it: after the gap they would start again in any case.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LaneState {
-    /// Epoch of the newest block, and its arrival.
-    pub(crate) epoch: u32,
-    pub(crate) host_ns: i64,
-    /// Device time of the next row.
-    pub(crate) next: u64,
-    /// The grid of steps, and the step that is open.
-    origin: u64,
-    first: u64,
-    step: u64,
-    late_in_gap: u64,
-    pub(crate) counts: BinnerCounts,
-    noise: Option<Vec<f32>>,
-    /// A list for the noise while it is not known.
-    #[serde(skip)]
-    room: Option<Vec<f32>>,
 }
 
 /// Input of the step that is being filled.
@@ -135,45 +116,6 @@ impl Lane {
             sends_rows: false,
             was_behind: false,
         })
-    }
-
-    /// Writes the state, to go on from, to `state`, whose room is used again.
-    pub(crate) fn state_into(&self, state: &mut LaneState) {
-        let mut noise = state.noise.take().or(state.room.take()).unwrap_or_default();
-        let known = (self.front.as_ref()).is_some_and(|front| front.noise_into(&mut noise));
-        let (noise, room) = match known {
-            true => (Some(noise), None),
-            false => (None, Some(noise)),
-        };
-        *state = LaneState {
-            epoch: self.epoch,
-            host_ns: self.heard_ns,
-            next: self.next,
-            origin: self.grid.origin,
-            first: self.grid.first,
-            step: self.step,
-            late_in_gap: self.late_in_gap,
-            counts: self.counts,
-            noise,
-            room,
-        };
-    }
-
-    /// Goes on from a state; `self` has taken no block yet.
-    ///
-    /// # Errors
-    /// As [`Lane::set_noise`].
-    pub(crate) fn restore(&mut self, state: &LaneState) -> Result<()> {
-        if let Some(noise) = &state.noise {
-            self.set_noise(noise)?;
-        }
-        (self.grid.origin, self.grid.first) = (state.origin, state.first);
-        (self.started, self.restored) = (true, true);
-        (self.epoch, self.heard_ns) = (state.epoch, state.host_ns);
-        (self.step, self.next) = (state.step, state.next);
-        (self.late_in_gap, self.counts) = (state.late_in_gap, state.counts);
-        self.input.missing = state.next.saturating_sub(self.grid.begin(state.step));
-        Ok(())
     }
 
     /// Channels of a step's input.
@@ -354,7 +296,7 @@ impl Lane {
             if let Some(front) = &mut self.front {
                 front.restart()?;
             }
-            self.input.clear();
+            self.discard_input()?;
             self.step += 1;
         }
         self.late_in_gap = 0;
@@ -419,8 +361,17 @@ impl Lane {
             give(Event::Skip(skipped))?;
             self.counts.skipped += skipped;
             self.step = step;
-            self.input.clear();
+            self.discard_input()?;
         }
+        Ok(())
+    }
+
+    /// Drops what came for the open step, also the power that the front end has added up.
+    fn discard_input(&mut self) -> Result<()> {
+        if let Some(front) = &mut self.front {
+            front.take_power(&mut self.input.features)?;
+        }
+        self.input.clear();
         Ok(())
     }
 
@@ -505,7 +456,7 @@ impl Lane {
     /// # Errors
     /// The errors of `give`.
     pub(crate) fn step_stale(&mut self, give: &mut Give<'_>) -> Result<()> {
-        self.input.clear();
+        self.discard_input()?;
         self.input.host_ns = 0;
         self.counts.stale += 1;
         self.give(false, false, give)

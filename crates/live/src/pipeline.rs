@@ -13,8 +13,9 @@ use crate::checkpoint::Checkpoint;
 use crate::event::{Content, Event, StepInput};
 use crate::front_end::FrontEnd;
 use crate::grid::Alignment;
-use crate::plan::{Feature, Plan};
+use crate::plan::{Feature, Plan, Sends};
 use crate::record::Facts;
+use crate::source::stated_channels;
 
 /// A step that was made.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +81,7 @@ impl Pipeline {
     ) -> Result<Self> {
         let mut pipeline = Self::new(plan, model, &facts.signal(), facts.voltage)?;
         pipeline.decoder.session.restore(&from.session)?;
-        match pipeline.binner.restore(plan, &from.head.binner)? {
+        match (pipeline.binner).restore(plan, &from.head.binner, &from.fronts)? {
             0 => {}
             steps => pipeline.decoder.session.skip(steps),
         }
@@ -88,25 +89,25 @@ impl Pipeline {
     }
 
     /// Writes the state to `to`, whose room is used again; `resumed` is the number of times that the session went on after a kill,
-    /// and `newest` the newest model that it was given.
+    /// and `newest` the newest model that it was given. Returns how many bytes more a later state may have.
     ///
     /// # Errors
     /// The errors of [`Session::checkpoint_into`].
     pub(crate) fn checkpoint(
-        &self,
+        &mut self,
         resumed: u64,
         newest: Option<u64>,
         to: &mut Checkpoint,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         let session = &self.decoder.session;
         let model = session.model().decoder_fingerprint();
-        self.binner.state_into(&mut to.head.binner);
+        let spare = (self.binner).state_into(&mut to.head.binner, &mut to.fronts)?;
         to.head.model = model;
         to.head.pending = newest.filter(|newest| *newest != model);
         to.head.resumed = resumed;
         to.session.resize(session.checkpoint_len(), 0);
         session.checkpoint_into(&mut to.session)?;
-        Ok(())
+        Ok(spare)
     }
 
     /// The session, to attach taps and to swap models.
@@ -241,9 +242,40 @@ pub(crate) fn open_session(plan: &Plan, model: &Decoder) -> Result<Session> {
     })
 }
 
+/// Refuses a model that does not fit what the plan states about its sources, whatever they will send.
+///
+/// # Errors
+/// The errors of [`Pipeline::new`] for such a source, in the same words.
+pub(crate) fn check_stated(plan: &Plan, model: &Decoder) -> Result<()> {
+    let first = plan.source();
+    let samples = first.form() == Sends::Samples;
+    // A model of features that were made of voltage fits no other source.
+    let of_voltage =
+        FrontEnd::of_model(model)?.is_some_and(|front_end| front_end != FrontEnd::Source);
+    if of_voltage {
+        FrontEnd::check(plan, model, samples)?;
+    }
+    let units = samples && plan.voltage.feature == Feature::Units;
+    let stated = match units {
+        true => Some(plan.load_sorter()?.units().len()),
+        false if samples => stated_channels(first),
+        false => first.channels,
+    };
+    match stated {
+        Some(channels) => check_channels(plan, model, channels + plan.other_channels(), units),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a model that was trained on other features.
 fn check_fit(plan: &Plan, model: &Decoder, channels: usize, voltage: bool) -> Result<()> {
     FrontEnd::check(plan, model, voltage)?;
+    let units = voltage && plan.voltage.feature == Feature::Units;
+    check_channels(plan, model, channels, units)
+}
+
+/// Refuses a model of another number of channels, or of `units`.
+fn check_channels(plan: &Plan, model: &Decoder, channels: usize, units: bool) -> Result<()> {
     if model.channels() == channels {
         return Ok(());
     }
@@ -254,7 +286,7 @@ fn check_fit(plan: &Plan, model: &Decoder, channels: usize, voltage: bool) -> Re
         );
         return Err(plan.refuse("source", "channels", message));
     }
-    let what = match voltage && plan.voltage.feature == Feature::Units {
+    let what = match units {
         true => "units of the sorter".to_owned(),
         false if plan.source.len() > 1 => "channels of all sources".to_owned(),
         false => format!("channels of the source `{}`", plan.source().name),

@@ -9,7 +9,7 @@ use betz_interop::rig::{
 };
 use betz_runtime::model::Decoder;
 
-use crate::plan::{Plan, Sends};
+use crate::plan::{Plan, Sends, SourcePlan};
 
 /// Opens the sources of a plan, in their order.
 ///
@@ -30,13 +30,7 @@ pub(crate) fn open_rig(plan: &Plan, model: &Decoder, source: usize) -> Result<Bo
             .of_kind(e.kind())
     };
     if of.form() == Sends::Samples {
-        let options = RigOptions {
-            channels: of.channels,
-            rate: of.rate,
-            microvolts: of.microvolts,
-            buffer: None,
-        };
-        return options.open(&of.from).map_err(refuse);
+        return rig_options(of).open(&of.from).map_err(refuse);
     }
     let outputs: Vec<String> = model.outputs().iter().map(|o| o.name.clone()).collect();
     let channels = match source {
@@ -50,6 +44,23 @@ pub(crate) fn open_rig(plan: &Plan, model: &Decoder, source: usize) -> Result<Bo
     };
     let source = open_source(&of.from, &stream).map_err(refuse)?;
     Ok(step_rig(source, &stream))
+}
+
+/// Facts that a plan states about a source of samples beside its address.
+fn rig_options(of: &SourcePlan) -> RigOptions {
+    RigOptions {
+        channels: of.channels,
+        rate: of.rate,
+        microvolts: of.microvolts,
+        buffer: None,
+    }
+}
+
+/// Channels that a plan states of its first source, in its address or beside it; `None` if only the source knows.
+pub(crate) fn stated_channels(of: &SourcePlan) -> Option<usize> {
+    let options = rig_options(of);
+    // Sources of this program have no address that a rig understands.
+    options.of_address(&of.from).unwrap_or(options).channels
 }
 
 /// A rig of the whole steps that `source` sends, for a plan whose source has `sends = "steps"`: a block per step.

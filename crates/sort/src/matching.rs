@@ -5,6 +5,8 @@
 //! product; the score of a template at a place is then a sum over its span, C = Σ T · y, and the energy of the voltage falls by
 //! 2 C − E, with E = Σ T², when it is taken away there.
 
+mod state;
+
 use betz_base::{Result, memory};
 use pulp::{Arch, Simd, WithSimd};
 

@@ -1,5 +1,6 @@
 //! A sorter at work: voltage as it comes, and its spikes with their labels.
 
+use betz_base::state::StateBytes;
 use betz_base::{Error, Result};
 
 use crate::front::{ArtefactCounts, FrontEnd};
@@ -48,6 +49,17 @@ impl Sorting {
             front,
             unlabelled: 0,
         })
+    }
+
+    /// Writes or reads everything that the next samples' spikes depend on. The one that reads is of the same sorter.
+    ///
+    /// # Errors
+    /// `InvalidCheckpoint` for the bytes of another sorter.
+    pub fn state(&mut self, state: &mut StateBytes<'_>) -> Result<()> {
+        self.front.state(state)?;
+        self.matching.state(state)?;
+        self.rest.state(state)?;
+        state.number(&mut self.unlabelled)
     }
 
     /// Samples of a row.

@@ -56,8 +56,15 @@ fn check(args: &Check) -> Result<()> {
     if damage.is_clean() {
         return Ok(());
     }
+    let got = match (damage.places, damage.missing) {
+        (0, 0) => format!(
+            "one without {}, for which a full or slow disk had no room",
+            report::count(damage.unrecorded, "frame")
+        ),
+        _ => "a damaged one".into(),
+    };
     Err(Error::recording(format!(
-        "{}: expected a whole recording, got a damaged one",
+        "{}: expected a whole recording, got {got}",
         args.folder.display()
     )))
 }

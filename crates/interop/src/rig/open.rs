@@ -81,11 +81,7 @@ impl RigOptions {
     /// # Errors
     /// The errors of [`open_rig`].
     pub fn open(&self, address: &str) -> Result<Box<dyn Rig>> {
-        // A pipe has no host: `pipe:-` is the usual way to write it.
-        let written = match address.strip_prefix("pipe:") {
-            Some(rest) if !rest.starts_with("//") => format!("pipe://{rest}"),
-            _ => address.to_string(),
-        };
+        let written = written(address);
         let at = Address::parse(&written, RIGS)?;
         let facts = self.with(&at)?;
         match at.scheme {
@@ -105,6 +101,14 @@ impl RigOptions {
                 "\"{address}\": no rig {other}:// in this build"
             ))),
         }
+    }
+
+    /// The facts that `address` states, completed by these. Opens nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an address that cannot be parsed.
+    pub fn of_address(&self, address: &str) -> Result<Self> {
+        self.with(&Address::parse(&written(address), RIGS)?)
     }
 
     /// The facts of an address, completed by these.
@@ -131,6 +135,14 @@ impl RigOptions {
             microvolts: real("microvolts")?.or(self.microvolts),
             buffer: whole("buffer")?.or(self.buffer),
         })
+    }
+}
+
+/// An address with a place: a pipe has no host, and `pipe:-` is the usual way to write it.
+fn written(address: &str) -> String {
+    match address.strip_prefix("pipe:") {
+        Some(rest) if !rest.starts_with("//") => format!("pipe://{rest}"),
+        _ => address.to_string(),
     }
 }
 

@@ -58,9 +58,10 @@ impl Live {
     /// of the same plan, model and sorter, has not ended as asked, and is not older than `record.resume_within`, the session
     /// goes on with it. Before [`Live::wait`] and [`Live::run`].
     ///
-    /// Restored are the decoder, the grid and numbers of the steps, the noise of each channel, the counts, and the model that
-    /// decoded. Not restored are filters (they start at rest), the trainer's statistics, the model to roll back to, the
-    /// clock of the source, and latencies. A model that had not taken over yet is given again.
+    /// Restored are the decoder, the grid and numbers of the steps, the open step, the front end with its filters and noise, the
+    /// counts, and the model that decoded: the outputs are those of a session that lost the rows of the gap. Other sources than
+    /// the first begin a new epoch. Not restored are the trainer's statistics, the model to roll back to, the clock of the source,
+    /// and latencies. A model that had not taken over yet is given again.
     ///
     /// # Errors
     /// `InvalidArgument` for a plan that does not record; `Io` if recordings cannot be read.
@@ -102,10 +103,8 @@ impl Live {
             .unwrap_or(&self.model);
         if let Some(keep) = &mut self.keep {
             // Here, so that no checkpoint allocates in the loop.
-            let channels = pipeline.binner().channels();
-            let session = pipeline.session_mut().checkpoint_len();
-            (keep.bytes).reserve(Checkpoint::most_bytes(channels, session));
-            pipeline.checkpoint(self.resumed, None, &mut keep.state)?;
+            let spare = pipeline.checkpoint(self.resumed, None, &mut keep.state)?;
+            keep.state.reserve(spare, &mut keep.bytes);
         }
         let session = pipeline.session_mut();
         let learner = Learner::start(
@@ -150,7 +149,7 @@ impl Live {
 
     /// The pipeline where the killed session was, and the model that decodes.
     fn resume(&mut self, unfinished: OpenRecording, first: &Block) -> Result<(Pipeline, Decoder)> {
-        let state = unfinished.state(&self.plan, &self.model)?;
+        let mut state = unfinished.state(&self.plan, &self.model)?;
         let (folder, facts) = (&unfinished.folder, &unfinished.facts);
         let model = model_of(&self.model, folder, state.head.model)?;
         let mut pipeline = Pipeline::resume(&self.plan, &model, facts, &state)?;
@@ -202,7 +201,7 @@ impl Live {
     pub(super) fn write_checkpoint(&mut self) -> Result<()> {
         let step = self.open_step();
         let (Some(keep), Some(recorder), Some(pipeline)) =
-            (&mut self.keep, &mut self.recorder, &self.pipeline)
+            (&mut self.keep, &mut self.recorder, &mut self.pipeline)
         else {
             return Ok(());
         };

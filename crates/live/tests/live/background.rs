@@ -247,19 +247,19 @@ fn a_model_is_prepared_and_stored_by_whoever_swaps_it_and_not_by_the_loop() {
 
 #[test]
 fn a_session_that_fails_tells_its_error_to_everybody() {
-    let small = rigs::small(0.0);
-    let plan = plan(&["source.channels=25"]);
-    let session = open(&small, plan);
+    let mut small = rigs::small(0.0);
+    small.model = FrontEnd::Source.attach(small.model).unwrap();
+    let session = open(&small, plan(&[]));
     session.start().unwrap();
     let pusher = session.pusher().unwrap();
-    assert!(pusher.push(None, Rows::Voltage(&[0; 750]), LONG).unwrap());
+    assert!(pusher.push(None, Rows::Voltage(&[0; 720]), LONG).unwrap());
     let mut reader = session.reader();
     assert_eq!(reader.next(&mut reader.output(), LONG), Reading::Over);
     let error = session.stop().unwrap_err();
     assert!(
         error
             .message()
-            .contains("session.model: expected a model of the 25 channels")
+            .contains("source.from: expected features or spikes of the source")
     );
     assert_eq!(session.stop().unwrap_err(), error);
     assert!(session.is_over() && session.mark("x").is_err());

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Samples, Signal};
-use betz_live::{Live, Pace, Part, bin, check};
+use betz_live::{FrontEnd, Live, Pace, Part, bin, check};
 use betz_recording::SpikeForm;
 
 use super::rigs::{self, ALWAYS, ListRig};
 
 #[test]
 fn what_a_session_cannot_open_is_refused_by_check_and_by_run_in_the_same_words() {
-    let small = rigs::small(0.0);
+    let mut small = rigs::small(0.0);
+    let front_end = FrontEnd::of_plan(&rigs::plan(&[]), true).unwrap();
+    small.model = front_end.attach(small.model).unwrap();
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = format!("labels.from=udp://{}", taken.local_addr().unwrap());
     let rig = || ListRig {
@@ -33,6 +35,26 @@ fn what_a_session_cannot_open_is_refused_by_check_and_by_run_in_the_same_words()
         (
             "voltage.feature=units;voltage.sorter=none",
             "voltage.sorter: reading none",
+        ),
+        (
+            "source.channels=23",
+            "session.model: expected a model of the 23 channels of the source `rig`, got one of 24; train it",
+        ),
+        (
+            "source.from=udp://127.0.0.1:0?channels=25",
+            "session.model: expected a model of the 25 channels of the source `rig`, got one of 24; train it",
+        ),
+        (
+            "voltage.threshold=-4",
+            "voltage.threshold: expected -4.5, which the model was trained on, got -4;",
+        ),
+        (
+            "voltage.feature=sbp",
+            "voltage.feature: expected crossings at once",
+        ),
+        (
+            "source.sends=steps",
+            "source.from: expected crossings at once",
         ),
     ] {
         let changes: Vec<&str> = change.split(';').collect();

@@ -1,7 +1,7 @@
 //! Gaps, late blocks, restarts and steps without data, through a pipeline that never looks at a clock.
 
 use betz_interop::rig::Block;
-use betz_live::{Pace, Part, Pipeline};
+use betz_live::{Binner, Content, Event, Pace, Part, Pipeline};
 use betz_runtime::stream::StepStatus;
 
 use super::rigs::{self, Small};
@@ -137,6 +137,47 @@ fn a_long_gap_skips_its_steps_and_the_rest_decodes_on() {
     );
     assert!(bench.made[2].status.contains(StepStatus::DROPPED));
     assert!(bench.made[3..].iter().all(|m| m.status.is_ok()));
+}
+
+#[test]
+fn the_power_of_a_step_that_is_left_out_is_in_no_other_step() {
+    let (small, blocks) = setup(200);
+    for stale in [false, true] {
+        // The second step, of blocks 20 to 39, begins or does not; then it is left out, or made without data.
+        let [begun, not_begun] = [27, 20].map(|until| {
+            let plan = rigs::plan(&["voltage.feature=sbp"]);
+            let signal = small.simulation.signal();
+            let mut binner = Binner::new(&plan, &signal, true, rigs::STEP_SECONDS).unwrap();
+            let mut power: Vec<(u64, Vec<f32>)> = Vec::new();
+            let mut add = |event: Event<'_>| {
+                if let Event::Step(step) = event
+                    && let Content::Features(values) = step.content
+                {
+                    power.push((step.number, values.to_vec()));
+                }
+                Ok(())
+            };
+            for block in &blocks[..until] {
+                binner.take(block, &mut add).unwrap();
+            }
+            if stale {
+                binner.step_stale(&mut add).unwrap();
+            }
+            for block in &blocks[40..] {
+                binner.take(block, &mut add).unwrap();
+            }
+            power
+        });
+        assert_eq!((begun.len(), not_begun.len()), (9, 9));
+        for ((step, power), (other, expected)) in begun.iter().zip(&not_begun) {
+            // Sums of the same rows in other groups.
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * b.abs();
+            assert!(
+                step == other && power.iter().zip(expected).all(near),
+                "{step} {power:?}, {other} {expected:?}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -293,12 +293,8 @@ fn a_model_of_another_front_end_is_refused_by_check_and_run_in_the_same_words() 
     ] {
         let plan = rigs::plan(&[change]);
         let checked = check(&plan, &small.model, &mut rig(), second).unwrap_err();
-        let mut live = Live::with_rig(plan, small.model.clone(), Box::new(rig())).unwrap();
-        let until = Until {
-            steps: None,
-            stop: &|| false,
-        };
-        let ran = live.run(&until, &mut |_| Ok(())).unwrap_err();
+        let opened = Live::with_rig(plan, small.model.clone(), Box::new(rig()));
+        let ran = opened.err().unwrap();
         assert_eq!(checked.message(), ran.message());
         assert!(ran.message().contains(words), "{change}: {ran}");
     }

@@ -23,10 +23,12 @@ fn open(small: &Small, blocks: &[Block], to: &Path, changes: &[&str]) -> Live {
     Live::with_rig(rigs::plan(&all), small.model.clone(), Box::new(rig)).unwrap()
 }
 
-/// A session over `blocks` that is killed at their end.
-fn killed(small: &Small, blocks: &[Block], to: &Path) -> Steps {
-    let mut live = open(small, blocks, to, &[]);
-    live.set_noise(small.noise.clone());
+/// A session over `blocks` that is killed at their end; its noise is known but for `changes` that measure it.
+fn killed(small: &Small, blocks: &[Block], to: &Path, changes: &[&str]) -> Steps {
+    let mut live = open(small, blocks, to, changes);
+    if changes.is_empty() {
+        live.set_noise(small.noise.clone());
+    }
     assert!(matches!(live.keep().unwrap(), Resumption::StartsAnew(_)));
     run(&mut live)
 }
@@ -37,21 +39,6 @@ fn setup(count: usize) -> (Small, Vec<Block>, tempfile::TempDir) {
     (small, blocks, tempfile::tempdir().unwrap())
 }
 
-/// Equal but for the filters, which start at rest at the checkpoint.
-fn assert_near(some: &[(u64, Vec<u32>)], others: &[(u64, Vec<u32>)]) {
-    assert_eq!(some.len(), others.len());
-    for ((number, values), (other, expected)) in some.iter().zip(others) {
-        let near = |a: u32, b: u32| (f32::from_bits(a) - f32::from_bits(b)).abs() < 1e-4;
-        let all = values.iter().zip(expected).all(|(a, b)| near(*a, *b));
-        let floats = |bits: &[u32]| bits.iter().map(|b| f32::from_bits(*b)).collect::<Vec<_>>();
-        let (got, wanted) = (floats(values), floats(expected));
-        assert!(
-            number == other && all,
-            "{number} {got:?}, {other} {wanted:?}"
-        );
-    }
-}
-
 fn check_replay(folder: &Path, steps: usize) {
     let replayed = Replay::open(folder).unwrap().run(&mut |_| Ok(())).unwrap();
     assert!(replayed.is_equal(), "{replayed:?}");
@@ -60,29 +47,34 @@ fn check_replay(folder: &Path, steps: usize) {
 }
 
 /// Kills a session over `blocks` after `end` of them, lets another go on from block `from`, and compares both with a session
-/// that skipped the same blocks. Returns the folder of the recordings.
+/// that lost the same blocks. Returns the folder of the recordings.
 fn resume_and_compare(
     small: &Small,
     blocks: &[Block],
-    end: usize,
-    from: usize,
+    [end, from]: [usize; 2],
+    changes: &[&str],
 ) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let before = killed(small, &blocks[..end], folder.path());
-    let mut live = open(small, &blocks[from..], folder.path(), &[]);
+    let before = killed(small, &blocks[..end], folder.path(), changes);
+    let mut live = open(small, &blocks[from..], folder.path(), changes);
     let told = live.keep().unwrap();
     let after = run(&mut live);
     let recording = live.stop().unwrap().unwrap();
     assert_eq!(told, Resumption::Resumes(recording.clone()));
 
-    // The same in one life: the gap is longer than what is bridged.
     let other = tempfile::tempdir().unwrap();
     let one: Vec<Block> = [&blocks[..end], &blocks[from..]].concat();
-    let mut whole = open(small, &one, other.path(), &[]);
-    whole.set_noise(small.noise.clone());
+    let mut whole = open(small, &one, other.path(), changes);
+    if changes.is_empty() {
+        whole.set_noise(small.noise.clone());
+    }
     let expected = run(&mut whole);
     assert_eq!(before, expected[..before.len()]);
-    assert_near(&after, &expected[before.len()..]);
+    let after_gap = &expected[before.len()..];
+    assert_eq!(after.len(), after_gap.len());
+    for (step, expected) in after.iter().zip(after_gap) {
+        assert_eq!(step, expected, "killed after block {end}, on from {from}");
+    }
     assert_eq!(live.report().input, whole.report().input);
     assert_eq!(live.report().resumed, 1);
     check_replay(&recording, before.len() + after.len());
@@ -94,22 +86,41 @@ fn a_session_killed_at_any_block_goes_on_as_one_that_lost_the_rows_between() {
     let (small, blocks, _) = setup(3000);
     let kills = match std::env::var_os("BETZ_EXHAUSTIVE") {
         Some(_) => 100,
-        None => 5,
+        None => 9,
     };
     for kill in 0..kills {
-        // Any place within a step. The gap is of 600 to 999 ms: longer than the decoder remembers, because the filters of the
-        // front end start at rest at the checkpoint.
+        // Any place within a step, and gaps that are bridged, of a step, and longer ones.
         let end = 1100 + kill * 7919 % 700;
-        let from = end + 600 + kill * 104_729 % 400;
-        println!("killed after block {end}, goes on with block {from}");
-        resume_and_compare(&small, &blocks, end, from);
+        let gap = match kill % 3 {
+            0 => kill * 104_729 % 6,
+            1 => 6 + kill * 104_729 % 30,
+            _ => 36 + kill * 104_729 % 1000,
+        };
+        resume_and_compare(&small, &blocks, [end, end + gap], &[]);
+    }
+}
+
+#[test]
+fn every_front_end_goes_on_where_it_was() {
+    let (small, blocks, _) = setup(2200);
+    for changes in [
+        &["voltage.noise.track=1s", "voltage.noise.calibrate=500ms"][..],
+        // The noise is still being measured.
+        &["voltage.noise.calibrate=1500ms"],
+        &["voltage.at=settled", "voltage.noise.calibrate=0s"],
+        &["voltage.feature=sbp"],
+        &["voltage.reference=average", "voltage.noise.calibrate=500ms"],
+    ] {
+        for (end, gap) in [(1111, 0), (1233, 3), (1098, 22), (1307, 200)] {
+            resume_and_compare(&small, &blocks, [end, end + gap], changes);
+        }
     }
 }
 
 #[test]
 fn a_killed_session_goes_on_as_one_that_lost_the_rows_between() {
     let (small, blocks, _) = setup(3000);
-    let folder = resume_and_compare(&small, &blocks, 1710, 2030);
+    let folder = resume_and_compare(&small, &blocks, [1710, 2030], &[]);
 
     // It has ended as asked: the next session is another one.
     let mut next = open(&small, &blocks, folder.path(), &[]);
@@ -122,7 +133,7 @@ fn a_killed_session_goes_on_as_one_that_lost_the_rows_between() {
 #[test]
 fn a_torn_end_is_left_behind_and_a_second_kill_is_survived() {
     let (small, blocks, folder) = setup(3000);
-    let first = killed(&small, &blocks[..1230], folder.path());
+    let first = killed(&small, &blocks[..1230], folder.path(), &[]);
     let recording = std::fs::read_dir(folder.path())
         .unwrap()
         .next()
@@ -167,7 +178,7 @@ fn a_torn_end_is_left_behind_and_a_second_kill_is_survived() {
 #[test]
 fn a_device_that_started_again_meanwhile_decodes_from_rest() {
     let (small, blocks, folder) = setup(1500);
-    let before = killed(&small, &blocks, folder.path());
+    let before = killed(&small, &blocks, folder.path(), &[]);
     let mut live = open(&small, &blocks[..1000], folder.path(), &[]);
     live.keep().unwrap();
     let after = run(&mut live);
@@ -178,6 +189,21 @@ fn a_device_that_started_again_meanwhile_decodes_from_rest() {
     // The step that was open is not made.
     assert_eq!(after[0].0, before.len() as u64 + 1);
     check_replay(&recording, before.len() + after.len());
+}
+
+/// Equal but for what decoders that began with other models still remember.
+fn assert_near(some: &[(u64, Vec<u32>)], others: &[(u64, Vec<u32>)]) {
+    assert_eq!(some.len(), others.len());
+    for ((number, values), (other, expected)) in some.iter().zip(others) {
+        let near = |a: u32, b: u32| (f32::from_bits(a) - f32::from_bits(b)).abs() < 1e-4;
+        let all = values.iter().zip(expected).all(|(a, b)| near(*a, *b));
+        let floats = |bits: &[u32]| bits.iter().map(|b| f32::from_bits(*b)).collect::<Vec<_>>();
+        let (got, wanted) = (floats(values), floats(expected));
+        assert!(
+            number == other && all,
+            "{number} {got:?}, {other} {wanted:?}"
+        );
+    }
 }
 
 #[test]

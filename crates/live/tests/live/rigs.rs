@@ -7,7 +7,9 @@ use betz_base::Result;
 use betz_interop::rig::{Arrival, Block, Rig, RigCounts, Signal};
 use betz_live::plan::OnFull;
 use betz_live::record::{Recorder, RecorderOptions};
-use betz_live::{Live, Pace, Part, Plan, Simulation, SimulationOptions, ThreadPlace, Until, bin};
+use betz_live::{
+    Live, Pace, Part, Plan, Simulation, SimulationOptions, Step, ThreadPlace, Until, bin,
+};
 use betz_recording::OutputInfo;
 use betz_runtime::model::Decoder;
 use betz_runtime::psc::{Filter, FilterBank};
@@ -105,15 +107,35 @@ pub(crate) const ALWAYS: Until<'static> = Until {
 /// Runs over all blocks; the session is not ended.
 pub(crate) fn run(live: &mut Live) -> Steps {
     let mut steps = Vec::new();
-    live.run(&ALWAYS, &mut |step| {
+    run_paced(live, &mut |step| {
         steps.push((
             step.number,
             step.values.iter().map(|v| v.to_bits()).collect(),
         ));
-        Ok(())
-    })
-    .unwrap();
+    });
     steps
+}
+
+/// Runs over all blocks, and waits for the recorder's writer: blocks come as fast as they are decoded, so that a writer which is
+/// kept from working would lose some.
+pub(crate) fn run_paced(live: &mut Live, each: &mut dyn FnMut(&Step<'_>)) {
+    let some = Until {
+        steps: Some(10),
+        ..ALWAYS
+    };
+    let mut made = 10;
+    while made >= 10 {
+        made = 0;
+        live.run(&some, &mut |step| {
+            made += 1;
+            each(step);
+            Ok(())
+        })
+        .unwrap();
+        while live.report().recorder.is_some_and(|r| r.fill > 0.25) {
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// The first `count` blocks of a rig.

@@ -248,11 +248,7 @@ impl StepCopy {
 fn run(plan: Plan, model: &Decoder, rigs: Vec<Box<dyn Rig>>) -> (Live, Vec<StepCopy>) {
     let mut live = Live::with_rigs(plan, model.clone(), rigs).unwrap();
     let mut steps = Vec::new();
-    live.run(&ALWAYS, &mut |step| {
-        steps.push(StepCopy::of(step));
-        Ok(())
-    })
-    .unwrap();
+    rigs::run_paced(&mut live, &mut |step| steps.push(StepCopy::of(step)));
     live.stop().unwrap();
     (live, steps)
 }

@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 use std::f64::consts::TAU;
 
 use betz_base::Result;
+use betz_base::state::StateBytes;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::LANES;
@@ -173,6 +174,10 @@ impl BandPass {
     /// Back to rest.
     pub(crate) fn restart(&mut self) {
         self.states.fill(0.0);
+    }
+
+    pub(crate) fn state(&mut self, state: &mut StateBytes<'_>) -> Result<()> {
+        state.numbers(&mut self.states)
     }
 
     /// Replaces a row by its filtered self.

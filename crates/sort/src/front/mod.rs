@@ -9,6 +9,7 @@ mod focus;
 mod inspect;
 mod layout;
 mod power;
+mod state;
 
 use betz_base::{Error, Result, memory};
 use pulp::Arch;
@@ -20,6 +21,7 @@ use focus::Focus;
 use inspect::{HIGHEST, Inspect, LOWEST, Regress};
 pub use layout::{Layout, MAX_CHANNELS};
 pub use power::BandPower;
+pub(crate) use state::{is_before, is_sample};
 
 /// Channels that are worked on together.
 pub(crate) const LANES: usize = 16;

@@ -1,5 +1,6 @@
 //! The noise of each channel, measured before anything may cross.
 
+use betz_base::state::StateBytes;
 use betz_base::{Result, memory};
 
 use super::super::MAD;
@@ -31,6 +32,15 @@ impl Calibration {
             wanted: samples,
             done: false,
         })
+    }
+
+    pub(super) fn state(&mut self, state: &mut StateBytes<'_>) -> Result<()> {
+        state.number(&mut self.done)?;
+        state.number(&mut self.taken)?;
+        match self.done {
+            true => Ok(()),
+            false => state.numbers(&mut self.counts),
+        }
     }
 
     pub(super) fn row(&mut self, sample: i64, row: &[f32]) {

@@ -1,5 +1,6 @@
 //! Crossings at once: thresholds, noise and calibration of each channel.
 
+use betz_base::state::StateBytes;
 use betz_base::{Result, memory};
 use pulp::Arch;
 
@@ -146,6 +147,20 @@ impl Detector {
     pub(super) fn restart(&mut self) {
         self.once.restart();
         self.before.fill(0.0);
+    }
+
+    /// As [`BlockFrontEnd::state`](super::BlockFrontEnd::state); `next` is the next sample.
+    pub(super) fn state(&mut self, next: i64, state: &mut StateBytes<'_>) -> Result<()> {
+        state.numbers(&mut self.before)?;
+        state.numbers(&mut self.thresholds)?;
+        state.numbers(&mut self.medians)?;
+        state.numbers(&mut self.steps)?;
+        state.numbers(&mut self.trained)?;
+        self.once.state(next, state)?;
+        match &mut self.calibration {
+            Some(calibration) => calibration.state(state),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn end_calibration(&mut self) {

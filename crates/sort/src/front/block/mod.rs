@@ -8,6 +8,7 @@ mod calibration;
 mod detector;
 mod once;
 mod passes;
+mod state;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,9 @@
 //! Which crossings are given at once: dead time, artefacts, settling.
 
+use betz_base::Result;
+use betz_base::state::StateBytes;
+
+use super::super::state::is_before;
 use super::super::{AT_ONCE_MS, ArtefactCounts, MANY};
 use super::passes::Hit;
 use crate::settings::Settings;
@@ -44,6 +48,23 @@ impl Once {
         self.recent.fill(0);
         self.together = 0;
         self.last_artefact = LONG_AGO;
+    }
+
+    pub(super) fn state(&mut self, next: i64, state: &mut StateBytes<'_>) -> Result<()> {
+        state.numbers(&mut self.given)?;
+        state.numbers(&mut self.crossed)?;
+        state.number(&mut self.last_artefact)?;
+        let mut all = (self.given.iter()).chain(&self.crossed);
+        state.check(all.all(|at| is_before(*at, next)) && is_before(self.last_artefact, next))?;
+        self.blanked.state(state)?;
+        if state.is_load() {
+            let span = self.recent.len() as i64;
+            self.recent.fill(0);
+            let lately = self.crossed.iter().filter(|at| **at >= next - span);
+            lately.for_each(|at| self.recent[at.rem_euclid(span) as usize] += 1);
+            self.together = self.recent.iter().sum();
+        }
+        Ok(())
     }
 
     /// A row: its hits, by channel, and whether a sample of it is at an end of its range. Gives the channels that
