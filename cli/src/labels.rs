@@ -170,10 +170,6 @@ pub(crate) fn print(scores: &betz::train::ClassScores) -> Result<()> {
     if any {
         report::line("")?;
         table.print()?;
-    } else {
-        report::line(
-            "events: no threshold keeps the rate of false alarms with few missed onsets (--false-alarms)",
-        )?;
     }
     Ok(())
 }

@@ -5,8 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use betz::model::OutputScore;
+use betz::model::{Decoder, OutputScore};
+use betz::recording::Dataset;
+use betz::text::without_negative_zeros;
 pub(crate) use betz::text::{count, number};
+use betz::train::overlap_warning;
+use betz::train::trials::length_warning;
 use betz::{Error, ErrorKind, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -122,7 +126,7 @@ pub(crate) fn tell(outcome: &impl Outcome, as_json: bool) -> Result<()> {
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string(value)
         .map_err(|e| Error::new(ErrorKind::Internal, format!("writing JSON: {e}")))?;
-    line(&text)
+    write_line(&text)
 }
 
 /// True if a result file goes to standard output, so that reports go to standard error.
@@ -133,9 +137,14 @@ pub(crate) fn leave_output_to_the_result() {
     RESULT_ON_OUTPUT.store(true, Ordering::Relaxed);
 }
 
-/// Prints one line on standard output, or on standard error where a result goes to standard output. A reader that
-/// has closed the pipe (`| head`) has seen enough: that is no error.
+/// Prints one line for a person on standard output, or on standard error where a result goes to standard output.
+/// Numbers that were rounded to 0 have no sign.
 pub(crate) fn line(text: &str) -> Result<()> {
+    write_line(&without_negative_zeros(text))
+}
+
+/// Writes one line. A reader that has closed the pipe (`| head`) has seen enough: that is no error.
+fn write_line(text: &str) -> Result<()> {
     if RESULT_ON_OUTPUT.load(Ordering::Relaxed) {
         eprintln!("{text}");
         return Ok(());
@@ -163,7 +172,13 @@ impl Table {
 
     /// One cell per column.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
-        self.rows.push(cells.into());
+        let cells: Vec<String> = cells.into();
+        self.rows.push(
+            cells
+                .iter()
+                .map(|cell| without_negative_zeros(cell))
+                .collect(),
+        );
     }
 
     pub(crate) fn print(&self) -> Result<()> {
@@ -277,6 +292,18 @@ pub(crate) fn remarks(scores: &[OutputScore]) {
     if let Some(names) = list(&|s| s.r2 < 0.0) {
         eprintln!("{names}: R² is below 0: worse than predicting the mean");
     }
+}
+
+/// Prints warnings about scores of `model` on `dataset`, and returns them: the model was trained on it, or on trials of
+/// another length.
+pub(crate) fn warn_of_scores(model: &Decoder, dataset: &Dataset) -> Result<Vec<String>> {
+    let warnings: Vec<String> = (length_warning(model, dataset).into_iter())
+        .chain(overlap_warning(model, dataset)?)
+        .collect();
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(warnings)
 }
 
 /// Time at which the command began.
@@ -464,12 +491,12 @@ mod tests {
         let mut table = Table::new(&["kind", "R²", "regions", "step"]);
         assert_eq!(table.lines()[0], "kind  R²  regions  step");
         table.row(["linear", "0.75", "", "3 µs"].map(str::to_owned));
-        table.row(["lift", "0.8", "", ""].map(str::to_owned));
+        table.row(["lift", "-0.0", "", ""].map(str::to_owned));
         let expected = [
             "kind      R²  step",
             "──────────────────",
             "linear  0.75  3 µs",
-            "lift     0.8",
+            "lift     0.0",
         ];
         assert_eq!(table.lines(), expected);
     }

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _labels
 from ._core import Dataset, Recording, Sums, class_events, labels, train_classes, warn
-from ._decoder import Decoder, warn_of_overlap
+from ._decoder import Decoder, refuse_rows_of_trials, warn_of_overlap
 
 # Least number of labelled steps of a class where steps follow each other in time.
 _LEAST_LABELLED = 30
@@ -152,8 +152,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         self.model_, self.training_ = train_classes(
             data, self._options(data, self._wanted_bank(X)), names, codes, self._choices(X, names), self.progress
         )
-        for message in self.training_["warnings"]:
-            warn(message)
+        self._warn()
         return self
 
     @available_if(lambda self: self._sums_are_added("partial_fit"))
@@ -200,6 +199,7 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
         data, y = self._dataset(X, y, trials, first=False, rows=2, labels=True)
         names, codes = self._codes(data, y, first=False, strict=True)
         self.model_, self.training_ = self.sums_.solve_classes(data, names, codes, self._choices(X, names))
+        self._warn()
         return self
 
     def predict_proba(self, X, trials=None):
@@ -309,6 +309,11 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
             raise ValueError(f"kind: expected 'softmax' or 'lda', got {self.kind!r}")
         return self.kind
 
+    def _warn(self):
+        """Warns of what training found. Rows without time have no events to miss."""
+        for message in self.training_["warnings"]:
+            warn(message)
+
     def _forget(self, *names):
         for name in names:
             if hasattr(self, name):
@@ -399,6 +404,8 @@ class ClassDecoder(ClassifierMixin, BaseEstimator):
     def _of_recording(self, data, y, trials, first, wants_labels):
         if trials is not None:
             raise ValueError("a recording has trials of its own: expected no trials beside it")
+        if not first:
+            refuse_rows_of_trials()
         if isinstance(data, Recording):
             data = data.align(self.step_seconds if first else self._trained().step_seconds)
         if first:

@@ -1,6 +1,7 @@
 """scikit-learn's estimator over the library's training."""
 
 import numbers
+import sys
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -439,7 +440,9 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             elif timed and longest is not None and rows > longest:
                 warn(
                     f"trials: the decoder was fitted with trials of at most {longest} rows, and gets {rows} rows without trials:"
-                    " filters run on from one trial into the next. Pass trials= here, too"
+                    " filters run on from one trial into the next, and estimates and scores are worse. Pass trials= here, too;"
+                    " functions of scikit-learn that call this one, such as cross_val_score, need X with its trials:"
+                    ' pandas.DataFrame(X, index=pandas.Index(trials, name="trial"))'
                 )
             return None
         trials = _array("trials", trials)
@@ -473,6 +476,8 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _of_recording(self, data, y, trials, first):
         if y is not None or trials is not None:
             raise ValueError("a recording has behaviour and trials of its own: expected neither y nor trials beside it")
+        if not first:
+            refuse_rows_of_trials()
         if isinstance(data, Recording):
             step_seconds = self.step_seconds if first else self.model_.step_seconds
             data = data.align(data.default_step_seconds(self.kind) if step_seconds is None else step_seconds)
@@ -480,6 +485,18 @@ class Decoder(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._flat = False
             self.n_features_in_ = len(data.channel_names)
         return data
+
+
+def refuse_rows_of_trials():
+    """Raises an error inside of `cross_val_predict`, which would take the first rows of estimates for those of trials."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_fit_and_predict" and frame.f_globals["__name__"].startswith("sklearn."):
+            raise TypeError(
+                "cross_val_predict: expected X as an array, with one estimate per row, got a recording, whose trials have many;"
+                " decode each fold by itself: decoder.fit(recording[train]).predict(recording[test])"
+            )
+        frame = frame.f_back
 
 
 def warn_of_overlap(model, data, weights=None):

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use betz::recording::{self as rust, AlignOptions, OutputInfo, Segment, SpikeForm};
+use betz::text::count;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -281,12 +282,12 @@ impl Dataset {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.Dataset: {} channels, {} steps of {} s in {} segments, {} outputs>",
-            self.inner.channels(),
-            self.inner.steps,
+            "<betz.Dataset: {}, {} of {} s in {}, {}>",
+            count(self.inner.channels() as u128, "channel"),
+            count(self.inner.steps as u128, "step"),
             self.inner.step_seconds,
-            self.inner.segments.len(),
-            self.inner.outputs.len()
+            count(self.inner.segments.len() as u128, "segment"),
+            count(self.inner.outputs.len() as u128, "output")
         )
     }
 }

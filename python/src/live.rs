@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use betz::text::count;
 use betz::{Error, ErrorKind};
 use betz_live::{BackgroundSession, OutputReader, Plan, Reading, Replay, Rows, StepOutput, Trial};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
@@ -302,9 +303,9 @@ impl Live {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.Live: {}, {} outputs, a step every {} s>",
+            "<betz.Live: {}, {}, a step every {} s>",
             self.session.name(),
-            self.session.outputs().len(),
+            count(self.session.outputs().len() as u128, "output"),
             self.session.step_seconds()
         )
     }

@@ -1,6 +1,7 @@
 //! Episode mining.
 
 use betz::episode::{self as rust, Alphabet, Events, Interval, MineOptions};
+use betz::text::count;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -82,8 +83,8 @@ impl Mined {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.Mined: {} episodes, {} of them maximal>",
-            self.episodes.len(),
+            "<betz.Mined: {}, {} of them maximal>",
+            count(self.episodes.len() as u128, "episode"),
             self.maximal.len()
         )
     }

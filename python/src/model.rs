@@ -5,6 +5,7 @@ use std::sync::Arc;
 use betz::input_form;
 use betz::model::{Decoder, OutputScore, decode_on};
 use betz::recording::{DatasetView, SpikeForm};
+use betz::text::count;
 use betz::train::overlap_warning;
 use betz::train::score::{mean_r2, score_estimates};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
@@ -278,11 +279,11 @@ impl Model {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.Model: {}, {} channels, {} filters, {} outputs, a step every {} s>",
+            "<betz.Model: {}, {}, {}, {}, a step every {} s>",
             self.inner.kind(),
-            self.inner.channels(),
-            self.inner.bank().len(),
-            self.inner.outputs().len(),
+            count(self.inner.channels() as u128, "channel"),
+            count(self.inner.bank().len() as u128, "filter"),
+            count(self.inner.outputs().len() as u128, "output"),
             self.inner.step_seconds()
         )
     }

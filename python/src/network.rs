@@ -5,13 +5,14 @@ use betz::network::file::{NetworkFile, Part, Source};
 use betz::network::graph::leiden::Leiden;
 use betz::network::graph::{Graph, measures};
 use betz::network::{Measure, NetworkSpec, Plan, Run, Sign, Signal, SignalData, Threshold, Window};
+use betz::text::count;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::arguments::{FilePath, described, optional_number, optional_whole, whole};
 use crate::arrays::{self, numeric};
-use crate::error::OrRaise;
+use crate::error::{OrRaise, warn};
 use crate::parts::{self, NetworkPart};
 use crate::{options, work};
 
@@ -64,7 +65,7 @@ impl Network {
         self.file.network.len()
     }
 
-    /// Nodes that were constant or not finite: how many pairs of node and window, and in how many windows.
+    /// Numbers of nodes without correlations, counted in each window: constant ones, and ones with a value that is not finite.
     #[getter]
     fn undefined(&self) -> (u64, u64) {
         self.file.network.undefined()
@@ -91,10 +92,10 @@ impl Network {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.Network: {} nodes, {} windows, {} edges>",
-            self.file.network.nodes(),
-            self.file.network.len(),
-            self.file.network.edges()
+            "<betz.Network: {}, {}, {}>",
+            count(self.file.network.nodes() as u128, "node"),
+            count(self.file.network.len() as u128, "window"),
+            count(self.file.network.edges() as u128, "edge")
         )
     }
 }
@@ -248,6 +249,14 @@ pub(crate) fn network<'py>(
         };
         Ok((plan, file))
     })?;
+    if let (_, broken @ 1..) = file.network.undefined() {
+        let message = format!(
+            "signal: expected finite numbers, got NaN or an infinite value in {}, counted in each window: these have no \
+             correlations; leave the nodes out, or fill the gaps",
+            count(u128::from(broken), "node")
+        );
+        warn(py, message)?;
+    }
     Ok(match shard {
         Some(shard) => {
             let inner = Part::new(&plan, shard, file).or_raise(py)?;

@@ -3,6 +3,7 @@
 use betz::Result;
 use betz::network::file::Part;
 use betz::team::Shard;
+use betz::text::count;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
@@ -57,10 +58,10 @@ impl NetworkPart {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.NetworkPart: shard {}, {} of {} windows>",
+            "<betz.NetworkPart: shard {}, {} of {}>",
             self.inner.shard(),
             self.inner.network().len(),
-            self.inner.windows_of_all()
+            count(self.inner.windows_of_all() as u128, "window")
         )
     }
 }

@@ -5,6 +5,7 @@ mod build;
 use std::sync::Arc;
 
 use betz::recording::{self as rust, Behavior, SpikeForm, Spikes, invented_channel_names};
+use betz::text::count;
 use betz_interop::{ReadOptions, nwb};
 use numpy::PyArray2;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -571,11 +572,15 @@ impl Recording {
     fn __repr__(&self) -> String {
         let outputs = self.inner.behavior.as_ref().map_or(0, |b| b.outputs.len());
         format!(
-            "<betz.Recording: {} channels, {} entries, {:.1} s in {} segments, {outputs} outputs>",
-            self.channels(),
-            self.inner.spikes.len(),
+            "<betz.Recording: {}, {}, {:.1} s in {}, {}>",
+            count(self.channels() as u128, "channel"),
+            match self.inner.spikes.len() {
+                1 => "1 entry".to_owned(),
+                entries => format!("{entries} entries"),
+            },
             self.seconds(),
-            self.inner.segments.len(),
+            count(self.inner.segments.len() as u128, "segment"),
+            count(outputs as u128, "output"),
         )
     }
 }

@@ -3,6 +3,7 @@
 use betz::episode::count::{CountPart as RustCountPart, ShardEvents};
 use betz::episode::{Alphabet, Interval, Pattern};
 use betz::network::file::Part;
+use betz::text::count;
 use betz::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -65,10 +66,10 @@ impl CountPart {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.CountPart: shard {}, {} episodes in {} events>",
+            "<betz.CountPart: shard {}, {} in {}>",
             self.inner.shard(),
-            self.inner.episodes(),
-            self.inner.events()
+            count(self.inner.episodes() as u128, "episode"),
+            count(self.inner.events() as u128, "event")
         )
     }
 }

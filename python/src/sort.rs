@@ -5,6 +5,7 @@ use std::sync::Arc;
 use betz::recording::{self, Segment, SpikeForm, Spikes};
 use betz::sort::synthetic::{Synthetic, make};
 use betz::sort::{self as rust, InMemory, Settings, Sorting, TrainOptions};
+use betz::text::count;
 use betz::{Error, ErrorKind};
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -116,9 +117,9 @@ impl Sorter {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.sort.Sorter: {} channels, {} units>",
-            self.inner.layout().row_channels,
-            self.inner.units().len()
+            "<betz.sort.Sorter: {}, {}>",
+            count(self.inner.layout().row_channels as u128, "channel"),
+            count(self.inner.units().len() as u128, "unit")
         )
     }
 }

@@ -3,6 +3,7 @@
 use betz::input_form;
 use betz::psc::FilterBank;
 use betz::recording::SpikeForm;
+use betz::text::count;
 use betz::train::RidgeChoice;
 use betz::train::sums as rust;
 use betz::{Error, Result};
@@ -169,7 +170,10 @@ impl Sums {
                 .solve_classes((&*data.inner, &labels), &options)?;
             Ok((input_form::marked(decoder, self.form)?, report))
         })?;
-        Ok((Model::of(decoder), report_dict(py, &report)?))
+        let said = report_dict(py, &report)?;
+        let warnings: Vec<String> = report.scores.event_warning().into_iter().collect();
+        said.set_item("warnings", warnings)?;
+        Ok((Model::of(decoder), said))
     }
 
     /// Length of a step in seconds.
@@ -205,9 +209,9 @@ impl Sums {
 
     fn __repr__(&self) -> String {
         format!(
-            "<betz.Sums: {} steps of {} parts>",
-            self.inner.steps(),
-            self.inner.parts()
+            "<betz.Sums: {} of {}>",
+            count(self.inner.steps() as u128, "step"),
+            count(self.inner.parts() as u128, "part")
         )
     }
 }

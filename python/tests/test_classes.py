@@ -51,6 +51,17 @@ def test_probabilities_are_those_of_a_session():
     assert clone(fitted).bank == [(0.1, 0)]
 
 
+def test_classes_without_events_are_told():
+    X, y = counts()
+    X = X[::-1]  # which has nothing to do with y
+    with pytest.warns(betz.BetzWarning, match="no class makes events: no threshold") as told:
+        fitted = decoder(false_alarms=1e-9).fit(X, y)
+    assert fitted.training_["events"] == [None, None]
+    assert [str(warning.message) for warning in told] == fitted.training_["warnings"]
+    # Rows that no time connects have no events to miss.
+    assert betz.ClassDecoder(units=16, false_alarms=1e-9).fit(X, y).training_["warnings"] == []
+
+
 def test_rows_without_a_label_are_left_out():
     X, y = counts()
     y = y.astype(object)
@@ -114,6 +125,12 @@ def test_priors_of_use_move_the_probabilities():
     X, y = counts()
     plain, rare = decoder().fit(X, y), decoder(priors={0: 0.9, 1: 0.1}).fit(X, y)
     assert rare.predict_proba(X)[:, 1].mean() < plain.predict_proba(X)[:, 1].mean()
+
+
+def test_trials_of_one_row_are_named():
+    X, y = counts(steps=300)
+    with pytest.raises(betz.BetzError, match="expected trials of several steps, got 300 trials of one step among 300: .*one label"):
+        betz.ClassDecoder(step_seconds=0.02, bank="reach", units=16).fit(X, y, trials=np.arange(300))
 
 
 def test_events_need_time():

@@ -191,3 +191,10 @@ def test_messages_name_the_file_and_the_argument(tmp_path):
     )
     with pytest.raises(TypeError, match="folds: expected a whole number of at least 0, got 'five'"):
         betz.Sums.over(betz.Recording.from_counts(X, 0.02, behavior=X[:, 0] * 1.0).align(), options)
+
+
+def test_one_is_one_in_words():
+    recording = betz.Recording.from_counts([[1], [0]], 0.02, behavior=[[0.0], [1.0]])
+    assert repr(recording) == "<betz.Recording: 1 channel, 1 entry, 0.0 s in 1 segment, 1 output>"
+    data = recording.align(0.02)
+    assert repr(data) == "<betz.Dataset: 1 channel, 2 steps of 0.02 s in 1 segment, 1 output>"

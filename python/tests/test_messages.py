@@ -178,3 +178,11 @@ def test_every_missing_file_is_one(tmp_path):
     for read in (R.from_npz, R.from_nwb, betz.Model.load, betz.sort.Sorter.load, lambda path: betz.count(path, ["a -(0,1]-> b"])):
         with pytest.raises(FileNotFoundError, match="missing"):
             read(missing)
+
+
+def test_networks_tell_of_values_that_are_not_finite():
+    signal = rng.normal(size=(200, 4))
+    signal[150, 2] = np.nan
+    with pytest.warns(betz.BetzWarning, match="NaN or an infinite value in 1 node, counted in each window"):
+        network = betz.network(signal, window=100, step=100, top=2)
+    assert network.undefined == (0, 1)

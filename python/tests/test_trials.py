@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_val_predict, cross_val_score
 
 import betz
 
@@ -95,9 +95,21 @@ def test_an_index_level_carries_trials_through_any_split():
     frame = pandas.DataFrame(X, columns=list("abcdef"), index=pandas.Index(trials, name="trial"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        scores = cross_val_score(decoder(), frame, y, groups=trials, cv=GroupKFold(4))
-    assert min(scores) > 0.99
+        by_trial = dict(groups=trials, cv=GroupKFold(4))
+        for scoring in (None, "r2", "neg_mean_squared_error"):
+            scores = cross_val_score(decoder(), frame, y, scoring=scoring, **by_trial)
+            assert min(scores) > (0.99 if scoring != "neg_mean_squared_error" else -0.2)
+        assert np.abs(cross_val_predict(decoder(), frame, y, **by_trial) - y).mean() < 0.5
+        search = GridSearchCV(decoder(), {"ridge": [0.1, 1e6]}, scoring="r2", cv=by_trial["cv"]).fit(frame, y, groups=trials)
+        assert search.best_score_ > 0.99 and search.best_params_ == {"ridge": 0.1}
     assert decoder().fit(frame, y).model_.channel_names == list("abcdef")
+
+
+def test_labels_that_reach_fit_alone_say_how_they_reach_all():
+    X, y, trials = reaches()
+    with pytest.warns(betz.BetzWarning, match=r"cross_val_score, need X with its trials: pandas.DataFrame\(X, index=") as told:
+        cross_val_score(decoder(), X, y, groups=trials, cv=GroupKFold(4), params={"trials": trials})
+    assert told[0].filename == __file__
 
 
 def recording(trials=10, seed=1):
@@ -143,6 +155,8 @@ def test_recordings_are_cross_validated_by_trials():
     np.testing.assert_array_equal(scores, by_hand)
     assert min(scores) > 0.7
     assert len(cross_val_score(of, whole, cv=ShuffleSplit(2, random_state=0))) == 2
+    with pytest.raises(TypeError, match="cross_val_predict: expected X as an array.*got a recording"):
+        cross_val_predict(of, whole, cv=5)
     search = GridSearchCV(of, {"ridge": [0.1, 1e6]}, cv=KFold(3)).fit(whole)
     assert search.best_params_ == {"ridge": 0.1} and search.predict(whole).shape[1] == 2
 

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::program::{fails, json};
+use crate::program::{betz, fails, json};
 
 fn simulated(folder: &Path) {
     let line = "simulate --out train.npz --test-out test.npz --neurons 30 --seconds 40 --test-seconds 10 --seed 3";
@@ -161,6 +161,10 @@ fn what_does_not_go_together_is_refused_by_name() {
             "--labels: expected --decoder classes",
         ),
         (
+            "--labels right=x>0 --decoder linear",
+            "--labels: expected --decoder classes, or --gate CLASS with --decoder linear, got neither",
+        ),
+        (
             "--labels right=x>0 --gate right --decoder lift",
             "--gate: expected --decoder linear",
         ),
@@ -187,6 +191,17 @@ fn what_does_not_go_together_is_refused_by_name() {
     ] {
         fails(folder, &format!("{TRAIN} {options} --out m.betz"), part);
     }
+    // Labels without a kind stand for classes; these have nothing to do with the spikes.
+    let intervals: String = (0..40)
+        .map(|i| format!("{i},{},{}\n", i + 1, ["a", "b"][i % 2]))
+        .collect();
+    std::fs::write(folder.join("labels.csv"), intervals).unwrap();
+    let line = format!("{TRAIN} --labels labels.csv --false-alarms 1e-9 --out m.betz");
+    let trained = betz(folder, &line);
+    let warning = String::from_utf8_lossy(&trained.stderr);
+    let words = "warning: no class makes events: ";
+    assert!(warning.contains(words), "{warning}");
+    assert_eq!(json(folder, &line)["decoder"], "classes");
     std::fs::write(folder.join("labels.csv"), "0,2,a\n1,3,b\n").unwrap();
     let line = format!("{TRAIN} --labels labels.csv --out m.betz");
     fails(folder, &line, "do not overlap");

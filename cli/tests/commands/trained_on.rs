@@ -65,6 +65,18 @@ fn evaluate_warns_of_segments_that_the_model_was_trained_on() {
             assert!(of("test.npz").is_empty());
         }
     }
+    // Other commands that print scores.
+    for line in [
+        "decode model.betz trials.npz --out d.csv",
+        "stream model.betz trials.npz",
+    ] {
+        let output = command(folder, line).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.contains("warning: the model was trained on about "),
+            "{line}: {said}"
+        );
+    }
     // The same spikes in another file format.
     json(
         folder,

@@ -31,3 +31,35 @@ pub fn number(value: f64) -> String {
         None => text,
     }
 }
+
+/// `text` with zeros in place of the negative zeros that rounding left in it: `0.00` for `-0.00`.
+///
+/// ```
+/// use betz_base::text::without_negative_zeros;
+///
+/// assert_eq!(without_negative_zeros("-0 ms, -0.00 to -0.01"), "0 ms, 0.00 to -0.01");
+/// assert_eq!(without_negative_zeros("run-0.npz, -0.5, 1e-0"), "run-0.npz, -0.5, 1e-0");
+/// ```
+pub fn without_negative_zeros(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('-') {
+        let (before, sign) = rest.split_at(at);
+        let behind = sign.trim_start_matches('-');
+        let digits = behind.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let number = &behind[..behind.len() - digits.len()];
+        kept.push_str(before);
+        let stands_alone = !kept.ends_with(|c: char| c.is_alphanumeric() || c == '-')
+            && sign.len() == behind.len() + 1
+            && number.starts_with('0')
+            && !digits.starts_with(|c: char| c.is_alphanumeric() || c == '-' || c == '_');
+        let is_zero = number.trim_start_matches(['0', '.']).is_empty();
+        if !(stands_alone && is_zero) {
+            kept.push_str(&sign[..sign.len() - behind.len()]);
+        }
+        kept.push_str(number);
+        rest = digits;
+    }
+    kept.push_str(rest);
+    kept
+}

@@ -14,7 +14,7 @@ use super::training_data::TrainingData;
 use super::trials::single_step_warning;
 use super::validate::train_validated_on;
 use super::variance::with_variance;
-use betz_base::error::{Error, Result};
+use betz_base::error::{Error, ErrorKind, Result};
 use betz_base::progress::{Phases, Progress};
 use betz_device::{Device, Precision, Ran};
 use betz_gram::estimate_delay;
@@ -213,7 +213,10 @@ impl Training {
             false => None,
         };
         let used = firing.as_ref().map_or(data, |firing| &firing.data);
-        let (trained, comparison) = train(used, self.plan(&used.view(), delay)?)?;
+        let (trained, comparison) = self
+            .plan(&used.view(), delay)
+            .and_then(|plan| train(used, plan))
+            .map_err(|e| explain_by_trials(data, e))?;
         let left_out = comparison.as_ref().and_then(|c| c.left_out.as_ref());
         let mut decoder = trained.decoder;
         if let Some(firing) = &firing {
@@ -280,6 +283,20 @@ impl Training {
     }
 }
 
+/// `error`, with its reason if most trials are a single step.
+fn explain_by_trials(data: &Dataset, error: Error) -> Error {
+    let is_of_data = matches!(
+        error.kind(),
+        ErrorKind::NotPositiveDefinite | ErrorKind::InsufficientData
+    );
+    match single_step_warning(data) {
+        Some(warning) if is_of_data => {
+            Error::new(error.kind(), format!("{warning} ({})", error.message()))
+        }
+        _ => error,
+    }
+}
+
 /// Replaces the estimate of a delay if a delay must be given.
 fn given_delay(_: &DatasetView<'_>, _: &TrainOptions, _: f64) -> Result<i64> {
     Err(Error::argument(
@@ -311,6 +328,23 @@ mod tests {
         let mut spikes = cases::random_spikes(5, 6, 3000, 2500);
         spikes.retain(|s| s.1 != 4);
         cases::dataset(6, &[(0, 1400), (1450, 3000)], spikes, 2)
+    }
+
+    #[test]
+    fn trials_of_one_step_explain_why_nothing_can_be_trained() {
+        let every: Vec<(i64, i64)> = (0..100).map(|i| (3 * i, 3 * i + 1)).collect();
+        let data = cases::dataset(3, &every, cases::random_spikes(5, 3, 300, 300), 1);
+        // Order 1 begins at 0, and behaviour two steps before a step is in no trial.
+        for (order, delay) in [(1, 0), (0, 2)] {
+            let training = Training {
+                bank: Some(cases::bank(&[(20.0, order)])),
+                delay: Delay::Steps(delay),
+                ..Training::default()
+            };
+            let error = training.run(&data, &Device::cpu(), &()).unwrap_err();
+            let words = "expected trials of several steps, got 100 trials of one step among 100";
+            assert!(error.message().contains(words), "{error}");
+        }
     }
 
     #[test]

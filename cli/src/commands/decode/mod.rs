@@ -128,8 +128,14 @@ fn scores(
     };
     let delay = model.delay_steps().saturating_mul(phases as i64);
     let scores = score_estimates_on(device, &dataset, estimates, delay).map_err(at)?;
+    // Ticks of a session are no steps of training.
+    let warnings = match phases {
+        1 => report::warn_of_scores(model, &dataset)?,
+        _ => Vec::new(),
+    };
     Ok(Some(BehaviorScores {
         outputs: scores.outputs,
         steps: dataset.steps_in_segments(),
+        warnings,
     }))
 }

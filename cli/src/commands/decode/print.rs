@@ -32,6 +32,8 @@ pub(super) struct BehaviorScores {
     /// Steps with behaviour: those that were scored.
     #[serde(rename = "scored_steps")]
     pub(super) steps: usize,
+    /// Warnings about the scores.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Outcome for DecodingReport {

@@ -10,11 +10,8 @@ use betz::device::Device;
 use betz::model::{self, Decoder};
 use betz::recording::{AlignReport, Dataset};
 use betz::train::ClassScores;
-use betz::train::overlap_warning;
 use betz::train::score::{PlaceError, place_error, score_estimates_on, while_moving};
-use betz::train::trials::{
-    ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance, length_warning,
-};
+use betz::train::trials::{ChanceLevel, ChannelLoss, TrialPairs, TrialScore, channel_importance};
 use betz::{Error, Result};
 use serde::Serialize;
 
@@ -133,13 +130,12 @@ pub(crate) fn run(args: &Evaluate) -> Result<()> {
             args.recording.display()
         )));
     }
-    let warnings: Vec<String> = (length_warning(&model, &dataset).into_iter())
-        .chain(overlap_warning(&model, &dataset)?)
-        .collect();
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
     let classes = classes::scores(&model, &dataset, args.labels.as_deref())?;
+    let mut warnings = report::warn_of_scores(&model, &dataset)?;
+    if let Some(warning) = classes.as_ref().and_then(ClassScores::event_warning) {
+        eprintln!("warning: {warning}");
+        warnings.push(warning);
+    }
     if let ("classes", Some(classes)) = (model.kind(), &classes) {
         return classes::tell(classes.clone(), &dataset, warnings, args.common.json);
     }

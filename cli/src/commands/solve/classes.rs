@@ -57,6 +57,9 @@ pub(super) fn run(args: &Solve, (path, text): (&Path, &str), device: String) -> 
     let (decoder, classes) = sums.solve_classes((&dataset, &labels), &options)?;
     let model: Decoder = labels::marked(decoder, text)?;
     model.save(&args.out)?;
+    if let Some(warning) = classes.scores.event_warning() {
+        eprintln!("warning: {warning}");
+    }
     let solved = ClassSolveReport {
         model: args.out.display().to_string(),
         decoder: model.kind(),

@@ -113,6 +113,9 @@ pub(super) fn run(args: &Stream, recording: &Path) -> Result<()> {
     let decoded = decoded.finish();
     write(args, recording, &model, &dataset, &decoded)?;
     let stats = session::of(&mut live)?.stats();
+    if !dataset.outputs.is_empty() {
+        report::warn_of_scores(&model, &dataset)?;
+    }
     let scores = Scores {
         median_error: None,
         outputs: if dataset.outputs.is_empty() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use betz::train::Kind;
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 
 use crate::common_args::{Common, Part, Weights, chunk_memory, memory_size};
@@ -82,8 +83,13 @@ pub struct Train {
     #[arg(long, value_name = "HZ[:ORDER]")]
     pub(crate) low_pass: Option<String>,
     /// Decoder kind. auto: the linear one, unless another is better in cross-validation by more
-    /// than two standard errors
-    #[arg(long, value_enum, default_value_t = DecoderKind::Linear)]
+    /// than two standard errors. With --labels, without --gate: classes, if nothing else is given
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = DecoderKind::Linear,
+        default_value_ifs([("gate", ArgPredicate::IsPresent, "linear"), ("labels", ArgPredicate::IsPresent, "classes")])
+    )]
     pub(crate) decoder: DecoderKind,
     /// Train on labels, to decode classes: a column of whole numbers (-1: none), a condition such as
     /// move=speed>60 (in the outputs' unit), or a file of intervals in seconds (.csv with

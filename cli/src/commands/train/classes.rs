@@ -50,8 +50,9 @@ pub(super) fn check(args: &Train) -> Result<()> {
         (Some(_), Some(_)) if args.decoder != DecoderKind::Linear => {
             wrong("--gate: expected --decoder linear, which alone gains by a gate")
         }
-        (Some(_), None) if !is_classes && args.decoder != DecoderKind::Linear => wrong(
-            "--labels: expected --decoder classes, or --gate CLASS with --decoder linear; got another decoder",
+        (Some(_), None) if !is_classes => wrong(
+            "--labels: expected --decoder classes, or --gate CLASS with --decoder linear, got neither; leave --decoder out to \
+             train classes",
         ),
         (Some(_), _) if args.memory.is_some() => {
             wrong("--labels: expected a recording that fits in memory, got --memory")

@@ -301,6 +301,10 @@ pub(super) fn outputs(
 ) -> Result<Vec<OutputInfo>> {
     let count = width as usize;
     let mut strings = |array: &str| match archive.read_strings(array, 1)? {
+        Some(s) if s.len() != count && s.len() as u64 == samples => Err(Error::recording(format!(
+            "array `behavior`: expected (samples, outputs), got {samples} samples of {width} outputs with {samples} strings in \
+             `{array}`: it is transposed"
+        ))),
         Some(s) if s.len() != count => Err(Error::recording(format!(
             "array `{array}`: expected {count} strings, one per column of `behavior`, got {}",
             s.len()

@@ -130,6 +130,23 @@ fn refused() -> Vec<(Vec<Array>, ErrorKind, &'static [&'static str])> {
         (
             with(
                 c(),
+                array(
+                    "behavior_names",
+                    "<U1",
+                    "(4,)",
+                    text(1, &["a", "b", "c", "d"]),
+                ),
+            ),
+            Bad,
+            &[
+                "(samples, outputs)",
+                "got 4 samples of 2 outputs",
+                "it is transposed",
+            ],
+        ),
+        (
+            with(
+                c(),
                 array("behavior_units", "<U1", "(3,)", text(1, &["m"; 3])),
             ),
             Bad,

@@ -73,6 +73,7 @@ impl Training {
                 "gate: expected a report of training, got none",
             ));
         };
+        let outcome = outcome.with_event_warning(&report.classes, options);
         Ok((outcome.with_confusion(data, &report.classes)?, report))
     }
 }

@@ -142,7 +142,7 @@ impl Training {
             let message = "classes: expected a report of training, got none";
             Error::new(ErrorKind::Internal, message)
         })?;
-        Ok((outcome, report))
+        Ok((outcome.with_event_warning(&report, options), report))
     }
 
     fn check_classes(&self, labels: &Labels, options: &ClassOptions) -> Result<()> {
@@ -213,6 +213,14 @@ impl Training {
 }
 
 impl TrainingOutcome {
+    /// The same with a warning if classes make no events. Steps that no time connects have none anyway.
+    fn with_event_warning(mut self, report: &ClassReport, options: &ClassOptions) -> Self {
+        if options.markov {
+            self.warnings.extend(report.scores.event_warning());
+        }
+        self
+    }
+
     /// The same with a sample of `data`, and with the confusion of `report`.
     fn with_confusion(self, data: &Dataset, report: &ClassReport) -> Result<Self> {
         let mut outcome = self.with_sample(data)?;

@@ -40,6 +40,28 @@ pub struct ClassScores {
     pub events: Vec<Option<EventScores>>,
 }
 
+impl ClassScores {
+    /// A warning that names the classes without events: no rule keeps their false alarms and missed onsets low enough.
+    /// `None` if every class has events.
+    pub fn event_warning(&self) -> Option<String> {
+        let silent = self.classes.iter().zip(&self.events);
+        let silent: Vec<&str> = silent
+            .filter(|(_, events)| events.is_none())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let of = match silent.len() {
+            0 => return None,
+            all if all == self.classes.len() => "no class makes events".to_owned(),
+            1..=8 => format!("no events of {}", silent.join(", ")),
+            many => format!("no events of {many} of {} classes", self.classes.len()),
+        };
+        Some(format!(
+            "{of}: no threshold keeps the rate of false alarms with few missed onsets; allow more false alarms per minute, or \
+             use the probabilities alone"
+        ))
+    }
+}
+
 /// Scores of the events of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

@@ -156,8 +156,8 @@ impl BankSums {
                 return Err(Error::new(
                     ErrorKind::InsufficientData,
                     format!(
-                        "cross-validation: expected paired steps inside and outside fold {k}, got {} of {} inside (delay {} steps)",
-                        fold.steps, total.steps, options.delay_steps
+                        "cross-validation: expected steps with the behaviour of {} steps before in the same trial, inside and outside of fold {k}, got {} of {} inside; use trials that are longer than the delay, a shorter delay, or fewer folds",
+                        options.delay_steps, fold.steps, total.steps
                     ),
                 ));
             }
