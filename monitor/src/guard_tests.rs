@@ -71,7 +71,7 @@ fn value(text: &str) -> HeaderValue {
 }
 
 /// Adds the credential to the headers, or returns it as a query.
-fn present(credential: Credential, headers: &mut HeaderMap) -> Option<String> {
+fn add_credential(credential: Credential, headers: &mut HeaderMap) -> Option<String> {
     let cookie = match credential {
         Credential::Nothing => return None,
         Credential::Query => return Some(format!("a=b&token={SECRET}")),
@@ -113,7 +113,7 @@ impl Request<'_> {
             headers.insert(header::ORIGIN, value(origin));
         }
         headers.insert(header::CONTENT_TYPE, value("application/json"));
-        let query = present(self.credential, &mut headers);
+        let query = add_credential(self.credential, &mut headers);
         let (method, path) = (&self.method, self.path);
         let got = guard(control).check(method, path, query.as_deref(), &headers);
         let expected = self.expected(control);
