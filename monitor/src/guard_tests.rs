@@ -55,7 +55,7 @@ enum Credential {
     Longer,
 }
 
-const SHOWN: [Credential; 8] = [
+const CREDENTIALS: [Credential; 8] = [
     Credential::Nothing,
     Credential::Cookie,
     Credential::CookieAmongOthers,
@@ -70,85 +70,100 @@ fn value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap()
 }
 
+/// Adds the credential to the headers, or returns it as a query.
+fn add_credential(credential: Credential, headers: &mut HeaderMap) -> Option<String> {
+    let cookie = match credential {
+        Credential::Nothing => return None,
+        Credential::Query => return Some(format!("a=b&token={SECRET}")),
+        Credential::Bearer => {
+            let bearer = value(&format!("Bearer {SECRET}"));
+            headers.insert(header::AUTHORIZATION, bearer);
+            return None;
+        }
+        Credential::Cookie => format!("betz-8765={SECRET}"),
+        Credential::CookieAmongOthers => {
+            format!("a=b; xbetz-8765=1; betz-87651=2; betz-8765={SECRET}; c=d")
+        }
+        Credential::Wrong => format!("betz-8765={}", SECRET.replace('0', "1")),
+        Credential::Prefix => format!("betz-8765={}", &SECRET[..63]),
+        Credential::Longer => format!("betz-8765={SECRET}0"),
+    };
+    headers.insert(header::COOKIE, value(&cookie));
+    None
+}
+
+/// A request; `known` and `own` are right for its host and its origin.
+struct Request<'a> {
+    host: Option<&'a str>,
+    known: bool,
+    origin: Option<&'a str>,
+    own: bool,
+    credential: Credential,
+    path: &'a str,
+    method: Method,
+}
+
+impl Request<'_> {
+    fn assert_guarded(&self, control: bool) {
+        let mut headers = HeaderMap::new();
+        if let Some(host) = self.host {
+            headers.insert(header::HOST, value(host));
+        }
+        if let Some(origin) = self.origin {
+            headers.insert(header::ORIGIN, value(origin));
+        }
+        headers.insert(header::CONTENT_TYPE, value("application/json"));
+        let query = add_credential(self.credential, &mut headers);
+        let (method, path) = (&self.method, self.path);
+        let got = guard(control).check(method, path, query.as_deref(), &headers);
+        let expected = self.expected(control);
+        assert_eq!(got, expected, "{method} {path} {headers:?} {query:?}");
+    }
+
+    fn expected(&self, control: bool) -> std::result::Result<Entry, Refusal> {
+        let has_token = match self.credential {
+            Credential::Cookie | Credential::CookieAmongOthers | Credential::Bearer => true,
+            Credential::Query => self.path == "/",
+            _ => false,
+        };
+        let post = self.method == Method::POST;
+        if !self.known {
+            Err(Refusal::Host)
+        } else if !self.own || (self.origin.is_none() && (self.path == "/live" || post)) {
+            Err(Refusal::Origin)
+        } else if !has_token {
+            Err(Refusal::Token)
+        } else if post && !control {
+            Err(Refusal::Control)
+        } else if self.credential == Credential::Query {
+            Ok(Entry::Introduced)
+        } else {
+            Ok(Entry::Known)
+        }
+    }
+}
+
 #[test]
 fn every_host_origin_token_and_method() {
     let mut seen = 0;
     for (host, known) in HOSTS {
         let origins = ORIGINS.iter().map(|&(o, own)| (Some(o), own));
         for (origin, own) in origins.chain([(None, true)]) {
-            for shown in SHOWN {
+            for credential in CREDENTIALS {
                 for path in ["/", "/live", "/api/state", "/metrics"] {
                     for method in [Method::GET, Method::POST] {
-                        for control in [false, true] {
-                            let mut headers = HeaderMap::new();
-                            if let Some(host) = host {
-                                headers.insert(header::HOST, value(host));
-                            }
-                            if let Some(origin) = origin {
-                                headers.insert(header::ORIGIN, value(origin));
-                            }
-                            headers.insert(header::CONTENT_TYPE, value("application/json"));
-                            let mut query = None;
-                            let cookie = |h: &mut HeaderMap, v: String| {
-                                h.insert(header::COOKIE, value(&v));
-                            };
-                            match shown {
-                                Credential::Nothing => {}
-                                Credential::Cookie => {
-                                    cookie(&mut headers, format!("betz-8765={SECRET}"))
-                                }
-                                Credential::CookieAmongOthers => {
-                                    cookie(
-                                        &mut headers,
-                                        format!(
-                                            "a=b; xbetz-8765=1; betz-87651=2; betz-8765={SECRET}; c=d"
-                                        ),
-                                    );
-                                }
-                                Credential::Bearer => {
-                                    headers.insert(
-                                        header::AUTHORIZATION,
-                                        value(&format!("Bearer {SECRET}")),
-                                    );
-                                }
-                                Credential::Query => query = Some(format!("a=b&token={SECRET}")),
-                                Credential::Wrong => cookie(
-                                    &mut headers,
-                                    format!("betz-8765={}", SECRET.replace('0', "1")),
-                                ),
-                                Credential::Prefix => {
-                                    cookie(&mut headers, format!("betz-8765={}", &SECRET[..63]))
-                                }
-                                Credential::Longer => {
-                                    cookie(&mut headers, format!("betz-8765={SECRET}0"))
-                                }
-                            }
-                            let has_token = match shown {
-                                Credential::Cookie
-                                | Credential::CookieAmongOthers
-                                | Credential::Bearer => true,
-                                Credential::Query => path == "/",
-                                _ => false,
-                            };
-                            let post = method == Method::POST;
-                            let expected = if !known {
-                                Err(Refusal::Host)
-                            } else if !own || (origin.is_none() && (path == "/live" || post)) {
-                                Err(Refusal::Origin)
-                            } else if !has_token {
-                                Err(Refusal::Token)
-                            } else if post && !control {
-                                Err(Refusal::Control)
-                            } else if shown == Credential::Query {
-                                Ok(Entry::Introduced)
-                            } else {
-                                Ok(Entry::Known)
-                            };
-                            let got =
-                                guard(control).check(&method, path, query.as_deref(), &headers);
-                            assert_eq!(got, expected, "{method} {path} {headers:?} {query:?}");
-                            seen += 1;
-                        }
+                        let request = Request {
+                            host,
+                            known,
+                            origin,
+                            own,
+                            credential,
+                            path,
+                            method,
+                        };
+                        request.assert_guarded(false);
+                        request.assert_guarded(true);
+                        seen += 2;
                     }
                 }
             }

@@ -201,8 +201,23 @@ fn case(arguments: impl Into<String>) -> Case {
 }
 
 pub(crate) fn all(folder: &Path) -> Vec<Case> {
+    let mut all = damaged_files();
+    all.extend(hostile_archives());
+    all.extend(other_files());
+    all.extend(little_memory());
+    all.extend(crowds());
+    all.extend(text_files());
+    all.extend(nwb_files().into_iter().map(case));
+    all.extend(odd_files().into_iter().map(case));
+    all.extend(options().into_iter().map(case));
+    all.extend(mistaken::all().into_iter().map(case));
+    all.extend(over_inputs(folder).into_iter().map(case));
+    all
+}
+
+/// Damaged files, each to the command that reads it.
+fn damaged_files() -> Vec<Case> {
     let mut all = Vec::new();
-    // Damaged files, each to the command that reads it.
     for (stem, ending) in WHOLE {
         for k in 0..CUTS + FLIPS {
             let name = damaged_name(stem, ending, k);
@@ -216,7 +231,12 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             }
         }
     }
-    // Odd and hostile archives.
+    all
+}
+
+/// Odd and hostile archives.
+fn hostile_archives() -> Vec<Case> {
+    let mut all = Vec::new();
     let names = archives::names().into_iter();
     // Full ones of more bins take the memory that the cases below do not give them.
     let small = names.filter(|name| !name.starts_with("full-") || name == "full-4");
@@ -232,6 +252,12 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             all.push(case(format!("evaluate m.betz {name}.npz")));
         }
     }
+    all
+}
+
+/// Files of other kinds, a folder, and what is not there.
+fn other_files() -> Vec<Case> {
+    let mut all = Vec::new();
     for name in [
         "stored.npz",
         "empty.npz",
@@ -249,7 +275,12 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             all.push(case(format!("{command} {name} {rest}")));
         }
     }
-    // Little memory.
+    all
+}
+
+/// Large and hostile recordings, and large results, with little memory.
+fn little_memory() -> Vec<Case> {
+    let mut all = Vec::new();
     for memory in LIMITS {
         for name in [
             "full-300",
@@ -295,8 +326,13 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             });
         }
     }
-    // Names of a million channels and of many symbols, with memory that ends at any place of the work. In less than the
-    // program itself takes (48 MB when it is not optimised), the system does not start it.
+    all
+}
+
+/// Names of a million channels and of many symbols, with memory that ends at any place of the work.
+fn crowds() -> Vec<Case> {
+    let mut all = Vec::new();
+    // In less than the program itself takes (48 MB when it is not optimised), the system does not start it.
     for memory in (60..=260).step_by(20) {
         for command in [
             format!("info {CROWD}"),
@@ -309,7 +345,12 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             });
         }
     }
-    // Texts, by name and through standard input.
+    all
+}
+
+/// Texts, by name and through standard input.
+fn text_files() -> Vec<Case> {
+    let mut all = Vec::new();
     for k in 0..texts().len() {
         all.push(case(format!("mine text-{k}.csv {MINE}")));
         all.push(Case {
@@ -322,11 +363,6 @@ pub(crate) fn all(folder: &Path) -> Vec<Case> {
             "mine s.csv --interval 0,0.005 --count-only episodes-{k}.txt --csv OUT.csv"
         )));
     }
-    all.extend(nwb_files().into_iter().map(case));
-    all.extend(odd_files().into_iter().map(case));
-    all.extend(options().into_iter().map(case));
-    all.extend(mistaken::all().into_iter().map(case));
-    all.extend(over_inputs(folder).into_iter().map(case));
     all
 }
 
@@ -412,23 +448,16 @@ fn odd_files() -> Vec<String> {
     all
 }
 
+/// Nothing if `option` is the first of `usual`.
+fn unless_given<'a>(usual: &'a str, option: &str) -> &'a str {
+    if usual.starts_with(option) { "" } else { usual }
+}
+
 /// Options out of every range.
 fn options() -> Vec<String> {
     let mut all = Vec::new();
-    let numbers = [
-        "0",
-        "-1",
-        "nan",
-        "inf",
-        "-inf",
-        "1e300",
-        "1e-300",
-        "4294967295",
-        "1000000000000",
-        "x",
-        "''",
-    ];
-    for n in numbers {
+    let numbers = "0 -1 nan inf -inf 1e300 1e-300 4294967295 1000000000000 x ''";
+    for n in numbers.split(' ') {
         for option in [
             "--folds",
             "--ridge",
@@ -454,8 +483,11 @@ fn options() -> Vec<String> {
             "--rates",
             "--units",
         ] {
-            all.push(format!("simulate --out OUT.npz --seconds 1 --neurons 4 {option}={n} --test-out OUT-test.npz").replacen(
-                if option == "--seconds" { "--seconds 1 " } else if option == "--neurons" { "--neurons 4 " } else { "\0" }, "", 1));
+            let seconds = unless_given("--seconds 1", option);
+            let neurons = unless_given("--neurons 4", option);
+            all.push(format!(
+                "simulate --out OUT.npz {seconds} {neurons} {option}={n} --test-out OUT-test.npz"
+            ));
         }
         for option in [
             "--neurons",
@@ -466,36 +498,22 @@ fn options() -> Vec<String> {
             "--delay",
             "--chains",
         ] {
-            all.push(
-                format!("simulate --network --out OUT.csv --seconds 1 {option}={n}").replacen(
-                    if option == "--seconds" {
-                        "--seconds 1 "
-                    } else {
-                        "\0"
-                    },
-                    "",
-                    1,
-                ),
-            );
+            let seconds = unless_given("--seconds 1", option);
+            all.push(format!(
+                "simulate --network --out OUT.csv {seconds} {option}={n}"
+            ));
         }
         for option in [
             "--threshold",
-            "--max-size",
             "--surrogates 2 --dither",
             "--top",
             "--surrogates 3 --fdr",
             "--interval",
         ] {
-            let threshold = if option == "--threshold" {
-                ""
-            } else {
-                "--threshold 9 --max-size 2"
-            };
-            if option != "--max-size" {
-                all.push(format!(
-                    "mine s.csv --interval 0.004,0.006 {threshold} {option}={n}"
-                ));
-            }
+            let threshold = unless_given("--threshold 9 --max-size 2", option);
+            all.push(format!(
+                "mine s.csv --interval 0.004,0.006 {threshold} {option}={n}"
+            ));
         }
         for option in [
             "--align 0.5 --bin",
@@ -521,15 +539,9 @@ fn options() -> Vec<String> {
                 "compare t.npz --bank single --decoders kalman {option}={n}"
             ));
         }
-        for option in ["--deadline", "--chance"] {
-            let command = if option == "--chance" {
-                "evaluate"
-            } else {
-                "stream"
-            };
-            if !(option == "--chance" && n.len() > 5) {
-                all.push(format!("{command} m.betz t.npz {option}={n}"));
-            }
+        all.push(format!("stream m.betz t.npz --deadline={n}"));
+        if n.len() <= 5 {
+            all.push(format!("evaluate m.betz t.npz --chance={n}"));
         }
     }
     all

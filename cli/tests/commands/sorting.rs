@@ -266,6 +266,12 @@ fn bad_input_is_named() {
         fails(folder, &line, words);
     }
     assert!(!folder.join("s.betz").exists());
+}
+
+#[test]
+fn wrong_uses_of_a_sorter_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
     trained(folder);
     fails(
         folder,

@@ -28,11 +28,16 @@ struct Loop {
     nanoseconds: Vec<f64>,
 }
 
+/// Work of a loop besides its steps.
+#[derive(Clone, Copy, Default)]
+struct Extras {
+    watch: bool,
+    tap: bool,
+    labels: bool,
+}
+
 impl Loop {
-    fn open(
-        model: &Decoder,
-        (what, watches, hears, labelled): (&'static str, bool, bool, bool),
-    ) -> Result<Self> {
+    fn open(model: &Decoder, what: &'static str, extras: Extras) -> Result<Self> {
         // It hears and labels, and never solves: solving is another thread's time.
         let config = TrainerConfig {
             batch: 10_000,
@@ -40,16 +45,16 @@ impl Loop {
         };
         let mut session = Session::open(model, SessionConfig::default())?;
         let (mut labels, mut trainer) = (None, None);
-        let watch = watches
+        let watch = (extras.watch)
             .then(|| session.watch_channels(model, ChannelRules::default()))
             .transpose()?;
-        if hears {
+        if extras.tap {
             let (tap, end, mut worker) = Worker::open(model, config)?;
             session.attach(Box::new(tap), 0)?;
             if let Some(watch) = watch {
                 worker.watch(watch);
             }
-            labels = labelled.then_some(end);
+            labels = extras.labels.then_some(end);
             trainer = Some(Trainer::start(worker, None)?);
         }
         Ok(Self {
@@ -105,14 +110,24 @@ fn main() -> Result<()> {
     let spikes = numbers.next().transpose()?.unwrap_or(120);
     let model = trained_model(channels)?;
     let label = vec![0.0; model.outputs().len()];
+    let plain = Extras::default();
+    let with_watch = |extras| Extras {
+        watch: true,
+        ..extras
+    };
+    let tap = Extras { tap: true, ..plain };
+    let labels = Extras {
+        labels: true,
+        ..tap
+    };
     let mut loops = [
-        ("plain", false, false, false),
-        ("watch", true, false, false),
-        ("tap", false, true, false),
-        ("tap, labels", false, true, true),
-        ("tap, labels, watch", true, true, true),
+        ("plain", plain),
+        ("watch", with_watch(plain)),
+        ("tap", tap),
+        ("tap, labels", labels),
+        ("tap, labels, watch", with_watch(labels)),
     ]
-    .map(|parts| Loop::open(&model, parts))
+    .map(|(what, extras)| Loop::open(&model, what, extras))
     .into_iter()
     .collect::<Result<Vec<_>>>()?;
     let mut random = ChaCha8Rng::seed_from_u64(2);

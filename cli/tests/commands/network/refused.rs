@@ -78,7 +78,17 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         assert!(!folder.join("n.npz").exists(), "{asked}");
     }
     assert_eq!(fs::read(folder.join("notes.npz")).unwrap(), b"mine");
-    done(folder, &format!("compute bare.npz --out n.npz {edges}"));
+}
+
+#[test]
+fn wrong_uses_of_a_network_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    prepared(folder);
+    done(
+        folder,
+        "compute bare.npz --out n.npz --window 40 --step 10 --threshold 0.5",
+    );
     for (asked, says) in [
         ("export n.npz --out w.graphml", "--window"),
         (

@@ -406,7 +406,7 @@ fn a_file_that_was_changed_since_is_read_as_any_other() {
     assert_eq!(recording.spikes, small().spikes);
 }
 
-fn counted() -> Recording {
+fn counts() -> Recording {
     Recording {
         tick_seconds: 0.02,
         ticks: 10,
@@ -428,7 +428,7 @@ fn session_options() -> nwb::WriteOptions {
     nwb::WriteOptions::new(nwb::Session::begun(start))
 }
 
-/// Writes a session of [`counted`] with voltage, a trial, marks and a lost time. Returns the voltage's samples.
+/// Writes a session of [`counts`] with voltage, a trial, marks and a lost time. Returns the voltage's samples.
 fn write_session(path: &Path) -> Vec<i16> {
     let samples: Vec<i16> = (0..18_000)
         .map(|i| (i * 7 % 30_011 - 15_000) as i16)
@@ -451,7 +451,7 @@ fn write_session(path: &Path) -> Vec<i16> {
         marks: vec![(0.04, "go".into()), (0.06, "reward".into())],
         lost: vec![[0.08, 0.1]],
     };
-    nwb::write_session(&counted(), path, &session_options(), &mut parts).unwrap();
+    nwb::write_session(&counts(), path, &session_options(), &mut parts).unwrap();
     samples
 }
 
@@ -465,7 +465,7 @@ fn a_session_keeps_its_recording_and_its_voltage() {
     assert!(nwb::is_own(&path));
     assert_eq!(
         nwb::read(&path, &ReadOptions::default()).unwrap().0,
-        counted()
+        counts()
     );
     let mut voltage = nwb::ElectricalSeries::open(&path, None).unwrap();
     assert_eq!((voltage.rows(), voltage.channels()), (6000, 3));
@@ -513,8 +513,7 @@ fn voltage_of_other_channels_than_the_recording_has_is_refused() {
         }),
         ..nwb::SessionParts::default()
     };
-    let refused =
-        nwb::write_session(&counted(), &path, &session_options(), &mut parts).unwrap_err();
+    let refused = nwb::write_session(&counts(), &path, &session_options(), &mut parts).unwrap_err();
     assert!(
         refused.kind() == ErrorKind::Mismatch && !path.exists(),
         "{refused}"

@@ -44,35 +44,7 @@ fn recordings() -> impl Strategy<Value = Recording> {
             if weights.iter().all(|w| *w == 1.0) {
                 weights.clear();
             }
-            let behavior = (next(3) > 0).then(|| {
-                let outputs = 1 + next(3) as usize;
-                let irregular = next(2) == 0;
-                let samples = if irregular {
-                    1 + next(20)
-                } else {
-                    ticks as u64
-                } as usize;
-                Behavior {
-                    outputs: (0..outputs)
-                        .map(|i| OutputInfo {
-                            name: format!("ö{i}"),
-                            unit: ["", "mm", "px"][next(3) as usize].into(),
-                        })
-                        .collect(),
-                    values: (0..samples * outputs)
-                        .map(|_| f32::from_bits(0x3f00_0000 + next(1 << 22) as u32))
-                        .collect(),
-                    times: irregular.then(|| {
-                        let mut t = -0.5;
-                        (0..samples)
-                            .map(|_| {
-                                t += next(100) as f64 / 77.0;
-                                t
-                            })
-                            .collect()
-                    }),
-                }
-            });
+            let behavior = (next(3) > 0).then(|| behavior(ticks, &mut next));
             let cut = next(ticks as u64 + 1) as i64;
             let segments = [(0, cut), (cut, ticks)]
                 .into_iter()
@@ -103,6 +75,37 @@ fn recordings() -> impl Strategy<Value = Recording> {
                 meta: (next(2) == 0).then(|| "{\"licence\": \"none\"}".to_owned()),
             }
         })
+}
+
+/// Samples at every tick, or up to 20 at times of their own.
+fn behavior(ticks: i64, next: &mut impl FnMut(u64) -> u64) -> Behavior {
+    let outputs = 1 + next(3) as usize;
+    let irregular = next(2) == 0;
+    let samples = if irregular {
+        1 + next(20)
+    } else {
+        ticks as u64
+    } as usize;
+    Behavior {
+        outputs: (0..outputs)
+            .map(|i| OutputInfo {
+                name: format!("ö{i}"),
+                unit: ["", "mm", "px"][next(3) as usize].into(),
+            })
+            .collect(),
+        values: (0..samples * outputs)
+            .map(|_| f32::from_bits(0x3f00_0000 + next(1 << 22) as u32))
+            .collect(),
+        times: irregular.then(|| {
+            let mut t = -0.5;
+            (0..samples)
+                .map(|_| {
+                    t += next(100) as f64 / 77.0;
+                    t
+                })
+                .collect()
+        }),
+    }
 }
 
 proptest! {

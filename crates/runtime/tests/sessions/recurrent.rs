@@ -358,6 +358,12 @@ fn networks_that_make_no_sense_are_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidModel, "{expected}");
         assert!(error.message().contains(expected), "{expected}: {error}");
     }
+}
+
+#[test]
+fn caps_of_counts_that_make_no_sense_are_refused() {
+    let network = recurrent(&mut rng(95), Cell::Gru, &[8, 4], 2);
+    let parts = with_head(96, network).into_parts();
     for (expected, caps) in [
         ("count_caps: expected 7 values", vec![1.0; 6]),
         (

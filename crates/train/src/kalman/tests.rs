@@ -180,15 +180,15 @@ fn states(data: &Dataset) -> Vec<M> {
 fn mean_column(columns: &[M]) -> M {
     let zero = vec![vec![0.0]; columns[0].len()];
     let sum = columns.iter().fold(zero, |s, x| plus(&s, x, 1.0));
-    scaled(&sum, columns.len() as f64)
+    divide(&sum, columns.len() as f64)
 }
 
-fn centred(columns: &[M]) -> Vec<M> {
+fn centre(columns: &[M]) -> Vec<M> {
     let mean = mean_column(columns);
     columns.iter().map(|x| plus(x, &mean, -1.0)).collect()
 }
 
-fn scaled(a: &M, by: f64) -> M {
+fn divide(a: &M, by: f64) -> M {
     let row = |row: &Vec<f64>| row.iter().map(|v| v / by).collect();
     a.iter().map(row).collect()
 }
@@ -203,7 +203,7 @@ fn sum_of_products(a: &[M], b: &[M]) -> M {
 }
 
 /// Least squares of `to` on `from`: the matrix, and the covariance of what it leaves.
-fn regressed(to: &[M], from: &[M]) -> (M, M) {
+fn regress(to: &[M], from: &[M]) -> (M, M) {
     let a = times(
         &sum_of_products(to, from),
         &inverse(&sum_of_products(from, from)),
@@ -211,7 +211,7 @@ fn regressed(to: &[M], from: &[M]) -> (M, M) {
     let left: Vec<M> = (from.iter().zip(to))
         .map(|(from, to)| plus(to, &times(&a, from), -1.0))
         .collect();
-    let covariance = scaled(&sum_of_products(&left, &left), to.len() as f64);
+    let covariance = divide(&sum_of_products(&left, &left), to.len() as f64);
     (a, covariance)
 }
 
@@ -227,9 +227,9 @@ impl TextbookFilter {
     fn fit(data: &Dataset, labels: &Dataset, y: &[[f64; N]]) -> Self {
         let moves = states(data);
         // Pairs are taken about their own means.
-        let before = centred(&moves[..moves.len() - 1]);
-        let (a, w) = regressed(&centred(&moves[1..]), &before);
-        let (c, q) = regressed(&centred(&observations(y)), &centred(&states(labels)));
+        let before = centre(&moves[..moves.len() - 1]);
+        let (a, w) = regress(&centre(&moves[1..]), &before);
+        let (c, q) = regress(&centre(&observations(y)), &centre(&states(labels)));
         Self { a, w, c, q }
     }
 
@@ -250,7 +250,7 @@ impl TextbookFilter {
             p = times(&plus(&identity, &times(&gain, c), -1.0), &p);
             state.clone()
         };
-        centred(&observations(y)).iter().map(step).collect()
+        centre(&observations(y)).iter().map(step).collect()
     }
 }
 

@@ -225,11 +225,14 @@ impl<'a> PlainGrid<'a> {
     }
 }
 
-/// The cells, which are the places near a visited one, with each channel's rates, the outputs, and the share of time.
+/// Fields over the cells, which are the places near a visited one.
 struct PlainFields {
     cells: Vec<usize>,
+    /// By channel and cell.
     rates: Vec<Vec<f64>>,
+    /// Outputs in each cell.
     values: Vec<[f64; 3]>,
+    /// Probability of each cell at the start of a segment.
     start: Vec<f64>,
 }
 
@@ -262,9 +265,8 @@ fn oracle(train: &Dataset, test: &Dataset, delay: i64, config: &Config) -> Vec<[
             }
             let total: f64 = p.iter().sum();
             p.iter_mut().for_each(|p| *p /= total);
-            for o in 0..3 {
-                means[t as usize][o] = (0..n).map(|c| p[c] * fields.values[c][o]).sum();
-            }
+            let mean = |o: usize| (0..n).map(|c| p[c] * fields.values[c][o]).sum();
+            means[t as usize] = [0, 1, 2].map(mean);
         }
     }
     means

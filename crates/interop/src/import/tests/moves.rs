@@ -228,7 +228,11 @@ fn moves_that_change_a_step_are_refused_by_name() {
         let message = with_readout(made, "m").refused("out");
         assert!(message.contains(expected), "{expected}: {message}");
     }
-    // c of an LSTM is not what its layer hands on.
+}
+
+#[test]
+fn parts_of_an_lstm_that_no_layer_hands_on_are_refused() {
+    // c is not what its layer hands on.
     let lstm = Draft::new(3)
         .floats("w", &[1, 8, 3], &some(24, 1))
         .floats("r", &[1, 8, 2], &some(16, 2))
@@ -241,6 +245,10 @@ fn moves_that_change_a_step_are_refused_by_name() {
     let reverse = start().node("LSTM", "h w r", "m", &attributes);
     let message = with_readout(reverse, "m").refused("out");
     assert!(message.contains("attribute direction"), "{message}");
+}
+
+#[test]
+fn matrices_that_are_scaled_or_have_a_computed_bias_are_refused() {
     let double = start().floats("readout", &[2, 2], &some(4, 7)).node(
         "Gemm",
         "h readout",

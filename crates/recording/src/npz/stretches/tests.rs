@@ -142,10 +142,17 @@ fn cut(whole: &Dataset, from: i64, to: i64) -> Dataset {
 fn as_the_whole(case: &Case, path: &Path) {
     let read = Recording::read_npz(path).unwrap();
     let mut stretches = Stretches::open(path).unwrap();
+    spikes_as_the_whole(case, &read, &mut stretches);
     let options = AlignOptions {
         step_seconds: case.step_seconds,
         max_gap_seconds: case.gap,
     };
+    if let Ok(whole) = read.align_with(&options) {
+        steps_as_the_whole(case, &options, whole, &mut stretches);
+    }
+}
+
+fn spikes_as_the_whole(case: &Case, read: &Recording, stretches: &mut Stretches) {
     let mut spikes = Spikes::default();
     // Two adjacent ranges of ticks, cut separately, cover the recording from end to end.
     let middle = read.ticks / 3;
@@ -183,21 +190,26 @@ fn as_the_whole(case: &Case, path: &Path) {
         (&read.spikes.ticks, &read.spikes.channels)
     );
     assert_eq!(spikes.weights, weights);
-    let Ok((whole, report)) = read.align_with(&options) else {
-        return;
-    };
-    assert_eq!(stretches.steps(&options).unwrap(), whole.steps as i64);
+}
+
+fn steps_as_the_whole(
+    case: &Case,
+    options: &AlignOptions,
+    (whole, report): (Dataset, AlignReport),
+    stretches: &mut Stretches,
+) {
+    assert_eq!(stretches.steps(options).unwrap(), whole.steps as i64);
     let cuts = stretches
-        .cut_steps(&options, case.most, case.most_steps)
+        .cut_steps(options, case.most, case.most_steps)
         .unwrap();
     assert_eq!(*cuts.last().unwrap(), whole.steps as i64);
     let expected = AlignReport {
         spikes_outside: 0,
         ..report
     };
-    assert_eq!(stretches.align_report(&options, &cuts).unwrap(), expected);
+    assert_eq!(stretches.align_report(options, &cuts).unwrap(), expected);
     for ends in cuts.windows(2) {
-        let mut part = stretches.dataset(&options, ends[0]..ends[1]).unwrap();
+        let mut part = stretches.dataset(options, ends[0]..ends[1]).unwrap();
         let mut expected = cut(&whole, ends[0], ends[1]);
         // Weights that are all equal may be present or absent.
         for data in [&mut part, &mut expected] {

@@ -58,8 +58,8 @@ fn random_case(rng: &mut impl RngExt, round: u64) -> Case {
     }
 }
 
-/// The oracle where it takes no minute, f32 sums (which are off themselves) elsewhere; and how many times the
-/// tolerance they allow.
+/// Sums of the oracle if it takes less than a minute, otherwise in f32, which are off themselves. Returns also the
+/// factor that this adds to the tolerance.
 fn expected_sums(case: &Case) -> (NormalEquations, f64) {
     let (data, bank, delay_steps) = (&case.data, &case.bank, case.delay_steps);
     if case.data.channel_names.len() * bank.filters().len() <= 400 {
