@@ -12,11 +12,13 @@ use betz_sort::{
 
 const CHANNELS: usize = 32;
 
+/// Sample and channel or unit.
+type Spike = (i64, u32);
+
 /// Something at work whose state is bytes.
 struct Worker<'a, T> {
     open: &'a dyn Fn() -> T,
-    /// Gives samples and channels or units.
-    push: &'a dyn Fn(&mut T, &[i16]) -> Vec<(i64, u32)>,
+    push: &'a dyn Fn(&mut T, &[i16]) -> Vec<Spike>,
     state: &'a dyn Fn(&mut T, &mut StateBytes<'_>) -> Result<()>,
 }
 

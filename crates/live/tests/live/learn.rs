@@ -36,6 +36,7 @@ fn run(live: &mut Live, steps: u64, made: &mut Vec<Vec<u32>>) -> bool {
         Ok(())
     })
     .unwrap();
+    rigs::wait_for_recorder(live);
     made.len() - before >= steps as usize
 }
 

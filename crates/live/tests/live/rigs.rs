@@ -132,9 +132,14 @@ pub(crate) fn run_paced(live: &mut Live, each: &mut dyn FnMut(&Step<'_>)) {
             Ok(())
         })
         .unwrap();
-        while live.report().recorder.is_some_and(|r| r.fill > 0.25) {
-            std::thread::yield_now();
-        }
+        wait_for_recorder(live);
+    }
+}
+
+/// Waits until the recorder's writer has taken most of what waits for it.
+pub(crate) fn wait_for_recorder(live: &Live) {
+    while live.report().recorder.is_some_and(|r| r.fill > 0.25) {
+        std::thread::yield_now();
     }
 }
 
