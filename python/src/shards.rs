@@ -3,7 +3,7 @@
 use betz::episode::count::{CountPart as RustCountPart, ShardEvents};
 use betz::episode::{Alphabet, Interval, Pattern};
 use betz::network::file::Part;
-use betz::text::count;
+use betz::text;
 use betz::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -68,8 +68,8 @@ impl CountPart {
         format!(
             "<betz.CountPart: shard {}, {} in {}>",
             self.inner.shard(),
-            count(self.inner.episodes() as u128, "episode"),
-            count(self.inner.events() as u128, "event")
+            text::count(self.inner.episodes() as u128, "episode"),
+            text::count(self.inner.events() as u128, "event")
         )
     }
 }
