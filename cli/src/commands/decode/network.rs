@@ -85,6 +85,7 @@ pub(super) fn run(args: &Decode) -> Result<()> {
                 .map_err(at)?
                 .outputs,
             steps: truth.steps_in_segments(),
+            warnings: Vec::new(),
         }),
         None => None,
     };

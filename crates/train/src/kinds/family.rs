@@ -6,7 +6,7 @@ use super::Kind;
 use super::split::{Fold, Split};
 use crate::readout::{Basis, Pass, Weights, mean_of, ridge_readout};
 use betz_base::error::{Error, Result};
-use betz_base::progress::Progress;
+use betz_base::progress::{Phases, Progress};
 use betz_gram::NormalEquations;
 
 /// A kind of decoder that a search chooses the configuration of.
@@ -16,8 +16,9 @@ pub(crate) trait Family {
     type Basis: Basis + 'static;
     const KIND: Kind;
 
-    /// Passes over the steps that compare all there is to choose from, `latents` being the most that every fold has.
-    fn passes(&self, latents: usize) -> usize;
+    /// Cost of each pass over the steps, which together compare all there is to choose from, in multiply-adds per step.
+    /// `latents` is the most that every fold has.
+    fn costs(&self, latents: usize) -> Vec<u64>;
 
     /// Every configuration of `passes`, ascending, with the sums of squares that it leaves of what `fold` holds out,
     /// one per output; the same configurations in the same order for every fold.
@@ -194,6 +195,39 @@ impl Truth {
     }
 }
 
+/// Progress over passes, by their costs.
+pub(crate) struct PassProgress<'a> {
+    progress: &'a dyn Progress,
+    costs: Vec<u64>,
+    done: u64,
+    total: u64,
+}
+
+impl<'a> PassProgress<'a> {
+    /// Progress over `passes`; `costs` has the cost of every pass.
+    pub(crate) fn new(costs: Vec<u64>, passes: &[usize], progress: &'a dyn Progress) -> Self {
+        let total = passes.iter().map(|pass| costs[*pass]).sum();
+        Self {
+            progress,
+            costs,
+            done: 0,
+            total,
+        }
+    }
+
+    /// Tells that `pass` is over.
+    pub(crate) fn finish(&mut self, pass: usize) {
+        self.done += self.costs[pass];
+        self.progress
+            .update("compare decoders", self.done, self.total);
+    }
+}
+
+/// Cost of the sums of a pass with so many features, in multiply-adds per step.
+pub(crate) const fn cost_of_sums(features: usize) -> u64 {
+    (features * features) as u64 / 2
+}
+
 /// Residuals of the configurations of `passes` with at most `latents` latents on the folds `folds` of `split`, added
 /// up.
 ///
@@ -212,9 +246,9 @@ pub(crate) fn compared<F: Family>(
         .len()
         .min(folds.end)
         .saturating_sub(folds.start);
-    for (done, fold) in wanted.enumerate() {
-        progress.update("compare decoders", done as u64, count as u64);
-        let more = family.compare(fold, latents, passes, progress)?;
+    let mut phases = Phases::new(progress, "compare decoders", count as u64);
+    for fold in wanted {
+        let more = family.compare(fold, latents, passes, &phases.next(1))?;
         match &mut all {
             None => all = Some(more),
             Some(all) => all.add(more),

@@ -6,11 +6,11 @@ use super::nonlinear::Nonlinear;
 use super::race::Winner;
 use super::split::Split;
 use super::teams::{TeamConfig, Teams};
-use super::{Kind, KindOptions, KindScore, model};
+use super::{EXPERTS_REGIONS, Kind, KindOptions, KindScore, model};
 use crate::options::TrainOptions;
 use crate::validate::BankChoice;
 use betz_base::error::Result;
-use betz_base::progress::Progress;
+use betz_base::progress::{Phases, Progress};
 use betz_recording::DatasetView;
 use betz_runtime::model::{Decoder, OutputScore};
 
@@ -57,8 +57,16 @@ impl<'a> LatentKinds<'a> {
     /// The same as for [`Nonlinear::enter`].
     pub(super) fn enter(&mut self, kind: Kind, progress: &dyn Progress) -> Result<KindScore> {
         if kind == Kind::Experts {
-            self.regions = self.behind.regions(self.seed, progress)?;
-            let regions = self.regions.as_ref();
+            let race = Kind::Experts.time_share();
+            let mut phases = Phases::new(progress, "training", EXPERTS_REGIONS + race);
+            self.regions = self
+                .behind
+                .regions(self.seed, &phases.next(EXPERTS_REGIONS))?;
+            let race = &phases.next(race);
+            let (regions, progress): (_, &dyn Progress) = match &self.regions {
+                Some(regions) => (Some(regions), race),
+                None => (None, progress),
+            };
             let (winner, score) = self.behind.enter(&self.teams, regions, progress)?;
             self.team = Some(winner);
             return Ok(score);

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use crate::kinds::Kind;
-use crate::kinds::family::{Family, FoldFeatures, FoldReadout, Plan, Residual, Residuals, Truth};
+use crate::kinds::family::{
+    Family, FoldFeatures, FoldReadout, PassProgress, Plan, Residual, Residuals, Truth, cost_of_sums,
+};
 use crate::kinds::split::Fold;
 use crate::lift::Cosines;
 use crate::readout::{KAPPAS, best_of};
@@ -70,9 +72,14 @@ impl Family for Lifts {
     type Basis = Cosines;
     const KIND: Kind = Kind::Lift;
 
-    /// One a number of latents.
-    fn passes(&self, latents: usize) -> usize {
-        self.counts(latents).len()
+    /// One per number of latents.
+    fn costs(&self, latents: usize) -> Vec<u64> {
+        let most = self.units.iter().copied().max().unwrap_or(0);
+        let features = |latents: usize| (1 + FILTERS.len()) * (latents + most);
+        let counts = self.counts(latents).into_iter();
+        counts
+            .map(|latents| cost_of_sums(features(latents)))
+            .collect()
     }
 
     fn compare(
@@ -83,6 +90,7 @@ impl Family for Lifts {
         progress: &dyn Progress,
     ) -> Result<Residuals<LiftConfig>> {
         let counts = self.counts(latents);
+        let mut told = PassProgress::new(self.costs(latents), passes, progress);
         let most = self.units.iter().copied().max().unwrap_or(0);
         let mut residuals = Vec::new();
         let mut truth = None;
@@ -114,6 +122,7 @@ impl Family for Lifts {
                 });
             }
             truth = Some(Truth::new(&held));
+            told.finish(number);
         }
         Residuals::new(residuals, truth)
     }

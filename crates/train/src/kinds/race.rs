@@ -62,30 +62,39 @@ pub(super) fn race<F: Family>(
 ) -> Result<Winner<F::Config>> {
     let of_regions = regions.map_or(usize::MAX, Split::latents);
     let latents = of_regions.min(split.latents());
-    let mut passes: Vec<usize> = (0..family.passes(latents)).collect();
-    // Every pass takes about as long on every fold and region.
-    let count = |split: Option<&Split<'_>>, range: &Range<usize>| {
-        let stages = split.map_or(0, |split| split.stages.len());
-        stages.min(range.end).saturating_sub(range.start)
-    };
-    let mut most = passes.len();
-    let shares = rounds(regions.is_some()).map(|round| {
-        let folds = count(Some(split), &round.folds) * most;
-        let regions = count(regions, &round.regions) * most;
-        most = most.min(round.most);
-        [folds as u64, regions as u64]
+    let costs = family.costs(latents);
+    let mut passes: Vec<usize> = (0..costs.len()).collect();
+    let rounds = rounds(regions.is_some());
+    // A pass takes about as long on every fold and region.
+    let counts = rounds.each_ref().map(|round| {
+        let count = |split: Option<&Split<'_>>, range: &Range<usize>| {
+            let stages = split.map_or(0, |split| split.stages.len());
+            stages.min(range.end).saturating_sub(range.start) as u64
+        };
+        [
+            count(Some(split), &round.folds),
+            count(regions, &round.regions),
+        ]
     });
-    let total = shares.as_flattened().iter().sum();
-    let mut phases = Phases::new(progress, "training", total);
+    let mut left = expected_work(&costs, counts, rounds[0].most);
+    let mut phases = Phases::new(progress, "training", left);
     let (mut all, mut elsewhere) = (None, None);
-    for (round, share) in rounds(regions.is_some()).into_iter().zip(shares) {
+    for (round, counts) in rounds.into_iter().zip(counts) {
+        // Of the last round it is now known what it costs.
+        let each: u64 = passes.iter().map(|pass| costs[*pass]).sum();
+        let work = counts.map(|count| count * each);
+        left = match round.folds.end {
+            usize::MAX => work.iter().sum(),
+            _ => left,
+        };
+        phases.expect(left);
         let mut run = |split, folds, share| {
             let phase = &phases.next(share);
             compared(family, (split, folds), (latents, &passes), phase)
         };
-        all = joined(all, run(split, round.folds, share[0])?);
+        all = joined(all, run(split, round.folds, work[0])?);
         if let Some(regions) = regions {
-            elsewhere = joined(elsewhere, run(regions, round.regions, share[1])?);
+            elsewhere = joined(elsewhere, run(regions, round.regions, work[1])?);
         }
         let Some(all) = &mut all else { continue };
         passes = ahead(&scores(all, elsewhere.as_ref()), (round.within, round.most));
@@ -106,6 +115,16 @@ pub(super) fn race<F: Family>(
         readouts: best.readouts,
         of_regions,
     })
+}
+
+/// Expected work of a race over passes that cost `costs`: all of them on the `counts` of folds and regions of the first
+/// round. Of the `most` that may go on, the costliest are likelier to, and on average five in eight do.
+fn expected_work(costs: &[u64], [first, last]: [[u64; 2]; 2], most: usize) -> u64 {
+    let all: u64 = costs.iter().sum();
+    let mut ahead = costs.to_vec();
+    ahead.sort_unstable_by(|a, b| b.cmp(a));
+    let ahead: u64 = ahead.iter().take(most).sum::<u64>() * 5 / 8;
+    first.iter().sum::<u64>() * all + last.iter().sum::<u64>() * ahead
 }
 
 fn joined<C: PartialEq>(a: Option<Residuals<C>>, b: Option<Residuals<C>>) -> Option<Residuals<C>> {
@@ -178,6 +197,27 @@ mod tests {
         );
         assert_eq!(ahead(&[(0, f64::NAN), (1, f64::NAN)], (0.003, 1)), [0, 1]);
         assert_eq!(ahead(&[(3, 0.1)], (0.0, 1)), [3]);
+    }
+
+    /// The work that is expected is at most 30 % from that of the race, whether one or both of those that may go on do.
+    #[test]
+    fn the_work_of_a_race_is_known_from_its_beginning() {
+        let lifts = vec![3 * 268 * 3 * 268, 3 * 262 * 3 * 262];
+        let experts = [vec![208 * 208; 4], vec![624 * 624; 4]].concat();
+        for costs in [lifts, experts] {
+            for counts in [[[2, 0], [3, 0]], [[1, 1], [4, 3]]] {
+                let expected = expected_work(&costs, counts, 2) as f64;
+                let [first, last] = counts.map(|count| count.iter().sum::<u64>());
+                let mut ahead = costs.clone();
+                ahead.sort_unstable_by(|a, b| b.cmp(a));
+                for on in [1, 2] {
+                    let all: u64 = costs.iter().sum();
+                    let work = first * all + last * ahead[..on].iter().sum::<u64>();
+                    let off = expected / work as f64 - 1.0;
+                    assert!(off.abs() < 0.3, "{costs:?}, {counts:?}, {on}: {off}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use crate::experts::{Clusters, Discriminant, Gate};
 use crate::kinds::Kind;
-use crate::kinds::family::{Family, FoldFeatures, FoldReadout, Plan, Residual, Residuals, Truth};
+use crate::kinds::family::{
+    Family, FoldFeatures, FoldReadout, PassProgress, Plan, Residual, Residuals, Truth, cost_of_sums,
+};
 use crate::kinds::split::Fold;
 use crate::latents::labels;
 use crate::readout::best_of;
@@ -96,9 +98,12 @@ impl Family for Teams {
     type Basis = Gate;
     const KIND: Kind = Kind::Experts;
 
-    /// One a number of experts and softness.
-    fn passes(&self, _: usize) -> usize {
-        self.experts.len() * self.betas.len()
+    /// One per number of experts and softness.
+    fn costs(&self, latents: usize) -> Vec<u64> {
+        // Every expert reads the latents and a constant, as they are and behind the filter.
+        let per_expert = 2 * (self.latents.min(latents) + 1);
+        let cost = |experts: &usize| vec![cost_of_sums(experts * per_expert); self.betas.len()];
+        self.experts.iter().flat_map(cost).collect()
     }
 
     fn compare(
@@ -111,6 +116,7 @@ impl Family for Teams {
         let latents = self.latents.min(latents);
         let mut residuals = Vec::new();
         let mut truth = None;
+        let mut told = PassProgress::new(self.costs(latents), passes, progress);
         let betas = self.betas.len();
         // The passes of one number of experts share its clusters.
         for passes in passes.chunk_by(|a, b| a / betas == b / betas) {
@@ -147,6 +153,7 @@ impl Family for Teams {
                     });
                 }
                 truth = Some(Truth::new(&held));
+                told.finish(number);
             }
         }
         Residuals::new(residuals, truth)
