@@ -228,7 +228,7 @@ impl<'a> PlainGrid<'a> {
 /// Fields over the cells, which are the places near a visited one.
 struct PlainFields {
     cells: Vec<usize>,
-    /// Rate of each channel in each cell.
+    /// Rates of each channel in each cell.
     rates: Vec<Vec<f64>>,
     /// Outputs in each cell.
     values: Vec<[f64; 3]>,
