@@ -249,14 +249,7 @@ pub(crate) fn network<'py>(
         };
         Ok((plan, file))
     })?;
-    if let (_, broken @ 1..) = file.network.undefined() {
-        let message = format!(
-            "signal: expected finite numbers, got NaN or an infinite value in {}, counted in each window: these have no \
-             correlations; leave the nodes out, or fill the gaps",
-            count(u128::from(broken), "node")
-        );
-        warn(py, message)?;
-    }
+    warn_of_undefined(py, &file.network)?;
     Ok(match shard {
         Some(shard) => {
             let inner = Part::new(&plan, shard, file).or_raise(py)?;
@@ -264,6 +257,19 @@ pub(crate) fn network<'py>(
         }
         None => Bound::new(py, Network { file })?.into_any(),
     })
+}
+
+/// Warns of nodes that have no correlations because a value is not finite.
+fn warn_of_undefined(py: Python<'_>, network: &betz::network::Network) -> PyResult<()> {
+    if let (_, broken @ 1..) = network.undefined() {
+        let message = format!(
+            "signal: expected finite numbers, got NaN or an infinite value in {}, counted in each window: these have no \
+             correlations; leave the nodes out, or fill the gaps",
+            count(u128::from(broken), "node")
+        );
+        warn(py, message)?;
+    }
+    Ok(())
 }
 
 fn named_measure(name: &str, lags: usize) -> betz::Result<Measure> {

@@ -1,5 +1,6 @@
 //! `betz record nwb`: a recorded session as NWB, read back by the project's own reader.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use betz::recording::Recording;
@@ -37,10 +38,8 @@ fn blocks() -> Vec<(u64, Vec<i16>)> {
     blocks
 }
 
-#[test]
-fn a_session_becomes_nwb_and_is_read_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
+/// Runs a session of `blocks` with a mark, labels and a trial that is rejected; returns the folder of its recording.
+fn record(folder: &Path, blocks: &[(u64, Vec<i16>)]) -> PathBuf {
     done(
         folder,
         "simulate --neurons 8 --seconds 12 --tick 0.001 --out any.npz",
@@ -53,7 +52,6 @@ fn a_session_becomes_nwb_and_is_read_back() {
     std::fs::write(&file, plan).unwrap();
     let session = BackgroundSession::open(Plan::read(&file, &[]).unwrap()).unwrap();
     session.start().unwrap();
-    let blocks = blocks();
     for (i, (first, voltage)) in blocks.iter().enumerate() {
         let pusher = session.pusher().unwrap();
         let long = Duration::from_secs(3600);
@@ -80,9 +78,16 @@ fn a_session_becomes_nwb_and_is_read_back() {
     let mut reader = session.reader();
     let mut out = reader.output();
     while reader.next(&mut out, Duration::from_secs(3600)) != betz_live::Reading::Over {}
-    let recorded = session.stop().unwrap().folder.unwrap();
-    let recorded = recorded.display();
+    session.stop().unwrap().folder.unwrap()
+}
 
+#[test]
+fn a_session_becomes_nwb_and_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let blocks = blocks();
+    let recorded = record(folder, &blocks);
+    let recorded = recorded.display();
     let told = json(folder, &format!("record nwb {recorded} --out s.nwb"));
     assert_eq!(
         (&told["steps"], &told["labels"]),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use betz_base::Result;
 use betz_interop::bus::{Content, Counts, Estimate, Frame, Reception, Sink, Source, Stream};
 use betz_live::{Live, Pace, Part, Plan, Replay, step_rig};
+use betz_runtime::model::Decoder;
 use betz_runtime::stream::{Session, SessionConfig, StepStatus};
 
 use super::rigs::{self, ListRig};
@@ -85,19 +86,16 @@ fn a_source_that_is_read_in_the_loop_gives_the_same_bits_as_one_on_a_thread() {
     assert_eq!(made, steps("source.inline=false"));
 }
 
-#[test]
-fn whole_steps_are_decoded_as_by_a_session_and_keep_the_numbers_and_times_of_their_sender() {
-    let small = rigs::small(0.0);
-    let row: Vec<u16> = (0..CHANNELS as u16).map(|channel| channel % 3).collect();
-    let halves = vec![0.5; CHANNELS];
-    // A channel that the model does not have, a lost step, and a sender that starts anew.
-    let frames = vec![
+/// A channel that the model does not have, a lost step, and a sender that starts anew; `row` and `halves` are a step's counts and
+/// features.
+fn odd_frames(row: &[u16], halves: &[f32]) -> Vec<Frame> {
+    vec![
         Frame {
             spikes: vec![0, 3, 3, 99],
             ..frame(7, Content::Spikes)
         },
         Frame {
-            counts: row.clone(),
+            counts: row.to_vec(),
             ..frame(8, Content::Counts)
         },
         Frame {
@@ -105,7 +103,7 @@ fn whole_steps_are_decoded_as_by_a_session_and_keep_the_numbers_and_times_of_the
             ..frame(10, Content::Spikes)
         },
         Frame {
-            features: halves.clone(),
+            features: halves.to_vec(),
             ..frame(11, Content::Features)
         },
         Frame {
@@ -113,8 +111,12 @@ fn whole_steps_are_decoded_as_by_a_session_and_keep_the_numbers_and_times_of_the
             spikes: vec![5],
             ..frame(2, Content::Spikes)
         },
-    ];
-    let mut session = Session::open(&small.model, SessionConfig::default()).unwrap();
+    ]
+}
+
+/// Outputs of a session for [`odd_frames`]: (number and time of the sender, status, bits of the outputs).
+fn outputs_of_odd_frames(model: &Decoder, row: &[u16], halves: &[f32]) -> Vec<SinkRow> {
+    let mut session = Session::open(model, SessionConfig::default()).unwrap();
     let mut values = vec![0.0; 2];
     let mut expected = Vec::new();
     let mut keep = |session: &Session, values: &[f32], sequence: u64| {
@@ -125,16 +127,26 @@ fn whole_steps_are_decoded_as_by_a_session_and_keep_the_numbers_and_times_of_the
     session.step_spikes(&[0, 3, 3, 99], &mut values).unwrap();
     keep(&session, &values, 7);
     assert!(session.status().contains(StepStatus::UNKNOWN));
-    session.step_counts(&row, &mut values).unwrap();
+    session.step_counts(row, &mut values).unwrap();
     keep(&session, &values, 8);
     session.skip(1);
     session.step_spikes(&[], &mut values).unwrap();
     keep(&session, &values, 10);
-    session.step_values(&halves, &mut values).unwrap();
+    session.step_values(halves, &mut values).unwrap();
     keep(&session, &values, 11);
     session.reset();
     session.step_spikes(&[5], &mut values).unwrap();
     keep(&session, &values, 2);
+    expected
+}
+
+#[test]
+fn whole_steps_are_decoded_as_by_a_session_and_keep_the_numbers_and_times_of_their_sender() {
+    let small = rigs::small(0.0);
+    let row: Vec<u16> = (0..CHANNELS as u16).map(|channel| channel % 3).collect();
+    let halves = vec![0.5; CHANNELS];
+    let frames = odd_frames(&row, &halves);
+    let expected = outputs_of_odd_frames(&small.model, &row, &halves);
 
     let folder = tempfile::tempdir().unwrap();
     let record = format!("record.to={:?}", folder.path().to_str().unwrap());
