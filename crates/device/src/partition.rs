@@ -84,7 +84,7 @@ impl GramCosts {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] when a side is zero; [`ErrorKind::DeviceMemory`], naming the
 /// smallest that works, below three elements.
-pub(crate) fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan> {
+pub fn plan_product(m: u64, n: u64, k: u64, elements: u64) -> Result<ProductPlan> {
     check(&[m, n, k])?;
     let mut best: Option<ProductPlan> = None;
     for (t_m, m_max) in cuts(m) {
