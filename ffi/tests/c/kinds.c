@@ -152,7 +152,7 @@ static void classes_are_trained_on_a_column_of_labels(const char *decoder) {
     OK(betz_session_events(session, events, 64, &n));
     CHECK(n > 0);
     // A session that nobody reads keeps 256 events, and counts the others.
-    betz_session_reset(session);
+    OK(betz_session_reset(session));
     size_t read = 0;
     for (size_t round = 0; round < 40; round++) {
         for (size_t t = 0; t < STEPS; t++) {
