@@ -157,6 +157,6 @@ live("a session has trials of its last minute, a range, and the line in the late
   const n = await page.evaluate(([a, b]) => { const s = globalThis.betz.store; let n = 0; for (let i = 0; i < s.spikes; i++) if (s.tick[i] >= Math.ceil(a / 0.001 - 1e-6) && s.tick[i] < Math.ceil(b / 0.001 - 1e-6)) n += s.weight[i]; return n; }, [from, to]);
   expect(Number(text.replaceAll(",", ""))).toBe(n);
   await page.evaluate(() => { location.hash = "#v=trials&tr=marks,-0.5,0.5,0.05"; });
-  await expect(page.locator(".tr-spikes .note")).toContainText("1 trials of the last minute");
+  await expect(page.locator(".tr-spikes .note")).toContainText("1 trial of the last minute");
   await rig.stop();
 });
