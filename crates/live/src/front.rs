@@ -77,14 +77,13 @@ impl Front {
         }
     }
 
-    /// Writes the noise of each channel as it is tracked to `noise`; false before it is known, or if it cannot be set.
-    pub(crate) fn noise_into(&self, noise: &mut Vec<f32>) -> bool {
+    /// Noise of each channel as it is tracked; `None` before it is known, or if it cannot be set.
+    pub(crate) fn noise(&self) -> Option<Vec<f32>> {
         match &self.engine {
             Engine::Crossings(front) if self.takes_noise && front.is_calibrated() => {
-                front.noise_into(noise);
-                true
+                Some(front.noise())
             }
-            _ => false,
+            _ => None,
         }
     }
 

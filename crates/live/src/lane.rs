@@ -136,9 +136,7 @@ impl Lane {
 
     /// Noise of each channel in microvolts, as the front end tracks it; `None` without voltage or before it is known.
     pub(crate) fn noise(&self) -> Option<Vec<f32>> {
-        let mut noise = Vec::new();
-        let known = self.front.as_ref()?.noise_into(&mut noise);
-        known.then_some(noise)
+        self.front.as_ref()?.noise()
     }
 
     /// Sets the noise of each channel, as an earlier session's [`Lane::noise`]; ends the calibration.

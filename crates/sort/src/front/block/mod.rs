@@ -363,18 +363,10 @@ impl BlockFrontEnd {
 
     /// Noise of each channel as it is now tracked, in microvolts: 0 for a silent channel, which never crosses.
     pub fn noise(&self) -> Vec<f32> {
-        let mut noise = Vec::with_capacity(self.layout.channels());
-        self.noise_into(&mut noise);
-        noise
-    }
-
-    /// As [`BlockFrontEnd::noise`], into a list whose room is used again.
-    pub fn noise_into(&self, noise: &mut Vec<f32>) {
-        noise.clear();
         match &self.rule {
-            Rule::None => noise.extend_from_slice(&self.layout.noise),
-            Rule::Settled(front) => noise.extend(front.noise()),
-            Rule::Once(detector) => noise.extend(detector.noise(self.layout.channels())),
+            Rule::None => self.layout.noise.clone(),
+            Rule::Settled(front) => front.noise().collect(),
+            Rule::Once(detector) => detector.noise(self.layout.channels()).collect(),
         }
     }
 
