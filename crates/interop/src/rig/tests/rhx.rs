@@ -1,5 +1,7 @@
 //! Waveforms and spikes of an emulated Intan RHX.
 
+use std::time::Instant;
+
 use betz_base::Result;
 
 use super::*;
@@ -15,6 +17,14 @@ fn pair(channels: usize, query: &str) -> Result<(Box<dyn Rig>, RhxServer)> {
         rig.take(&mut Block::new(), Duration::from_millis(5))?;
     }
     Ok((rig, server))
+}
+
+/// Waits until the server has obeyed `count` commands: it reads them on a thread of its own, after the rig was served.
+fn wait_for_commands(server: &RhxServer, count: usize) {
+    let start = Instant::now();
+    while server.commands().len() < count && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Sends whole blocks; the rig gives the last one when the number of the one after it has come, at the beginning.
@@ -53,6 +63,7 @@ fn rows_come_as_sent_in_any_pieces_and_losses_are_exact() -> Result<()> {
         let signal = rig.signal().map(|s| (s.channels, s.rate, s.microvolts));
         assert_eq!(signal, Some((channels, 30_000.0, Some(0.195))));
         // Nothing was asked for, so that nothing is changed.
+        wait_for_commands(&server, 1);
         assert_eq!(server.commands(), ["execute ConnectTCPWaveformDataOutput"]);
         assert!(!server.is_running());
     }
@@ -64,7 +75,6 @@ fn named_channels_are_enabled_and_the_controller_is_started() -> Result<()> {
     let (mut rig, mut server) = pair(4, "&enable=A-001..A-003,B-000&blocks=2&band=high")?;
     let until = send(&mut server, 3, 4)?;
     take_rows(&mut *rig, until)?;
-    assert!(server.is_running());
     let expected = [
         "execute ClearAllDataOutputs",
         "set TCPNumberDataBlocksPerWrite 2",
@@ -75,7 +85,9 @@ fn named_channels_are_enabled_and_the_controller_is_started() -> Result<()> {
         "execute ConnectTCPWaveformDataOutput",
         "set runmode run",
     ];
+    wait_for_commands(&server, expected.len());
     assert_eq!(server.commands(), expected);
+    assert!(server.is_running());
     // More channels than come.
     let (mut rig, mut server) = pair(2, "&enable=A-000..A-003")?;
     send(&mut server, 3, 2)?;
