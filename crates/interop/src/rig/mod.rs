@@ -25,11 +25,15 @@ mod order;
 #[cfg(feature = "rig")]
 mod pipe;
 #[cfg(feature = "rig")]
+mod protobuf;
+#[cfg(feature = "rig")]
 mod rhx;
 #[cfg(all(feature = "rig", target_os = "linux"))]
 mod shared;
 #[cfg(feature = "rig")]
 mod spikeglx;
+#[cfg(feature = "rig")]
+mod synapse;
 #[cfg(feature = "rig")]
 mod tcp;
 #[cfg(all(test, feature = "emulate"))]
@@ -57,6 +61,8 @@ pub use rhx::{RhxBand, RhxOptions, RhxRig};
 pub use shared::SharedRig;
 #[cfg(feature = "rig")]
 pub use spikeglx::{SpikeGlxRig, SpikeGlxStream};
+#[cfg(feature = "rig")]
+pub use synapse::SynapseRig;
 
 /// A spike of one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

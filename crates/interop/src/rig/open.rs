@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use betz_base::{Error, ErrorKind, Result};
 
 use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
-use super::{CerebusRig, FrameRig, Group, OpenEphysRig, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream};
+use super::{
+    CerebusRig, FrameRig, Group, OpenEphysRig, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream,
+    SynapseRig,
+};
 use crate::bus::Address;
 use crate::udp::cerebus::Protocol;
 
@@ -39,6 +42,10 @@ const RIGS: &[(&str, &[&str])] = &[
         ],
     ),
     ("openephys", &["group", "channels", "rate", "microvolts"]),
+    (
+        "synapse",
+        &["group", "channels", "rate", "microvolts", "offset", "probe"],
+    ),
     ("shm", &["microvolts"]),
     ("pipe", &["channels", "rate", "microvolts"]),
 ];
@@ -66,6 +73,7 @@ pub struct RigOptions {
 /// `spikeglx://HOST:4142?js=2&ip=0` (`js`: 0 NI, 1 OneBox, 2 imec),
 /// `rhx://HOST:5000?enable=A-000..A-031` (Intan RHX; `band=wide|low|high|spikes`, `blocks=N` of 128 samples per write),
 /// `openephys://HOST:5556?channels=N` (`group=voltage|spikes`; `rate=HZ` with spikes),
+/// `synapse://HOST:PORT` of a tap (`group=voltage|spikes`; `offset=N` of unsigned voltage; `probe=HOST:PORT`, as above),
 /// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`. Further keys:
 /// `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
 ///
@@ -95,6 +103,7 @@ impl RigOptions {
             "spikeglx" => open_spikeglx(&at, &facts),
             "rhx" => open_rhx(&at, &facts),
             "openephys" => open_openephys(&at, &facts),
+            "synapse" => open_synapse(&at, &facts),
             "pipe" => open_pipe(&at, &facts),
             "shm" => open_shared(&at, &facts),
             other => Err(Error::argument(format!(
@@ -224,6 +233,22 @@ fn open_openephys(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> 
         }
         (got, _) => Err(refused(at, "group", "voltage or spikes", got)),
     }
+}
+
+fn open_synapse(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let rig = match at.get("group").unwrap_or("voltage") {
+        "voltage" => SynapseRig::voltage(at.place, facts.channels, facts.rate)?,
+        "spikes" => SynapseRig::spikes(at.place, facts.channels, facts.rate)?,
+        got => return Err(refused(at, "group", "voltage or spikes", got)),
+    };
+    let offset = at.number("offset", 0)?;
+    let offset = u32::try_from(offset)
+        .map_err(|_| refused(at, "offset", "a smaller number", &offset.to_string()))?;
+    let rig = rig.with_microvolts(facts.microvolts).with_offset(offset);
+    Ok(Box::new(match at.get("probe") {
+        Some(device) => rig.with_probe(device)?,
+        None => rig,
+    }))
 }
 
 fn open_pipe(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {

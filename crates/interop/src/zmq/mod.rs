@@ -19,6 +19,8 @@ use serde_json::Value;
 
 pub(crate) use self::publisher::Publisher;
 pub use self::sink::{OutputSink, TOPIC};
+#[cfg(feature = "rig")]
+pub(crate) use self::zmtp::PIECE;
 pub(crate) use self::zmtp::Subscriber;
 use crate::bus::{Bins, Counts, Frame, Order, Reception, Source, Tally};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Most bytes of a message.
 const LARGEST: usize = 1 << 26;
 /// Bytes read at once at most.
-const PIECE: usize = 1 << 16;
+pub(crate) const PIECE: usize = 1 << 16;
 /// Time that a handshake may take.
 pub(super) const GREETS_IN: Duration = Duration::from_secs(2);
 pub(super) const GREETING: usize = 64;
@@ -23,9 +23,10 @@ pub(super) fn wrong(what: &str) -> std::io::Error {
 /// A subscription to all that a publisher sends.
 pub(crate) struct Subscriber {
     stream: TcpStream,
-    /// Bytes that came, and how many of them were received as messages.
+    /// Room for bytes, of which those from `used` to `end` came and were not received as messages.
     buffer: Vec<u8>,
     used: usize,
+    end: usize,
     patience: Option<Duration>,
 }
 
@@ -51,47 +52,71 @@ impl Subscriber {
             stream,
             buffer: Vec::new(),
             used: 0,
+            end: 0,
             patience: None,
         })
     }
 
     /// The parts of the next message; none in time. After an error the connection is gone.
     pub(crate) fn receive(&mut self, patience: Duration) -> std::io::Result<Option<Vec<Vec<u8>>>> {
-        if self.patience != Some(patience) {
-            let least = patience.max(Duration::from_micros(1));
-            self.stream.set_read_timeout(Some(least))?;
-            self.patience = Some(patience);
-        }
         loop {
-            match message(&self.buffer[self.used..])? {
+            match message(&self.buffer[self.used..self.end])? {
                 Some((parts, taken)) => {
                     self.used += taken;
                     if !parts.is_empty() {
                         return Ok(Some(parts));
                     }
                 }
-                None => {
-                    self.buffer.drain(..self.used);
-                    self.used = 0;
-                    let held = self.buffer.len();
-                    self.buffer.resize(held + PIECE, 0);
-                    let read = self.stream.read(&mut self.buffer[held..]);
-                    self.buffer.truncate(held + *read.as_ref().unwrap_or(&0));
-                    match read {
-                        Ok(0) => return Err(Io::UnexpectedEof.into()),
-                        Ok(_) => {}
-                        Err(e)
-                            if matches!(
-                                e.kind(),
-                                Io::WouldBlock | Io::TimedOut | Io::Interrupted
-                            ) =>
-                        {
-                            return Ok(None);
-                        }
-                        Err(e) => return Err(e),
-                    }
-                }
+                None if self.read_more(patience)? == 0 => return Ok(None),
+                None => {}
             }
+        }
+    }
+
+    /// The next part that has come as a whole, be it a message of its own or not; reads nothing. After an error the
+    /// connection is gone.
+    #[cfg(feature = "rig")]
+    pub(crate) fn next_part(&mut self) -> std::io::Result<Option<&[u8]>> {
+        while let Some((flags, body)) = frame(&self.buffer[self.used..self.end], LARGEST)? {
+            let at = self.used;
+            self.used += body.end;
+            if flags & COMMAND == 0 {
+                return Ok(Some(&self.buffer[at + body.start..at + body.end]));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits at most `patience` for more bytes; returns how many came, 0 if none did in time. The end of the connection
+    /// is an error.
+    pub(crate) fn read_more(&mut self, patience: Duration) -> std::io::Result<usize> {
+        if self.patience != Some(patience) {
+            let waited = self.patience.is_none_or(|before| !before.is_zero());
+            if waited == patience.is_zero() {
+                self.stream.set_nonblocking(waited)?;
+            }
+            if !patience.is_zero() {
+                let least = patience.max(Duration::from_micros(1));
+                self.stream.set_read_timeout(Some(least))?;
+            }
+            self.patience = Some(patience);
+        }
+        self.buffer.copy_within(self.used..self.end, 0);
+        (self.used, self.end) = (0, self.end - self.used);
+        if self.buffer.len() < self.end + PIECE {
+            self.buffer.resize(self.end + PIECE, 0);
+        }
+        match self
+            .stream
+            .read(&mut self.buffer[self.end..self.end + PIECE])
+        {
+            Ok(0) => Err(Io::UnexpectedEof.into()),
+            Ok(read) => {
+                self.end += read;
+                Ok(read)
+            }
+            Err(e) if matches!(e.kind(), Io::WouldBlock | Io::TimedOut | Io::Interrupted) => Ok(0),
+            Err(e) => Err(e),
         }
     }
 }

@@ -6,10 +6,12 @@
 mod cerebus;
 mod frames;
 mod openephys;
+mod publication;
 mod rhx;
 #[cfg(target_os = "linux")]
 mod shared;
 mod spikeglx;
+mod synapse;
 
 use betz_base::{Error, ErrorKind, Result};
 
@@ -20,6 +22,7 @@ pub use rhx::RhxServer;
 #[cfg(target_os = "linux")]
 pub use shared::SharedWriter;
 pub use spikeglx::SpikeGlxServer;
+pub use synapse::SynapseTap;
 
 use super::RigSpike;
 

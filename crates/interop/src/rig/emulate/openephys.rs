@@ -1,24 +1,16 @@
 //! Open Ephys' plugin "ZMQ Interface".
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
-use betz_base::{Error, ErrorKind, Result};
+use betz_base::Result;
 
+use super::publication::Publication;
 use super::{Emulator, whole_rows};
 use crate::rig::RigSpike;
-use crate::zmq::Publisher;
-
-/// Time that a subscriber may take to make room.
-const ROOM: Duration = Duration::from_secs(10);
 
 /// Publishes voltage and spikes as [`OpenEphysRig`](crate::rig::OpenEphysRig) receives them.
 pub struct OpenEphysPublisher {
-    publisher: Arc<Mutex<Publisher>>,
-    is_closed: Arc<AtomicBool>,
-    address: SocketAddr,
+    publication: Publication,
     channels: usize,
     rate: f64,
     microvolts: f64,
@@ -39,25 +31,8 @@ impl OpenEphysPublisher {
     /// # Errors
     /// `Io` if the system gives no port or no thread.
     pub fn bind(channels: usize, rate: f64, microvolts: f64, block: usize) -> Result<Self> {
-        let io = |e| Error::new(ErrorKind::Io, format!("emulator of Open Ephys: {e}"));
-        let publisher = Publisher::bind(SocketAddr::from(([127, 0, 0, 1], 0))).map_err(io)?;
-        let address = publisher.address().map_err(io)?;
-        let publisher = Arc::new(Mutex::new(publisher));
-        let is_closed = Arc::new(AtomicBool::new(false));
-        let (shared, closed) = (Arc::clone(&publisher), Arc::clone(&is_closed));
-        std::thread::Builder::new()
-            .name("betz-openephys".into())
-            .spawn(move || {
-                while !closed.load(Ordering::Relaxed) {
-                    lock(&shared).attend();
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-            })
-            .map_err(io)?;
         Ok(Self {
-            publisher,
-            is_closed,
-            address,
+            publication: Publication::bind("Open Ephys")?,
             channels,
             rate,
             microvolts,
@@ -71,12 +46,12 @@ impl OpenEphysPublisher {
 
     /// Address of the publisher.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.publication.address()
     }
 
     /// True if somebody has subscribed.
     pub fn is_connected(&self) -> bool {
-        lock(&self.publisher).has_subscriber()
+        self.publication.is_connected()
     }
 
     /// Loses the next so many messages.
@@ -89,17 +64,7 @@ impl OpenEphysPublisher {
     /// # Errors
     /// `Io` if a subscriber makes no room.
     pub fn publish(&mut self, parts: &[&[u8]]) -> Result<()> {
-        let started = Instant::now();
-        while lock(&self.publisher).send_parts(parts).without_room > 0 {
-            if started.elapsed() > ROOM {
-                return Err(Error::new(
-                    ErrorKind::Io,
-                    "emulator of Open Ephys: nobody reads",
-                ));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
+        self.publication.publish(parts)
     }
 
     /// Publishes a message with the next number, unless it is to be lost.
@@ -139,10 +104,6 @@ impl OpenEphysPublisher {
     }
 }
 
-fn lock(publisher: &Mutex<Publisher>) -> MutexGuard<'_, Publisher> {
-    publisher.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Emulator for OpenEphysPublisher {
     /// Rows are published when a block of them is there.
     fn send(&mut self, voltage: &[i16]) -> Result<()> {
@@ -180,11 +141,5 @@ impl Emulator for OpenEphysPublisher {
 
     fn next_row(&self) -> u64 {
         self.first + (self.waiting.len() / self.channels) as u64
-    }
-}
-
-impl Drop for OpenEphysPublisher {
-    fn drop(&mut self) {
-        self.is_closed.store(true, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@ mod open;
 mod openephys;
 mod rhx;
 mod spikeglx;
+mod synapse;
 
 use std::time::Duration;
 

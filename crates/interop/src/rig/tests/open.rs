@@ -55,6 +55,15 @@ fn refused_addresses_name_what_was_expected_and_found() {
             "rate=HZ: expected a number",
         ),
         (
+            "synapse://127.0.0.1:1?group=raw",
+            "group: expected voltage or spikes, got raw",
+        ),
+        (
+            "synapse://127.0.0.1:1?offset=4294967296",
+            "offset: expected a smaller number",
+        ),
+        ("synapse://127.0.0.1:1?probe=127.0.0.1:x", "127.0.0.1:x"),
+        (
             "spikeglx://127.0.0.1:1?ip=-1",
             "ip: expected a whole number, got -1",
         ),

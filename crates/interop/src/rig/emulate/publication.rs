@@ -1,0 +1,83 @@
+//! A ZeroMQ publisher that takes subscribers in from a thread of its own.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use betz_base::{Error, ErrorKind, Result};
+
+use crate::zmq::Publisher;
+
+/// Time that a subscriber may take to make room.
+const ROOM: Duration = Duration::from_secs(10);
+
+/// A publisher at a free port of this machine, attended until this is dropped.
+pub(super) struct Publication {
+    publisher: Arc<Mutex<Publisher>>,
+    is_closed: Arc<AtomicBool>,
+    address: SocketAddr,
+    /// Name of the emulated program, for errors.
+    of: &'static str,
+}
+
+impl Publication {
+    /// Binds a publisher for the emulator of `of`.
+    pub(super) fn bind(of: &'static str) -> Result<Self> {
+        let io = |e| Error::new(ErrorKind::Io, format!("emulator of {of}: {e}"));
+        let publisher = Publisher::bind(SocketAddr::from(([127, 0, 0, 1], 0))).map_err(io)?;
+        let address = publisher.address().map_err(io)?;
+        let publisher = Arc::new(Mutex::new(publisher));
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let (shared, closed) = (Arc::clone(&publisher), Arc::clone(&is_closed));
+        std::thread::Builder::new()
+            .name("betz-publisher".into())
+            .spawn(move || {
+                while !closed.load(Ordering::Relaxed) {
+                    lock(&shared).attend();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+            .map_err(io)?;
+        Ok(Self {
+            publisher,
+            is_closed,
+            address,
+            of,
+        })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// True if somebody has subscribed.
+    pub(super) fn is_connected(&self) -> bool {
+        lock(&self.publisher).has_subscriber()
+    }
+
+    /// Publishes a message of these parts; waits for a subscriber that has no room.
+    pub(super) fn publish(&self, parts: &[&[u8]]) -> Result<()> {
+        let started = Instant::now();
+        while lock(&self.publisher).send_parts(parts).without_room > 0 {
+            if started.elapsed() > ROOM {
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    format!("emulator of {}: nobody reads", self.of),
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Publication {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+fn lock(publisher: &Mutex<Publisher>) -> MutexGuard<'_, Publisher> {
+    publisher.lock().unwrap_or_else(PoisonError::into_inner)
+}
