@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result};
 use betz_interop::rig::emulate::{
-    CerebusDevice, Emulator, FrameSender, OpenEphysPublisher, RhxServer, SpikeGlxServer,
+    CerebusDevice, Emulator, FrameSender, OpenEphysPublisher, RhxServer, SpikeGlxServer, SynapseTap,
 };
 use betz_interop::rig::{Arrival, Block, Rig, Samples, Signal};
 use betz_interop::udp::cerebus::Protocol;
@@ -36,6 +36,8 @@ pub(crate) enum Device {
     Shm,
     /// SpikeGLX
     Spikeglx,
+    /// A tap of a Synapse device
+    Synapse,
     /// Plain datagrams of int16
     Udp,
 }
@@ -83,6 +85,11 @@ impl Device {
                 let server = SpikeGlxServer::open(channels, rate, microvolts, rate as usize)?;
                 let address = format!("spikeglx://{}?js=2&ip=0", server.address());
                 (Box::new(server), address)
+            }
+            Self::Synapse => {
+                let tap = SynapseTap::bind(channels, rate)?;
+                let address = format!("synapse://{}", tap.address());
+                (Box::new(tap), address)
             }
             Self::Udp => {
                 let to = free_port()?;

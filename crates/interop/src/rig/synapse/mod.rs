@@ -43,7 +43,7 @@ const ALIVE_NS: i64 = 1_000_000_000;
 
 /// Rows that follow each other, on their way into a block.
 #[derive(Default)]
-struct Gathered {
+struct Run {
     epoch: u32,
     first: u64,
     rows: usize,
@@ -255,34 +255,34 @@ impl SynapseRig {
             true => Samples::Spikes(block.take_spikes()),
             false => Samples::Voltage(block.take_voltage()),
         };
-        let mut of = Gathered::default();
+        let mut run = Run::default();
         loop {
             if !self.waits {
                 match subscriber.next_part() {
                     Ok(Some(message)) => self.waits = self.read_message(message),
                     Ok(None) => break,
-                    // What came before the damage is given first, and the damage is met again.
-                    Err(_) if of.rows > 0 => break,
+                    // Rows from before the damage are given first; the next call meets the damage again.
+                    Err(_) if run.rows > 0 => break,
                     Err(e) => return Err(e),
                 }
             }
-            if self.waits && !self.gather(&mut of, &mut samples) {
+            if self.waits && !self.gather(&mut run, &mut samples) {
                 break;
             }
         }
-        if of.rows == 0 {
+        if run.rows == 0 {
             block.samples = samples;
             return Ok(false);
         }
         self.counts.blocks += 1;
-        self.counts.rows += of.rows as u64;
+        self.counts.rows += run.rows as u64;
         *block = Block {
-            epoch: of.epoch,
-            first: of.first,
-            rows: of.rows,
+            epoch: run.epoch,
+            first: run.first,
+            rows: run.rows,
             host_ns: self.arrival,
             lost_before: Loss {
-                count: of.lost,
+                count: run.lost,
                 at_least: false,
             },
             samples,
@@ -291,9 +291,9 @@ impl SynapseRig {
     }
 
     /// Puts the row that waits behind those gathered so far; false if it does not follow them and still waits.
-    fn gather(&mut self, of: &mut Gathered, samples: &mut Samples) -> bool {
+    fn gather(&mut self, run: &mut Run, samples: &mut Samples) -> bool {
         let number = self.row.sequence;
-        if of.rows > 0 && number != of.first.wrapping_add(of.rows as u64) {
+        if run.rows > 0 && number != run.first.wrapping_add(run.rows as u64) {
             return false;
         }
         self.waits = false;
@@ -305,10 +305,10 @@ impl SynapseRig {
         let Some(gap) = self.order.judge(number, 1, &mut self.counts) else {
             return true;
         };
-        if of.rows == 0 {
-            (of.epoch, of.first, of.lost) = (self.order.epoch, number, gap);
+        if run.rows == 0 {
+            (run.epoch, run.first, run.lost) = (self.order.epoch, number, gap);
         }
-        of.rows += 1;
+        run.rows += 1;
         let channels = self.signal.as_ref().map_or(0, |signal| signal.channels);
         match samples {
             Samples::Voltage(voltage) => voltage.extend(&self.row.voltage[..channels]),
