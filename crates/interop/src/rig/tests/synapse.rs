@@ -367,13 +367,16 @@ fn answers_of_another_clock_are_refused() -> Result<()> {
 }
 
 #[test]
-fn time_packets_that_are_cut_or_random_are_none() {
+fn time_packets_are_those_of_the_makers_library_and_cut_ones_are_not() {
     let packet = TimePacket {
         client: 3,
         sequence: 4,
         times: [5, 6, 7, 8],
     };
     let bytes = packet.to_bytes();
+    // The bytes that science-synapse 2.8.4 makes of it.
+    let expected = b"\x0d\x03\0\0\0\x15\x04\0\0\0\x19\x05\0\0\0\0\0\0\0\x21\x06\0\0\0\0\0\0\0\x29\x07\0\0\0\0\0\0\0\x31\x08\0\0\0\0\0\0\0";
+    assert_eq!(bytes, expected);
     assert_eq!(TimePacket::read(&bytes), Some(packet));
     for cut in 0..bytes.len() {
         assert_ne!(TimePacket::read(&bytes[..cut]), Some(packet), "{cut}");
