@@ -83,7 +83,15 @@ impl SynapseTap {
     /// # Errors
     /// `Io` if a subscriber makes no room.
     pub fn publish(&self, message: &[u8]) -> Result<()> {
-        self.publication.publish(&[message])
+        self.publish_parts(&[message])
+    }
+
+    /// Publishes messages as the parts of one.
+    ///
+    /// # Errors
+    /// `Io` if a subscriber makes no room.
+    pub fn publish_parts(&self, messages: &[&[u8]]) -> Result<()> {
+        self.publication.publish(messages)
     }
 
     /// Publishes bins of spike counts, each with all channels, as a tap of `synapse.SpiketrainFrame` does.

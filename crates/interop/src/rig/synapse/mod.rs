@@ -3,7 +3,8 @@
 //!
 //! A message is a row: one sample of all electrodes (`synapse.BroadbandFrame`), or the spikes of each channel in a bin
 //! (`synapse.SpiketrainFrame`). A block is what came in about a millisecond, because 30,000 messages per second would
-//! otherwise be 30,000 blocks. It never mixes rows that do not follow each other.
+//! otherwise be 30,000 blocks. It never mixes rows that do not follow each other. Each part of a ZeroMQ message is read as
+//! a message, because devices may send several together.
 //!
 //! The number of a message is the number of its row, so losses are exact. Numbers that go back, or forward by more than
 //! ten seconds, begin another epoch. Times in messages only place the device's answers to questions for its time

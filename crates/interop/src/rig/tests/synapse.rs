@@ -88,6 +88,29 @@ fn messages_that_wait_become_one_block() -> Result<()> {
 }
 
 #[test]
+fn parts_of_a_message_are_rows_and_a_device_that_leaves_is_no_error() -> Result<()> {
+    let (mut rig, tap) = pair(2, "")?;
+    let row = |k: u64| {
+        voltage(k, 1, 2)
+            .into_iter()
+            .map(i64::from)
+            .collect::<Vec<_>>()
+    };
+    let messages: Vec<_> = (0..50).map(|k| message(k, &row(k), 30_000)).collect();
+    let parts: Vec<_> = messages.iter().map(Vec::as_slice).collect();
+    tap.publish_parts(&parts)?;
+    assert_eq!(take_rows(&mut *rig, 50)?, (50, 0));
+    assert_eq!((rig.counts().malformed, rig.counts().blocks), (0, 1));
+    drop(tap);
+    let mut block = Block::new();
+    for _ in 0..5 {
+        let taken = rig.take(&mut block, Duration::from_millis(10))?;
+        assert_eq!(taken, Arrival::Nothing);
+    }
+    Ok(())
+}
+
+#[test]
 fn the_first_channels_are_given_and_inputs_behind_electrodes_are_not() -> Result<()> {
     let (mut rig, mut tap) = pair(16, "?channels=5")?;
     tap.send(&voltage(0, 1, 16))?;
