@@ -268,6 +268,9 @@ fn damaged_messages_are_counted_and_change_nothing() -> Result<()> {
     let mut scramble = Scramble(5);
     for k in 0..500 * effort() {
         publish(&scramble.bytes(k % 300))?;
+        if k % 100 == 0 {
+            rig.take(&mut Block::new(), Duration::ZERO)?;
+        }
     }
     tap.lose(20)?;
     let until = send(&mut tap, 10, 8)?;
