@@ -174,7 +174,15 @@ fn recorded_without_a_model(folder: &Path) {
 #[test]
 fn the_simulated_rig_is_heard_by_the_protocol_of_every_device() {
     let folder = tempfile::tempdir().unwrap();
-    let devices = ["cerebus", "openephys", "rhx", "spikeglx", "synapse", "udp"];
+    let devices = [
+        "brand",
+        "cerebus",
+        "openephys",
+        "rhx",
+        "spikeglx",
+        "synapse",
+        "udp",
+    ];
     let shared = cfg!(target_os = "linux").then_some("shm");
     std::thread::scope(|scope| {
         for device in devices.into_iter().chain(shared) {

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result};
 use betz_interop::rig::emulate::{
-    CerebusDevice, Emulator, FrameSender, OpenEphysPublisher, RhxServer, SpikeGlxServer, SynapseTap,
+    BrandRedis, CerebusDevice, Emulator, FrameSender, OpenEphysPublisher, RhxServer,
+    SpikeGlxServer, SynapseTap,
 };
 use betz_interop::rig::{Arrival, Block, Rig, Samples, Signal};
 use betz_interop::udp::cerebus::Protocol;
-use betz_live::plan::SourcePlan;
+use betz_live::plan::{Sends, SourcePlan};
 use betz_live::{Pace, Part, Simulation};
 use clap::ValueEnum;
 
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Device whose protocol the simulated rig speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Device {
+    /// BRAND: a Redis with its graph
+    Brand,
     /// Blackrock Cerebus, group raw of version 4.1
     Cerebus,
     /// Open Ephys with the plugin "ZMQ Interface"
@@ -55,6 +58,11 @@ impl Device {
     fn open(self, signal: &Signal) -> Result<(Box<dyn Emulator>, String)> {
         let (channels, rate, microvolts) = (signal.channels, signal.rate, self.microvolts());
         Ok(match self {
+            Self::Brand => {
+                let redis = BrandRedis::open(channels, rate)?;
+                let address = redis.address();
+                (Box::new(redis), address)
+            }
             Self::Cerebus => {
                 let to = free_port()?;
                 let mut device = CerebusDevice::new(&to, Protocol::V41, true, 6, channels)?;
@@ -125,7 +133,7 @@ impl ReadyDevice {
         let signal = simulation.signal();
         let (emulator, address) = device.open(&signal)?;
         source.from = address;
-        source.sends = None;
+        source.sends = Some(Sends::Samples);
         source.channels = Some(signal.channels);
         source.rate = Some(signal.rate);
         source.microvolts = Some(device.microvolts());

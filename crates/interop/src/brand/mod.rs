@@ -6,26 +6,31 @@
 //! of which `nsp_idx`); it writes `ts`, `ts_in`, `sync`, `status` and `samples` (float64). A Redis that goes away is
 //! waited for.
 
-mod resp;
+mod entries;
+pub(crate) mod resp;
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use betz_base::{Error, ErrorKind, Result};
 
+pub(crate) use self::entries::Entries;
 use self::resp::{Connection, Reply};
 use crate::bus::{Content, Counts, Estimate, Frame, Reception, Sink, Source, Tally};
 
 /// Between two attempts to reach a Redis that is gone.
 const RETRY: Duration = Duration::from_millis(100);
-/// Entries that are asked for at once.
-const AT_ONCE: &[u8] = b"64";
 
 /// Where Redis is, and what the node is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     redis: String,
     nickname: String,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "brand://{}?nickname={}", self.redis, self.nickname)
+    }
 }
 
 impl Place {
@@ -171,175 +176,32 @@ impl Samples {
 
 /// Steps of a BRAND graph, one per entry. It waits for Redis: put it [on a thread of its own](crate::bus::beside).
 pub struct BrandSource {
-    place: Place,
+    entries: Entries,
     samples: Samples,
     channels: usize,
-    connection: Option<Connection>,
-    was_connected: bool,
-    tried: Option<Instant>,
-    input: String,
-    /// The last entry that was read.
-    last: Vec<u8>,
-    /// Entries that the stream had been given before the first of ours, and how many of ours came.
-    base: Option<i64>,
-    entries: i64,
-    /// Entries that Redis let go before they were read, told so far.
-    told: u64,
-    waiting: VecDeque<Reply>,
-    tally: Tally,
 }
 
 impl BrandSource {
     /// The node at `place`; connects with the first step.
     pub fn new(place: Place, samples: Samples, channels: usize) -> Self {
         Self {
-            place,
+            entries: Entries::new(place),
             samples,
             channels,
-            connection: None,
-            was_connected: false,
-            tried: None,
-            input: String::new(),
-            last: b"0-0".to_vec(),
-            base: None,
-            entries: 0,
-            told: 0,
-            waiting: VecDeque::new(),
-            tally: Tally::default(),
         }
     }
-
-    /// Connects, or says why not; a Redis that was there before is waited for.
-    fn connect(&mut self, patience: Duration) -> Result<bool> {
-        if self.connection.is_some() {
-            return Ok(true);
-        }
-        if let Some(tried) = self.tried {
-            let left = RETRY.saturating_sub(tried.elapsed());
-            std::thread::sleep(left.min(patience));
-            if left > patience {
-                return Ok(false);
-            }
-        }
-        self.tried = Some(Instant::now());
-        match self.begin() {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.tally.reconnects.add(u64::from(self.was_connected));
-                self.was_connected = true;
-                Ok(true)
-            }
-            Err(_) if self.was_connected => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn begin(&mut self) -> Result<Connection> {
-        let mut connection = self.place.connect()?;
-        let io = |e| self.place.io(&e);
-        self.place
-            .say(&mut connection, "0", "NODE_STARTED")
-            .map_err(io)?;
-        if !self.was_connected {
-            self.input = self.place.parameter(&mut connection, "input_stream")?;
-            let newest = ["XREVRANGE", &self.input, "+", "-", "COUNT", "1"];
-            let reply = connection.ask(&newest.map(str::as_bytes)).map_err(io)?;
-            if let Some(entry) = reply.list().first().and_then(|e| e.list().first()) {
-                self.last = entry.bytes().to_vec();
-            }
-        }
-        // A stream that Redis has lost begins at 0 again.
-        let (added, _) = added(&mut connection, &self.input)
-            .map_err(io)?
-            .unwrap_or((0, Vec::new()));
-        if self.base.is_none_or(|base| added < base + self.entries) {
-            (self.base, self.entries) = (Some(if self.was_connected { 0 } else { added }), 0);
-            self.told = 0;
-        }
-        self.place
-            .say(&mut connection, "0", "NODE_READY")
-            .map_err(io)?;
-        Ok(connection)
-    }
-
-    /// Reads what is there, or waits for it.
-    fn read(&mut self, patience: Duration) -> std::io::Result<()> {
-        let Some(connection) = &mut self.connection else {
-            return Ok(());
-        };
-        let wait = patience.as_millis().clamp(1, 1000).to_string();
-        let reply = connection.ask(&[
-            b"XREAD",
-            b"COUNT",
-            AT_ONCE,
-            b"BLOCK",
-            wait.as_bytes(),
-            b"STREAMS",
-            self.input.as_bytes(),
-            &self.last,
-        ])?;
-        match reply {
-            Reply::List(mut streams) => {
-                if let Some(Reply::List(mut stream)) = streams.pop()
-                    && let Some(Reply::List(entries)) = stream.pop()
-                {
-                    if let Some(id) = entries.last().and_then(|e| e.list().first()) {
-                        self.last = id.bytes().to_vec();
-                    }
-                    self.entries += entries.len() as i64;
-                    self.waiting.extend(entries);
-                }
-            }
-            Reply::Nil => {
-                // All is read: what was added and never came was let go before.
-                if let Some((added, newest)) = added(connection, &self.input)?
-                    && newest == self.last
-                    && let Some(base) = self.base
-                {
-                    let lost = u64::try_from(added - base - self.entries).unwrap_or(0);
-                    self.tally.lost.add(lost.saturating_sub(self.told));
-                    self.told = lost.max(self.told);
-                }
-            }
-            // Redis loads its data, or a key is of another type: not for ever.
-            _ => {
-                self.tally.malformed.add(1);
-                std::thread::sleep(patience);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Entries that a stream was ever given and the newest one's name; none where there is no such stream, or the server
-/// does not say (before Redis 7).
-fn added(connection: &mut Connection, stream: &str) -> std::io::Result<Option<(i64, Vec<u8>)>> {
-    let info = connection.ask(&[b"XINFO", b"STREAM", stream.as_bytes()])?;
-    let added = info.get("entries-added").and_then(Reply::number);
-    let newest = info.get("last-generated-id").map(|id| id.bytes().to_vec());
-    Ok(added.zip(newest))
 }
 
 impl Source for BrandSource {
     fn take(&mut self, frame: &mut Frame, patience: Duration) -> Result<Reception> {
-        if self.waiting.is_empty() {
-            if !self.connect(patience)? {
-                return Ok(Reception::Nothing);
-            }
-            if self.read(patience).is_err() {
-                self.connection = None;
-            }
-        }
-        let Some(entry) = self.waiting.pop_front() else {
+        let Some(fields) = self.entries.next(patience)? else {
             return Ok(Reception::Nothing);
         };
-        self.tally.messages.add(1);
+        let tally = &self.entries.tally;
         frame.clear();
-        let nil = Reply::Nil;
-        let fields = entry.list().get(1).unwrap_or(&nil);
         let samples = fields.get("samples").map_or(&[][..], Reply::bytes);
         if !self.samples.put(samples, self.channels, frame) {
-            self.tally.malformed.add(1);
+            tally.malformed.add(1);
             return Ok(Reception::Nothing);
         }
         let ts = fields.get("ts").and_then(|ts| ts.bytes().try_into().ok());
@@ -347,22 +209,13 @@ impl Source for BrandSource {
         let sync = fields.get("sync").map_or(&[][..], Reply::bytes);
         let sync: Option<serde_json::Value> = serde_json::from_slice(sync).ok();
         let index = sync.and_then(|sync| sync["nsp_idx"].as_u64());
-        frame.sequence = index.unwrap_or_else(|| self.tally.steps.get());
-        self.tally.steps.add(1);
+        frame.sequence = index.unwrap_or_else(|| tally.steps.get());
+        tally.steps.add(1);
         Ok(Reception::Step)
     }
 
     fn counts(&self) -> Counts {
-        self.tally.counts()
-    }
-}
-
-impl Drop for BrandSource {
-    fn drop(&mut self) {
-        if let Some(connection) = &mut self.connection {
-            // Whoever is gone cannot be told.
-            let _ = self.place.say(connection, "0", "NODE_SHUTDOWN");
-        }
+        self.entries.tally.counts()
     }
 }
 

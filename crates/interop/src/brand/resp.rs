@@ -17,7 +17,7 @@ impl<T: Read + Write + Send> Duplex for T {}
 
 /// Answer of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Text(Vec<u8>),
     Error(String),
     Number(i64),
@@ -26,14 +26,14 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    pub(super) fn list(&self) -> &[Reply] {
+    pub(crate) fn list(&self) -> &[Reply] {
         match self {
             Self::List(list) => list,
             _ => &[],
         }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text,
             _ => &[],
@@ -48,7 +48,7 @@ impl Reply {
     }
 
     /// Value that follows `name` in a list of names and values.
-    pub(super) fn get(&self, name: &str) -> Option<&Reply> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Reply> {
         (self.list().chunks_exact(2))
             .find(|pair| pair[0].bytes() == name.as_bytes())
             .map(|pair| &pair[1])
@@ -115,8 +115,8 @@ fn line(from: &mut impl Read) -> std::io::Result<String> {
     }
 }
 
-/// Reads the next reply; `depth` is the number of lists around it.
-fn read(from: &mut impl Read, depth: usize) -> std::io::Result<Reply> {
+/// Reads the next reply; `depth` is the number of lists around it. A command is a list of texts.
+pub(crate) fn read(from: &mut impl Read, depth: usize) -> std::io::Result<Reply> {
     let line = line(from)?;
     let (kind, rest) = line
         .split_at_checked(1)

@@ -7,6 +7,8 @@
 //! Every source of a device is emulated from public sources, not tried on hardware.
 
 #[cfg(feature = "rig")]
+mod brand;
+#[cfg(feature = "rig")]
 mod cerebus;
 #[cfg(feature = "rig")]
 mod clock;
@@ -43,6 +45,8 @@ use std::time::Duration;
 
 use betz_base::Result;
 
+#[cfg(feature = "rig")]
+pub use brand::BrandRig;
 #[cfg(feature = "rig")]
 pub use cerebus::{CerebusRig, Group};
 #[cfg(feature = "rig")]

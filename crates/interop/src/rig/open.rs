@@ -8,7 +8,7 @@ use betz_base::{Error, ErrorKind, Result};
 
 use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
 use super::{
-    CerebusRig, FrameRig, Group, OpenEphysRig, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream,
+    BrandRig, CerebusRig, FrameRig, Group, OpenEphysRig, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream,
     SynapseRig,
 };
 use crate::bus::Address;
@@ -46,6 +46,7 @@ const RIGS: &[(&str, &[&str])] = &[
         "synapse",
         &["group", "channels", "rate", "microvolts", "offset", "probe"],
     ),
+    ("brand", &["nickname", "channels", "rate", "microvolts"]),
     ("shm", &["microvolts"]),
     ("pipe", &["channels", "rate", "microvolts"]),
 ];
@@ -74,6 +75,7 @@ pub struct RigOptions {
 /// `rhx://HOST:5000?enable=A-000..A-031` (Intan RHX; `band=wide|low|high|spikes`, `blocks=N` of 128 samples per write),
 /// `openephys://HOST:5556?channels=N` (`group=voltage|spikes`; `rate=HZ` with spikes),
 /// `synapse://HOST:PORT` of a tap (`group=voltage|spikes`; `offset=N` of unsigned voltage; `probe=HOST:PORT`, as above),
+/// `brand://HOST:PORT?nickname=NAME&channels=N` or `brand:///SOCKET?…` (Redis of a BRAND graph),
 /// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`. Further keys:
 /// `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
 ///
@@ -104,6 +106,7 @@ impl RigOptions {
             "rhx" => open_rhx(&at, &facts),
             "openephys" => open_openephys(&at, &facts),
             "synapse" => open_synapse(&at, &facts),
+            "brand" => open_brand(&at, &facts),
             "pipe" => open_pipe(&at, &facts),
             "shm" => open_shared(&at, &facts),
             other => Err(Error::argument(format!(
@@ -249,6 +252,16 @@ fn open_synapse(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
         Some(device) => rig.with_probe(device)?,
         None => rig,
     }))
+}
+
+fn open_brand(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {
+    let Some(channels) = facts.channels else {
+        let why = "a number, because entries of BRAND do not state the number of channels";
+        return Err(refused(at, "channels=N", why, "none"));
+    };
+    let node = crate::brand::Place::new(at.place, at.get("nickname"))?;
+    let rig = BrandRig::new(node, channels, facts.rate, facts.microvolts)?;
+    Ok(Box::new(rig))
 }
 
 fn open_pipe(at: &Address<'_>, facts: &RigOptions) -> Result<Box<dyn Rig>> {

@@ -93,13 +93,19 @@ pub struct SourcePlan {
 impl SourcePlan {
     /// Form of what the source sends.
     pub fn form(&self) -> Sends {
-        let steps = self.sends_steps_alone();
-        (self.sends).unwrap_or(if steps { Sends::Steps } else { Sends::Samples })
+        self.sends.unwrap_or(match self.scheme() {
+            "lsl" | "brand" | "zmq" => Sends::Steps,
+            _ => Sends::Samples,
+        })
     }
 
     /// True for a bus that has no samples.
     pub(super) fn sends_steps_alone(&self) -> bool {
-        matches!(self.from.split(':').next(), Some("lsl" | "brand" | "zmq"))
+        matches!(self.scheme(), "lsl" | "zmq")
+    }
+
+    fn scheme(&self) -> &str {
+        self.from.split(':').next().unwrap_or_default()
     }
 }
 

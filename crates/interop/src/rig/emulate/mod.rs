@@ -3,6 +3,7 @@
 //! An [`Emulator`] counts rows as its device does. Tests let it lose rows, restart, or send damaged packets, and
 //! compare the blocks that a rig gives with the rows that were sent.
 
+mod brand;
 mod cerebus;
 mod frames;
 mod openephys;
@@ -15,6 +16,7 @@ mod synapse;
 
 use betz_base::{Error, ErrorKind, Result};
 
+pub use brand::BrandRedis;
 pub use cerebus::CerebusDevice;
 pub use frames::FrameSender;
 pub use openephys::OpenEphysPublisher;

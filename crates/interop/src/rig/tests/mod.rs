@@ -1,5 +1,6 @@
 //! Rigs against their emulators: equal blocks, losses to the row, damaged packets.
 
+mod brand;
 mod cerebus;
 mod frames;
 mod open;

@@ -1,0 +1,249 @@
+//! Voltage from a BRAND graph (Ali et al. 2024), as its adapter of Cerebus writes it to a Redis stream.
+//!
+//! An entry has `samples`, int16 by channel, (channels, n), and `timestamps`, one per row: u32 or u64 of the device's
+//! clock, in 1/30,000 s or nanoseconds. Rows are numbered by these times, so that losses are exact: those before Redis,
+//! and entries that Redis let go before they were read. The rig is a node of the graph, and says so in its state.
+//!
+//! Emulated from public sources (BRAND's adapter and its notes on streams), not tried with a graph.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
+
+use betz_base::{Error, Result};
+
+use super::order::RowOrder;
+use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, host_ns};
+use crate::brand::resp::Reply;
+use crate::brand::{Entries, Place};
+
+/// Ticks per second of Cerebus' clock, and of one that counts nanoseconds.
+const TICKS: f64 = 30_000.0;
+const NANOSECONDS: f64 = 1e9;
+/// Rows per second, unless given.
+const RATE: f64 = 30_000.0;
+/// Longest gap that is a loss, in seconds.
+const LONGEST_SECONDS: f64 = 10.0;
+/// Consecutive entries that fit no settings, after which the settings are wrong.
+const MISFITS: u32 = 8;
+
+/// Source of voltage of a BRAND graph. A Redis that goes away is waited for.
+pub struct BrandRig {
+    entries: Entries,
+    /// Node and Redis, for errors.
+    address: String,
+    channels: usize,
+    rate: f64,
+    microvolts: Option<f64>,
+    /// Ticks per second of the times, once two of them were seen.
+    ticks: Option<f64>,
+    /// The newest time of 32 bits, and what its overflows add up to.
+    newest: u32,
+    overflows: u64,
+    /// The newest row's time and number.
+    row: Option<(u64, u64)>,
+    /// Samples of the newest entry, by channel; and its runs of rows that follow each other, with the number of the first.
+    columns: Vec<u8>,
+    runs: VecDeque<(u64, Range<usize>)>,
+    host_ns: i64,
+    misfits: u32,
+    order: RowOrder,
+    counts: RigCounts,
+}
+
+impl BrandRig {
+    /// Voltage of `channels` with `rate` rows per second (30,000 if none are given) from the input stream of the node at
+    /// `place`. `microvolts` are those per bit.
+    ///
+    /// # Errors
+    /// `InvalidArgument` without channels.
+    pub fn new(
+        place: Place,
+        channels: usize,
+        rate: Option<f64>,
+        microvolts: Option<f64>,
+    ) -> Result<Self> {
+        let address = place.to_string();
+        if channels == 0 {
+            return Err(Error::argument(format!(
+                "{address}: expected channels above 0, got 0"
+            )));
+        }
+        let rate = rate.unwrap_or(RATE);
+        Ok(Self {
+            entries: Entries::new(place),
+            address,
+            channels,
+            rate,
+            microvolts,
+            ticks: None,
+            newest: 0,
+            overflows: 0,
+            row: None,
+            columns: Vec::new(),
+            runs: VecDeque::new(),
+            host_ns: 0,
+            misfits: 0,
+            order: RowOrder::new((LONGEST_SECONDS * rate) as u64),
+            counts: RigCounts::default(),
+        })
+    }
+
+    /// Takes the rows of an entry; the reason why it has none.
+    fn read(&mut self, fields: &Reply) -> std::result::Result<(), String> {
+        let field = |name| fields.get(name).map_or(&[][..], Reply::bytes);
+        let (samples, times) = (field("samples"), field("timestamps"));
+        let row = 2 * self.channels;
+        if samples.is_empty() || !samples.len().is_multiple_of(row) {
+            return Err(format!(
+                "samples: expected int16 of {} channels, got {} bytes; change channels=N or the graph",
+                self.channels,
+                samples.len()
+            ));
+        }
+        let rows = samples.len() / row;
+        let times: Vec<u64> = match times.len() {
+            length if length == 4 * rows => self.unwrapped(times),
+            length if length == 8 * rows => times
+                .as_chunks()
+                .0
+                .iter()
+                .map(|t| u64::from_le_bytes(*t))
+                .collect(),
+            length => {
+                return Err(format!(
+                    "timestamps: expected 4 or 8 bytes for each of {rows} rows, got {length} bytes; change channels=N or the graph"
+                ));
+            }
+        };
+        let Some(ticks) = self.ticks_per_second(&times) else {
+            return Err(
+                "timestamps: expected entries of two rows or more to tell their unit, got one row"
+                    .into(),
+            );
+        };
+        self.columns.clear();
+        self.columns.extend_from_slice(samples);
+        let numbers: Vec<u64> = times.iter().map(|time| self.number(*time, ticks)).collect();
+        let mut begin = 0;
+        for run in numbers.chunk_by(|a, b| *b == a + 1) {
+            self.runs.push_back((run[0], begin..begin + run.len()));
+            begin += run.len();
+        }
+        Ok(())
+    }
+
+    /// Times of 32 bits with their overflows: after 39.8 h a clock of 30,000 Hz begins at 0 again. A fall of less than half of
+    /// the range is another clock.
+    fn unwrapped(&mut self, times: &[u8]) -> Vec<u64> {
+        let (times, _) = times.as_chunks();
+        let unwrap = |bytes: &[u8; 4]| {
+            let time = u32::from_le_bytes(*bytes);
+            if self.newest.saturating_sub(time) > u32::MAX / 2 {
+                self.overflows += 1 << 32;
+            }
+            self.newest = time;
+            self.overflows + u64::from(time)
+        };
+        times.iter().map(unwrap).collect()
+    }
+
+    /// Ticks per second of the times: those of Cerebus or nanoseconds, whichever is nearer to what two rows are apart.
+    fn ticks_per_second(&mut self, times: &[u64]) -> Option<f64> {
+        if self.ticks.is_none() && times.len() > 1 {
+            let apart = times[1].saturating_sub(times[0]).max(1) as f64 * self.rate;
+            let middle = (TICKS * NANOSECONDS).sqrt();
+            self.ticks = Some(if apart < middle { TICKS } else { NANOSECONDS });
+        }
+        self.ticks
+    }
+
+    /// Number of the row at `time`: by the time since the row before, so that times which are rounded, or whose rate is not
+    /// quite the stated one, make no gaps.
+    fn number(&mut self, time: u64, ticks: f64) -> u64 {
+        let rows_in = |ticks_since: f64| (ticks_since / ticks * self.rate).round();
+        let number = match self.row {
+            Some((before, number)) => {
+                let since = i128::from(time) - i128::from(before);
+                number.saturating_add_signed(rows_in(since as f64) as i64)
+            }
+            None => rows_in(time as f64) as u64,
+        };
+        self.row = Some((time, number));
+        number
+    }
+
+    /// Writes a run of rows to `voltage`, row by row.
+    fn transpose(&self, rows: Range<usize>, voltage: &mut Vec<i16>) {
+        let all = self.columns.len() / (2 * self.channels);
+        let (samples, _) = self.columns.as_chunks();
+        for row in rows {
+            let of_row = samples.iter().skip(row).step_by(all);
+            voltage.extend(of_row.map(|s| i16::from_le_bytes(*s)));
+        }
+    }
+}
+
+impl Rig for BrandRig {
+    fn signal(&self) -> Option<Signal> {
+        self.ticks.map(|_| Signal {
+            channels: self.channels,
+            rate: self.rate,
+            microvolts: self.microvolts,
+            clock_bits: 64,
+        })
+    }
+
+    fn take(&mut self, block: &mut Block, patience: Duration) -> Result<Arrival> {
+        if self.runs.is_empty() {
+            let is_new = !self.entries.are_waiting();
+            let Some(fields) = self.entries.next(patience)? else {
+                return Ok(Arrival::Nothing);
+            };
+            if is_new {
+                self.host_ns = host_ns();
+            }
+            match self.read(&fields) {
+                Ok(()) => self.misfits = 0,
+                Err(complaint) => {
+                    self.counts.malformed += 1;
+                    self.misfits += 1;
+                    if self.misfits == MISFITS {
+                        return Err(Error::mismatch(format!("{}: {complaint}", self.address)));
+                    }
+                }
+            }
+        }
+        while let Some((first, rows)) = self.runs.pop_front() {
+            let Some(lost) = self.order.judge(first, rows.len() as u64, &mut self.counts) else {
+                continue;
+            };
+            let mut voltage = block.take_voltage();
+            self.transpose(rows.clone(), &mut voltage);
+            *block = Block {
+                epoch: self.order.epoch,
+                first,
+                rows: rows.len(),
+                host_ns: self.host_ns,
+                lost_before: Loss {
+                    count: lost,
+                    at_least: false,
+                },
+                samples: Samples::Voltage(voltage),
+            };
+            self.counts.blocks += 1;
+            self.counts.rows += rows.len() as u64;
+            return Ok(Arrival::Block);
+        }
+        Ok(Arrival::Nothing)
+    }
+
+    fn counts(&self) -> RigCounts {
+        let of_redis = self.entries.tally.counts();
+        RigCounts {
+            malformed: self.counts.malformed + of_redis.malformed,
+            reconnects: of_redis.reconnects,
+            ..self.counts
+        }
+    }
+}
