@@ -33,14 +33,14 @@ struct Streams {
 
 type Field = (&'static str, Vec<u8>);
 
-/// State that connections share, and a bell for new entries.
+/// Streams that connections share, and a bell for new entries.
 #[derive(Default)]
-struct Shared {
+struct RedisState {
     streams: Mutex<Streams>,
     bell: Condvar,
 }
 
-impl Shared {
+impl RedisState {
     fn lock(&self) -> MutexGuard<'_, Streams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,7 +48,7 @@ impl Shared {
 
 /// A Redis at a free port of this machine, for one node that reads voltage.
 pub struct BrandRedis {
-    shared: Arc<Shared>,
+    shared: Arc<RedisState>,
     address: SocketAddr,
     channels: usize,
     rate: f64,
@@ -78,7 +78,7 @@ impl BrandRedis {
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(io)?;
         let address = listener.local_addr().map_err(io)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(RedisState::default());
         let served = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("betz-redis".into())
@@ -199,7 +199,7 @@ impl Drop for BrandRedis {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<RedisState>) {
     for stream in listener.incoming().flatten() {
         if shared.lock().is_closed {
             return;
@@ -214,7 +214,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Answers commands until the client goes away.
-fn serve(stream: TcpStream, shared: &Shared) {
+fn serve(stream: TcpStream, shared: &RedisState) {
     let Ok(copy) = stream.try_clone() else {
         return;
     };
@@ -229,7 +229,7 @@ fn serve(stream: TcpStream, shared: &Shared) {
     }
 }
 
-fn put_answer(words: &[&[u8]], shared: &Shared, to: &mut Vec<u8>) {
+fn put_answer(words: &[&[u8]], shared: &RedisState, to: &mut Vec<u8>) {
     let name = words.get(1).copied().unwrap_or_default();
     match words.first().copied().unwrap_or_default() {
         b"XADD" => {
@@ -266,7 +266,7 @@ fn put_answer(words: &[&[u8]], shared: &Shared, to: &mut Vec<u8>) {
 }
 
 /// `XREAD COUNT n BLOCK ms STREAMS name id`.
-fn put_read(words: &[&[u8]], shared: &Shared, to: &mut Vec<u8>) {
+fn put_read(words: &[&[u8]], shared: &RedisState, to: &mut Vec<u8>) {
     let number = |at: usize| -> Option<u64> {
         let text = std::str::from_utf8(words.get(at)?).ok()?;
         text.split('-').next()?.parse().ok()
