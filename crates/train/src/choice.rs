@@ -7,6 +7,7 @@ use betz_device::{Device, Placement, Work as PlacedWork};
 use betz_gram::gram::GramPath;
 use betz_gram::gram::cost::{DOWNLOAD_CUDA, Processor, Work};
 use betz_recording::DatasetView;
+use betz_runtime::psc::FilterBank;
 
 /// Cholesky and its triangular solves, in f64. Rounds: what the busiest thread does of n³.
 pub(super) const SOLVE_CPU: CostModel = CostModel {
@@ -43,6 +44,8 @@ pub struct Choice {
     pub gram: GramPath,
     /// Every way there was, the quickest first, the start of a device included.
     pub alternatives: Vec<Alternative>,
+    /// Seconds that it is expected to take at `placement`, every bank by the path that suits it there.
+    pub seconds: f64,
     /// Paths to Γ of each bank.
     pub(super) paths: Vec<Paths>,
 }
@@ -201,17 +204,19 @@ impl Problem {
         self.works.iter().map(of_bank).collect()
     }
 
+    /// Seconds at `place`, every bank by the path that suits it there.
+    fn seconds(&self, calibration: &Calibration, place: Processor) -> f64 {
+        let of_bank = |work: &Work| {
+            let paths = self.paths.iter();
+            let ways = paths.map(|&gram| seconds(work, calibration, (place, gram), self.folding));
+            ways.fold(f64::INFINITY, f64::min)
+        };
+        self.works.iter().map(of_bank).sum()
+    }
+
     /// The place of `places` that takes less time, every bank by the path that suits it there.
     fn quickest(&self, calibration: &Calibration, places: &[Processor]) -> Option<Processor> {
-        let in_all = |place: Processor| {
-            let of_bank = |work: &Work| {
-                let paths = self.paths.iter();
-                let ways =
-                    paths.map(|&gram| seconds(work, calibration, (place, gram), self.folding));
-                ways.fold(f64::INFINITY, f64::min)
-            };
-            self.start(place) + self.works.iter().map(of_bank).sum::<f64>()
-        };
+        let in_all = |place: Processor| self.start(place) + self.seconds(calibration, place);
         let places = places.iter().copied();
         places.min_by(|&a, &b| in_all(a).total_cmp(&in_all(b)))
     }
@@ -274,8 +279,27 @@ pub(super) fn choose_for(
         placement,
         gram: taken.map_or(options.gram, |way| way.gram),
         alternatives,
+        seconds: problem.seconds(&calibration, place),
         paths: problem.quickest_paths(&calibration, options.gram),
     }
+}
+
+/// Seconds that the sums of `folds` folds with `bank` and one solution for each are expected to take on the CPU.
+pub(super) fn seconds_of_folds(
+    data: &DatasetView<'_>,
+    options: &TrainOptions,
+    (bank, folds): (&FilterBank, usize),
+) -> f64 {
+    let problem = Problem {
+        works: vec![Work::new(data, bank)],
+        paths: paths(options.gram, options.low_pass.is_some()),
+        folding: Some(FoldCost {
+            folds,
+            solutions: 1,
+        }),
+        start: 0.0,
+    };
+    problem.seconds(&Calibration::current(), Processor::Cpu)
 }
 
 /// Most channels that [`crossover`] looks at.

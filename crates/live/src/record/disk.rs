@@ -11,7 +11,7 @@ use betz_base::{Error, Result};
 use ringbuf::HeapCons;
 use ringbuf::traits::Consumer;
 
-use super::frame::{self, HEAD, Head, Kind, seal};
+use super::frame::{self, Head, Kind};
 use super::log::{Disk, Log};
 use crate::plan::OnFull;
 
@@ -217,8 +217,9 @@ impl<'s> Writer<'s> {
 
     /// Writes the whole frames of what was taken, and keeps the rest.
     fn put_whole(&mut self) -> WriteResult {
-        let bytes = std::mem::take(&mut self.bytes);
+        let mut bytes = std::mem::take(&mut self.bytes);
         let whole = frame::whole(&bytes[..self.filled]);
+        frame::seal_all(&mut bytes[..whole]);
         self.log.hear_all(&bytes[..whole]);
         let done = self.put(&bytes[..whole]);
         self.bytes = bytes;
@@ -295,6 +296,7 @@ impl<'s> Writer<'s> {
             }
         }
         append_gap(&mut small, gap);
+        frame::seal_all(&mut small);
         let (written, done) = self.segments.write(&small);
         let whole = frame::whole(&small[..written]);
         self.note_written(whole);
@@ -352,11 +354,9 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Appends the frame that says how many are missing.
+/// Appends the frame that says how many are missing, without check sums.
 fn append_gap(frames: &mut Vec<u8>, gap: Option<Head>) {
     if let Some(gap) = gap {
-        let mut head = [0; HEAD];
-        seal(&gap, &[], &mut head);
-        frames.extend_from_slice(&head);
+        frames.extend_from_slice(&gap.to_bytes(0));
     }
 }

@@ -97,6 +97,20 @@ pub struct Head {
 }
 
 impl Head {
+    /// The head of a body of `length` bytes, without check sums: the recorder's thread writes them.
+    pub(super) fn to_bytes(self, length: usize) -> [u8; HEAD] {
+        let mut out = [0; HEAD];
+        out[..4].copy_from_slice(&MAGIC);
+        out[4..6].copy_from_slice(&self.source.to_le_bytes());
+        out[6..8].copy_from_slice(&(self.kind as u16).to_le_bytes());
+        out[8..12].copy_from_slice(&(length as u32).to_le_bytes());
+        out[16..24].copy_from_slice(&self.number.to_le_bytes());
+        out[24..32].copy_from_slice(&self.first.to_le_bytes());
+        out[32..36].copy_from_slice(&self.count.to_le_bytes());
+        out[40..48].copy_from_slice(&self.host_ns.to_le_bytes());
+        out
+    }
+
     /// The head of a whole frame, whose sums are not looked at; `None` for an unknown kind.
     pub(super) fn read(frame: &[u8]) -> Option<Self> {
         let head = frame.first_chunk::<HEAD>()?;
@@ -128,20 +142,27 @@ pub(super) fn whole(bytes: &[u8]) -> usize {
     each(bytes).map(<[u8]>::len).sum()
 }
 
-/// Writes the head of `body` to `out`.
-pub fn seal(head: &Head, body: &[u8], out: &mut [u8; HEAD]) {
-    out[..4].copy_from_slice(&MAGIC);
-    out[4..6].copy_from_slice(&head.source.to_le_bytes());
-    out[6..8].copy_from_slice(&(head.kind as u16).to_le_bytes());
-    out[8..12].copy_from_slice(&(body.len() as u32).to_le_bytes());
-    let sum = crc32fast::hash(&out[..12]);
-    out[12..16].copy_from_slice(&sum.to_le_bytes());
-    out[16..24].copy_from_slice(&head.number.to_le_bytes());
-    out[24..32].copy_from_slice(&head.first.to_le_bytes());
-    out[32..36].copy_from_slice(&head.count.to_le_bytes());
-    out[40..48].copy_from_slice(&head.host_ns.to_le_bytes());
-    let sum = body_sum(out, body);
-    out[36..40].copy_from_slice(&sum.to_le_bytes());
+/// Writes the check sums of the whole frames at the start of `bytes`.
+pub(super) fn seal_all(mut bytes: &mut [u8]) {
+    while let Some(head) = bytes.first_chunk::<HEAD>() {
+        let length = HEAD + u32::from_le_bytes(word(head, 8)) as usize;
+        let Some((frame, rest)) = bytes.split_at_mut_checked(length) else {
+            return;
+        };
+        seal(frame);
+        bytes = rest;
+    }
+}
+
+/// Writes the check sums of a whole frame.
+fn seal(frame: &mut [u8]) {
+    let Some((head, body)) = frame.split_first_chunk_mut::<HEAD>() else {
+        return;
+    };
+    let sum = crc32fast::hash(&head[..12]);
+    head[12..16].copy_from_slice(&sum.to_le_bytes());
+    let sum = body_sum(head, body);
+    head[36..40].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn body_sum(head: &[u8; HEAD], body: &[u8]) -> u32 {

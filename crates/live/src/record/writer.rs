@@ -15,7 +15,7 @@ use ringbuf::HeapProd;
 use ringbuf::traits::{Consumer, Observer, Producer};
 
 use super::disk::{Segments, Writer, WriterState};
-use super::frame::{HEAD, Head, Kind, seal};
+use super::frame::{HEAD, Head, Kind};
 use super::log::Disk;
 use super::log::LogEvent;
 use crate::grid::Alignment;
@@ -25,6 +25,8 @@ use crate::scheduling::ThreadPlace;
 
 /// Bytes of a body for which there is room from the start.
 const BODY: usize = 1 << 20;
+/// Bytes of samples that are put into the ring at once.
+const PIECE: usize = 1 << 12;
 
 /// Settings of a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,27 +191,37 @@ impl Recorder {
             self.body.push(u8::from(loss.at_least));
             self.put_of(source, Kind::Loss, loss.count, 0, block.host_ns);
         }
-        self.body.clear();
-        let kind = match &block.samples {
+        let (rows, at) = (block.rows as u32, block.host_ns);
+        match &block.samples {
             Samples::Voltage(all) => {
-                append(&mut self.body, all, |v| v.to_le_bytes());
-                Kind::Voltage
+                let begun = self.begin(
+                    (source, Kind::Voltage, block.first, rows, at),
+                    2 * all.len(),
+                );
+                if begun {
+                    push(&mut self.ring, all, |v| v.to_le_bytes());
+                }
             }
             Samples::Features(all) => {
-                append(&mut self.body, all, |v| v.to_le_bytes());
-                Kind::Features
+                let begun = self.begin(
+                    (source, Kind::Features, block.first, rows, at),
+                    4 * all.len(),
+                );
+                if begun {
+                    push(&mut self.ring, all, |v| v.to_le_bytes());
+                }
             }
             Samples::Spikes(all) => {
+                self.body.clear();
                 for spike in all {
                     self.body.extend_from_slice(&spike.tick.to_le_bytes());
                     self.body.extend_from_slice(&spike.channel.to_le_bytes());
                     self.body
                         .extend_from_slice(&u32::from(spike.unit).to_le_bytes());
                 }
-                Kind::Spikes
+                self.put_of(source, Kind::Spikes, block.first, rows, at);
             }
-        };
-        self.put_of(source, kind, block.first, block.rows as u32, block.host_ns);
+        }
     }
 
     /// Records a step and its outputs.
@@ -314,18 +326,28 @@ impl Recorder {
 
     /// Puts the body into the ring, or counts it.
     fn put_of(&mut self, source: usize, kind: Kind, first: u64, count: u32, host_ns: i64) {
-        let source = source as u16;
+        if self.begin((source, kind, first, count, host_ns), self.body.len()) {
+            self.ring.push_slice(&self.body);
+        }
+    }
+
+    /// Puts the head of a body of `length` bytes into the ring, which has room for both: the body follows. Otherwise counts it, and
+    /// returns false.
+    fn begin(
+        &mut self,
+        (source, kind, first, count, host_ns): (usize, Kind, u64, u32, i64),
+        length: usize,
+    ) -> bool {
         self.counts.frames += 1;
-        let needed = 2 * HEAD + self.body.len();
+        let needed = 2 * HEAD + length;
         let room = self.ring.vacant_len();
         let is_refused = self.shared.ended.load(Ordering::Relaxed)
             || (kind == Kind::Voltage && self.disk() == Disk::KeepsSmall);
         if room < needed || is_refused {
             self.counts.unrecorded += 1;
             self.gap += 1;
-            return;
+            return false;
         }
-        let mut head = [0; HEAD];
         if self.gap > 0 {
             let missing = Head {
                 source: 0,
@@ -335,23 +357,22 @@ impl Recorder {
                 count: 0,
                 host_ns,
             };
-            seal(&missing, &[], &mut head);
-            self.ring.push_slice(&head);
+            self.ring.push_slice(&missing.to_bytes(0));
             (self.number, self.gap) = (self.number + 1, 0);
         }
-        let facts = Head {
-            source,
+        let head = Head {
+            source: source as u16,
             kind,
             number: self.number,
             first,
             count,
             host_ns,
         };
-        seal(&facts, &self.body, &mut head);
         self.number += 1;
-        self.ring.push_slice(&head);
-        self.ring.push_slice(&self.body);
-        self.counts.fullest = self.counts.fullest.max(self.fill());
+        self.ring.push_slice(&head.to_bytes(length));
+        let fill = self.fill() + length as f64 / self.ring.capacity().get() as f64;
+        self.counts.fullest = self.counts.fullest.max(fill);
+        true
     }
 
     /// Ends the recording: waits until all is in its files, with a frame that says so. A full disk is no error: see
@@ -385,13 +406,20 @@ impl Recorder {
     }
 }
 
-/// Appends the bytes of `values`: one growth for all of them, and a loop without branches.
-fn append<T: Copy, const N: usize>(body: &mut Vec<u8>, values: &[T], bytes: impl Fn(T) -> [u8; N]) {
-    let from = body.len();
-    body.resize(from + N * values.len(), 0);
-    let (places, _) = body[from..].as_chunks_mut::<N>();
-    for (place, value) in places.iter_mut().zip(values) {
-        *place = bytes(*value);
+/// Puts the bytes of `values` into the ring, which has room for them, piece by piece: a piece stays in the fastest cache.
+fn push<T: Copy, const N: usize>(
+    ring: &mut HeapProd<u8>,
+    values: &[T],
+    bytes: impl Fn(T) -> [u8; N],
+) {
+    let mut piece = [0; PIECE];
+    for values in values.chunks(PIECE / N) {
+        let piece = &mut piece[..N * values.len()];
+        let (places, _) = piece.as_chunks_mut::<N>();
+        for (place, value) in places.iter_mut().zip(values) {
+            *place = bytes(*value);
+        }
+        ring.push_slice(piece);
     }
 }
 

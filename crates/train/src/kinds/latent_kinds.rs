@@ -6,7 +6,8 @@ use super::nonlinear::Nonlinear;
 use super::race::Winner;
 use super::split::Split;
 use super::teams::{TeamConfig, Teams};
-use super::{EXPERTS_REGIONS, Kind, KindOptions, KindScore, model};
+use super::time::TimeShares;
+use super::{Kind, KindOptions, KindScore, model};
 use crate::options::TrainOptions;
 use crate::validate::BankChoice;
 use betz_base::error::Result;
@@ -55,19 +56,19 @@ impl<'a> LatentKinds<'a> {
     ///
     /// # Errors
     /// The same as for [`Nonlinear::enter`].
-    pub(super) fn enter(&mut self, kind: Kind, progress: &dyn Progress) -> Result<KindScore> {
+    pub(super) fn enter(
+        &mut self,
+        kind: Kind,
+        shares: &TimeShares,
+        progress: &dyn Progress,
+    ) -> Result<KindScore> {
         if kind == Kind::Experts {
-            let race = Kind::Experts.time_share();
-            let mut phases = Phases::new(progress, "training", EXPERTS_REGIONS + race);
-            self.regions = self
-                .behind
-                .regions(self.seed, &phases.next(EXPERTS_REGIONS))?;
-            let race = &phases.next(race);
-            let (regions, progress): (_, &dyn Progress) = match &self.regions {
-                Some(regions) => (Some(regions), race),
-                None => (None, progress),
-            };
-            let (winner, score) = self.behind.enter(&self.teams, regions, progress)?;
+            let mut phases = Phases::new(progress, "training", shares.of(kind));
+            let latents = &phases.next(shares.experts_regions);
+            self.regions = self.behind.regions(self.seed, latents)?;
+            let race = &phases.next(shares.experts);
+            let regions = self.regions.as_ref();
+            let (winner, score) = self.behind.enter(&self.teams, regions, race)?;
             self.team = Some(winner);
             return Ok(score);
         }

@@ -16,6 +16,7 @@ mod race;
 mod regions;
 pub(crate) mod split;
 mod teams;
+mod time;
 mod unseen;
 
 use super::blank::CleanData;
@@ -24,7 +25,6 @@ use crate::device::Trained;
 
 use crate::limits::without_blanking;
 use crate::options::TrainOptions;
-use crate::recurrent::scored_early;
 use crate::search::Search;
 use betz_base::error::{ErrorKind, Result};
 use betz_base::progress::{Phases, Progress};
@@ -38,6 +38,7 @@ use latent_kinds::LatentKinds;
 pub use options::{Kind, KindOptions};
 use others::{OtherKind, TrainedKind, kalman_score, place_score, recurrent_score};
 use race::UNSEEN;
+use time::TimeShares;
 use unseen::UnseenRegions;
 
 /// A kind must gain at least this many standard errors over folds to be chosen.
@@ -136,91 +137,6 @@ pub fn train_kinds_on<'d>(
     ))
 }
 
-/// Shares of the time that latents of all folds take, and the chosen kind on the whole recording.
-const LATENTS: u64 = 7;
-const FINISH: u64 = 3;
-/// Share of the latents of regions, which experts are scored on where segments end in several places.
-const EXPERTS_REGIONS: u64 = 6;
-const REGIONS: u64 = 860;
-const RECURRENT_FINISH: u64 = 500;
-
-impl Kind {
-    /// The kind's share of the time of a comparison, as measured on 23,566 steps of 95 channels in trials and on 12,000 of
-    /// 40 in one segment, of places on 19,824 steps of 31 channels.
-    const fn time_share(self) -> u64 {
-        match self {
-            Self::Linear => 26,
-            Self::Kalman | Self::Refit => 4,
-            Self::Lift => 22,
-            Self::Experts => 31,
-            Self::Place => 300,
-            Self::Recurrent => 2000,
-        }
-    }
-}
-
-/// Times that the networks of a recurrent decoder are trained more briefly to be scored, where that is done early.
-const SCORED_EARLY: u64 = 7;
-
-/// Shares of a comparison's time.
-struct TimeShares {
-    /// Divides the shares of scores of a recurrent decoder.
-    early: u64,
-    latents: u64,
-    /// Of the latents of regions, if there are any.
-    experts_regions: u64,
-    /// Of regions that no kind has seen.
-    regions: u64,
-    finish: u64,
-    all: u64,
-}
-
-impl TimeShares {
-    fn new(data: &DatasetView<'_>, kinds: &KindOptions) -> Self {
-        let asked = |kind| kinds.kinds.contains(&kind);
-        let early = match scored_early(data, kinds) {
-            true => SCORED_EARLY,
-            false => 1,
-        };
-        let mut shares = Self {
-            early,
-            latents: match asked(Kind::Lift) || asked(Kind::Experts) {
-                true => LATENTS,
-                false => 0,
-            },
-            experts_regions: match asked(Kind::Experts)
-                && regions::regions(data, kinds.seed).is_some()
-            {
-                true => EXPERTS_REGIONS,
-                false => 0,
-            },
-            regions: match asked(Kind::Recurrent) && kinds.kinds.len() > 1 {
-                true => REGIONS / early,
-                false => 0,
-            },
-            finish: match asked(Kind::Recurrent) {
-                true => RECURRENT_FINISH,
-                false => FINISH,
-            },
-            all: 0,
-        };
-        let others = kinds.kinds.iter().filter(|kind| **kind != Kind::Linear);
-        let of_kinds: u64 = others.map(|kind| shares.of(*kind)).sum();
-        shares.all = shares.of(Kind::Linear) + shares.latents + of_kinds;
-        shares.all += shares.regions + shares.finish;
-        shares
-    }
-
-    /// The share of scoring `kind`.
-    const fn of(&self, kind: Kind) -> u64 {
-        match kind {
-            Kind::Recurrent => kind.time_share() / self.early,
-            Kind::Experts => kind.time_share() + self.experts_regions,
-            _ => kind.time_share(),
-        }
-    }
-}
-
 impl Comparison {
     fn new(scores: Vec<KindScore>, kinds: &KindOptions) -> Self {
         Self {
@@ -258,10 +174,13 @@ fn compare(
     progress: &dyn Progress,
 ) -> Result<(Trained, Comparison)> {
     let asked = |kind| kinds.kinds.contains(&kind);
-    let shares = TimeShares::new(data, kinds);
-    let mut phases = Phases::new(progress, "training", shares.all);
-    let phase = &phases.next(shares.of(Kind::Linear));
+    let mut shares = TimeShares::new(device, data, (options, search), kinds);
+    let all = shares.linear + shares.after_linear();
+    let mut phases = Phases::new(progress, "training", all);
+    let phase = &phases.next(shares.linear);
     let found = validate::cross_validate_banks(device, data, options, search, phase)?;
+    shares.know_bank(data, options, &found);
+    phases.expect(shares.after_linear());
     let mut scores = vec![linear_score(data, options, &found)?];
     plan_memory(data, &found, kinds)?;
     let mut others = Vec::new();
@@ -295,7 +214,7 @@ fn compare(
             .into_iter()
             .filter(|kind| asked(*kind))
         {
-            scores.push(latents.enter(kind, &phases.next(shares.of(kind)))?);
+            scores.push(latents.enter(kind, &shares, &phases.next(shares.of(kind)))?);
         }
     }
     if shares.regions > 0 {

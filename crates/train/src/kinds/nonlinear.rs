@@ -27,7 +27,7 @@ const RACE: u64 = 99;
 const HELD_OUT: u64 = 1;
 
 /// Regions that are held out one by one.
-const MOST_REGIONS: usize = 4;
+pub(super) const MOST_REGIONS: usize = 4;
 
 /// A recording with the linear decoder's choices and the latents behind them.
 pub(crate) struct Nonlinear<'a> {

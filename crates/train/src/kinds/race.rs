@@ -66,16 +66,8 @@ pub(super) fn race<F: Family>(
     let mut passes: Vec<usize> = (0..costs.len()).collect();
     let rounds = rounds(regions.is_some());
     // A pass takes about as long on every fold and region.
-    let counts = rounds.each_ref().map(|round| {
-        let count = |split: Option<&Split<'_>>, range: &Range<usize>| {
-            let stages = split.map_or(0, |split| split.stages.len());
-            stages.min(range.end).saturating_sub(range.start) as u64
-        };
-        [
-            count(Some(split), &round.folds),
-            count(regions, &round.regions),
-        ]
-    });
+    let stages = [Some(split), regions].map(|split| split.map_or(0, |split| split.stages.len()));
+    let counts = counts(&rounds, stages);
     let mut left = expected_work(&costs, counts, rounds[0].most);
     let mut phases = Phases::new(progress, "training", left);
     let (mut all, mut elsewhere) = (None, None);
@@ -115,6 +107,22 @@ pub(super) fn race<F: Family>(
         readouts: best.readouts,
         of_regions,
     })
+}
+
+/// Folds and regions that each round goes through, of as many as there are.
+fn counts(rounds: &[Round; 2], [folds, regions]: [usize; 2]) -> [[u64; 2]; 2] {
+    let count =
+        |all: usize, range: &Range<usize>| all.min(range.end).saturating_sub(range.start) as u64;
+    (rounds.each_ref()).map(|round| [count(folds, &round.folds), count(regions, &round.regions)])
+}
+
+/// Expected multiply-adds per step of a race over passes that cost `costs`, with as many folds and regions; and the
+/// number of its passes over a fold or a region.
+pub(super) fn expected(costs: &[u64], [folds, regions]: [usize; 2]) -> [u64; 2] {
+    let rounds = rounds(regions > 0);
+    let counts = counts(&rounds, [folds, regions]);
+    let passes = vec![1; costs.len()];
+    [costs, &passes].map(|costs| expected_work(costs, counts, rounds[0].most))
 }
 
 /// Expected work of a race over passes that cost `costs`: all of them on the `counts` of folds and regions of the first

@@ -34,7 +34,6 @@ const LATENTS: usize = 12;
 pub(crate) struct Teams {
     pub(crate) latents: usize,
     experts: Vec<usize>,
-    betas: Vec<f64>,
     seed: u64,
     labels: Vec<f32>,
     width: usize,
@@ -59,8 +58,7 @@ impl Teams {
         let (labels, width) = labels(data);
         Self {
             latents: latents.unwrap_or(LATENTS),
-            experts: experts.map_or(EXPERTS.to_vec(), |k| vec![k]),
-            betas: BETAS.to_vec(),
+            experts: numbers(experts),
             seed,
             labels,
             width,
@@ -93,17 +91,30 @@ impl Teams {
     }
 }
 
+/// The costs of experts behind `latents` latents, one per number of experts and softness. Where no numbers are given, those
+/// of the usual ones.
+pub(super) fn expected_costs(latents: Option<usize>, experts: Option<usize>) -> Vec<u64> {
+    costs(&numbers(experts), latents.unwrap_or(LATENTS))
+}
+
+fn numbers(experts: Option<usize>) -> Vec<usize> {
+    experts.map_or(EXPERTS.to_vec(), |k| vec![k])
+}
+
+fn costs(experts: &[usize], latents: usize) -> Vec<u64> {
+    // Every expert reads the latents and a constant, as they are and behind the filter.
+    let per_expert = 2 * (latents + 1);
+    let cost = |experts: &usize| vec![cost_of_sums(experts * per_expert); BETAS.len()];
+    experts.iter().flat_map(cost).collect()
+}
+
 impl Family for Teams {
     type Config = TeamConfig;
     type Basis = Gate;
     const KIND: Kind = Kind::Experts;
 
-    /// One per number of experts and softness.
     fn costs(&self, latents: usize) -> Vec<u64> {
-        // Every expert reads the latents and a constant, as they are and behind the filter.
-        let per_expert = 2 * (self.latents.min(latents) + 1);
-        let cost = |experts: &usize| vec![cost_of_sums(experts * per_expert); self.betas.len()];
-        self.experts.iter().flat_map(cost).collect()
+        costs(&self.experts, self.latents.min(latents))
     }
 
     fn compare(
@@ -117,13 +128,13 @@ impl Family for Teams {
         let mut residuals = Vec::new();
         let mut truth = None;
         let mut told = PassProgress::new(self.costs(latents), passes, progress);
-        let betas = self.betas.len();
+        let betas = BETAS.len();
         // The passes of one number of experts share its clusters.
         for passes in passes.chunk_by(|a, b| a / betas == b / betas) {
             let experts = self.experts[passes[0] / betas];
             let discriminant = self.discriminant(fold, (latents, experts), progress)?;
             for &number in passes {
-                let beta = self.betas[number % betas];
+                let beta = BETAS[number % betas];
                 let gate = discriminant.gate(beta);
                 let features = FoldFeatures::new(fold, (latents, gate), &[TAU_SECONDS], progress)?;
                 let features = Rc::new(features);
