@@ -31,7 +31,7 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// Those of the node at `place`; connects when the first is asked for.
+    /// The entries of the node at `place`; connects with the first.
     pub(crate) fn new(place: Place) -> Self {
         Self {
             place,

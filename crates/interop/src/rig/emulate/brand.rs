@@ -25,7 +25,7 @@ struct Streams {
     /// Numbers and fields of the entries of the input stream.
     entries: VecDeque<(u64, Vec<Field>)>,
     added: u64,
-    /// What nodes said of themselves.
+    /// States that nodes reported.
     states: Vec<String>,
     clients: Vec<TcpStream>,
     is_closed: bool,
@@ -116,7 +116,7 @@ impl BrandRedis {
         )
     }
 
-    /// What nodes said of themselves, such as `NODE_READY`.
+    /// States that nodes reported, such as `NODE_READY`.
     pub fn states(&self) -> Vec<String> {
         self.shared.lock().states.clone()
     }
