@@ -184,8 +184,10 @@ fn the_simulated_rig_is_heard_by_the_protocol_of_every_device() {
         "udp",
     ];
     let shared = cfg!(target_os = "linux").then_some("shm");
+    // A machine need not have liblsl.
+    let lsl = std::env::var_os("BETZ_LSL").map(|_| "lsl");
     std::thread::scope(|scope| {
-        for device in devices.into_iter().chain(shared) {
+        for device in devices.into_iter().chain(shared).chain(lsl) {
             let folder = folder.path();
             scope.spawn(move || {
                 let told = json(

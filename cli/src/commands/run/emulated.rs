@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use betz::{Error, ErrorKind, Result};
 use betz_interop::rig::emulate::{
-    BrandRedis, CerebusDevice, Emulator, FrameSender, OpenEphysPublisher, RhxServer,
+    BrandRedis, CerebusDevice, Emulator, FrameSender, LslOutlet, OpenEphysPublisher, RhxServer,
     SpikeGlxServer, SynapseTap,
 };
 use betz_interop::rig::{Arrival, Block, Rig, Samples, Signal};
@@ -30,6 +30,8 @@ pub(crate) enum Device {
     Brand,
     /// Blackrock Cerebus, group raw of version 4.1
     Cerebus,
+    /// A stream of Lab Streaming Layer; needs liblsl
+    Lsl,
     /// Open Ephys with the plugin "ZMQ Interface"
     Openephys,
     /// Intan RHX
@@ -68,6 +70,11 @@ impl Device {
                 let mut device = CerebusDevice::new(&to, Protocol::V41, true, 6, channels)?;
                 device.describe()?;
                 (Box::new(device), format!("cerebus://{to}?group=raw"))
+            }
+            Self::Lsl => {
+                let name = format!("betz-simulated-{}", std::process::id());
+                let outlet = LslOutlet::open(&name, channels, rate)?;
+                (Box::new(outlet), format!("lsl://{name}"))
             }
             Self::Openephys => {
                 let rows = (rate * 0.001).max(1.0) as usize;

@@ -1,10 +1,10 @@
 //! Lab Streaming Layer in and out. Its library is looked for at run time: a build runs unchanged where there is none.
 //!
-//! A sample is a step: one value a channel. Samples have times and no numbers, so that liblsl's own losses are told only
-//! across a reconnection, by the times of a stream of regular rate. The clocks' difference is found out on a thread of
-//! its own, every few seconds.
+//! To [`LslSource`] a sample is a step, with one value per channel; `rig::LslRig` reads voltage. Samples have times and
+//! no numbers, so that liblsl's own losses of steps are told only across a reconnection, by the times of a stream of
+//! regular rate. The clocks' difference is found out on a thread of its own, every few seconds.
 
-mod library;
+pub(crate) mod library;
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,13 +13,18 @@ use std::time::Duration;
 
 use betz_base::{Error, ErrorKind, Result};
 
-use self::library::{Inlet, Lsl, Outlet, Pull, Resolver};
+use self::library::{Format, Inlet, Lsl, Outlet, OutletPlan, Pull, Resolver, Room};
 use crate::bus::{Content, Counts, Estimate, Frame, Reception, Sink, Source, Stream, Tally};
 
 /// Between two measurements of the clocks' difference.
 const CORRECTED_EVERY: Duration = Duration::from_secs(5);
 /// Between two looks at what a search has found.
 const LOOKED_EVERY: Duration = Duration::from_millis(20);
+/// Room for steps that nobody has taken yet.
+const ROOM: Room = Room {
+    seconds: 60.0,
+    irregular_rate: 100.0,
+};
 /// A time stamp that is further from the one before is a jump of the sender's clock.
 const JUMP_SECONDS: f64 = 10.0;
 
@@ -55,12 +60,50 @@ impl Correction {
     }
 }
 
-/// Steps of a stream, by its name. It waits for the stream: put it [on a thread of its own](crate::bus::beside).
-pub struct LslSource {
+/// Search for a stream by its name.
+pub(crate) struct Search {
     lsl: Arc<Lsl>,
     name: CString,
-    channels: usize,
     looking: Option<Resolver>,
+}
+
+impl Search {
+    /// A search for the stream called `name`, which begins with the first look.
+    ///
+    /// # Errors
+    /// `Io` where there is no liblsl, `InvalidArgument` for a name with a zero byte.
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        Ok(Self {
+            lsl: Lsl::load()?,
+            name: CString::new(name)
+                .map_err(|_| Error::argument("stream: expected a name without a zero byte"))?,
+            looking: None,
+        })
+    }
+
+    /// Opens the stream with `room`, if it was found; otherwise waits a little, at most `patience`.
+    ///
+    /// # Errors
+    /// `Io` if liblsl refuses the search or the stream.
+    pub(crate) fn open(&mut self, room: Room, patience: Duration) -> Result<Option<Inlet>> {
+        let looking = match self.looking.take() {
+            Some(looking) => looking,
+            None => Resolver::new(&self.lsl, &self.name)?,
+        };
+        let Some(info) = looking.found() else {
+            self.looking = Some(looking);
+            std::thread::sleep(patience.min(LOOKED_EVERY));
+            return Ok(None);
+        };
+        // One that does not answer any more is looked for anew.
+        Inlet::open(&info, room)
+    }
+}
+
+/// Steps of a stream, by its name. It waits for the stream: put it [on a thread of its own](crate::bus::beside).
+pub struct LslSource {
+    search: Search,
+    channels: usize,
     open: Option<(Arc<Inlet>, Arc<Correction>)>,
     was_open: bool,
     /// The last sample's time on our clock, and whether the stream was gone since.
@@ -76,11 +119,8 @@ impl LslSource {
     /// `Io` where there is no liblsl, `InvalidArgument` for a name with a zero byte.
     pub fn named(name: &str, channels: usize) -> Result<Self> {
         Ok(Self {
-            lsl: Lsl::load()?,
-            name: CString::new(name)
-                .map_err(|_| Error::argument("stream: expected a name without a zero byte"))?,
+            search: Search::new(name)?,
             channels,
-            looking: None,
             open: None,
             was_open: false,
             last: None,
@@ -90,23 +130,13 @@ impl LslSource {
     }
 
     fn find(&mut self, patience: Duration) -> Result<()> {
-        let looking = match self.looking.take() {
-            Some(looking) => looking,
-            None => Resolver::new(&self.lsl, &self.name)?,
-        };
-        let Some(info) = looking.found() else {
-            self.looking = Some(looking);
-            std::thread::sleep(patience.min(LOOKED_EVERY));
-            return Ok(());
-        };
-        // One that does not answer any more is looked for anew.
-        let Some(inlet) = Inlet::open(&info)? else {
+        let Some(inlet) = self.search.open(ROOM, patience)? else {
             return Ok(());
         };
         if inlet.channels != self.channels {
             return Err(Error::mismatch(format!(
                 "LSL stream {:?}: expected {} channels, one per channel of the model, got {}",
-                self.name, self.channels, inlet.channels
+                self.search.name, self.channels, inlet.channels
             )));
         }
         let inlet = Arc::new(inlet);
@@ -204,9 +234,16 @@ impl LslSink {
     /// # Errors
     /// `Io` where there is no liblsl or it refuses the stream, `InvalidArgument` for a name with a zero byte.
     pub fn named(name: &str, stream: &Stream<'_>) -> Result<Self> {
-        let rate = 1.0 / stream.step_seconds;
+        let plan = OutletPlan {
+            name,
+            kind: c"Movement",
+            channels: stream.outputs.len(),
+            labels: stream.outputs,
+            rate: 1.0 / stream.step_seconds,
+            format: Format::FLOAT32,
+        };
         Ok(Self {
-            outlet: Outlet::new(Lsl::load()?, name, stream.outputs, rate)?,
+            outlet: Outlet::new(Lsl::load()?, &plan)?,
             tally: Tally::default(),
         })
     }

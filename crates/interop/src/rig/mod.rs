@@ -17,6 +17,8 @@ pub mod emulate;
 #[cfg(feature = "rig")]
 mod frames;
 #[cfg(feature = "rig")]
+mod lsl;
+#[cfg(feature = "rig")]
 pub mod notes;
 #[cfg(feature = "rig")]
 mod open;
@@ -53,6 +55,8 @@ pub use cerebus::{CerebusRig, Group};
 pub use clock::host_ns;
 #[cfg(feature = "rig")]
 pub use frames::FrameRig;
+#[cfg(feature = "rig")]
+pub use lsl::LslRig;
 #[cfg(feature = "rig")]
 pub use open::{RigOptions, open_rig};
 #[cfg(feature = "rig")]
@@ -154,6 +158,18 @@ impl Block {
             Samples::Voltage(_) | Samples::Features(_) => Vec::new(),
         }
     }
+}
+
+/// Microvolts per bit of the int16 that voltage of float32 becomes, unless another number is given; those of Intan's
+/// chips.
+#[cfg(feature = "rig")]
+const MICROVOLTS: f64 = 0.195;
+
+/// The int16 nearest to a voltage times the bits per microvolt, away from zero if two are as near.
+#[cfg(feature = "rig")]
+fn to_bits(microvolts: f32, bits: f32) -> i16 {
+    let value = bits * microvolts;
+    (value + 0.5_f32.copysign(value)) as i16
 }
 
 /// Appends the int16 of `bytes`, little-endian.

@@ -8,8 +8,8 @@ use betz_base::{Error, ErrorKind, Result};
 
 use super::rhx::{RhxBand, RhxOptions, RhxRig, channel_names};
 use super::{
-    BrandRig, CerebusRig, FrameRig, Group, OpenEphysRig, PipeRig, Rig, SpikeGlxRig, SpikeGlxStream,
-    SynapseRig,
+    BrandRig, CerebusRig, FrameRig, Group, LslRig, OpenEphysRig, PipeRig, Rig, SpikeGlxRig,
+    SpikeGlxStream, SynapseRig,
 };
 use crate::bus::Address;
 use crate::udp::cerebus::Protocol;
@@ -47,6 +47,7 @@ const RIGS: &[(&str, &[&str])] = &[
         &["group", "channels", "rate", "microvolts", "offset", "probe"],
     ),
     ("brand", &["nickname", "channels", "rate", "microvolts"]),
+    ("lsl", &["channels", "rate", "microvolts"]),
     ("shm", &["microvolts"]),
     ("pipe", &["channels", "rate", "microvolts"]),
 ];
@@ -76,6 +77,7 @@ pub struct RigOptions {
 /// `openephys://HOST:5556?channels=N` (`group=voltage|spikes`; `rate=HZ` with spikes),
 /// `synapse://HOST:PORT` of a tap (`group=voltage|spikes`; `offset=N` of unsigned voltage; `probe=HOST:PORT`, as above),
 /// `brand://HOST:PORT?nickname=NAME&channels=N` or `brand:///SOCKET?…` (Redis of a BRAND graph),
+/// `lsl://NAME` (a stream of Lab Streaming Layer, int16 or float32 in µV),
 /// `shm:///NAME` (POSIX shared memory), `pipe:-` or `pipe:/PATH` with `?channels=N&rate=HZ`. Further keys:
 /// `channels=N`, `rate=HZ`, `microvolts=PER_BIT`, `buffer=BYTES` of the socket, `spin=MICROSECONDS` of polling.
 ///
@@ -107,6 +109,10 @@ impl RigOptions {
             "openephys" => open_openephys(&at, &facts),
             "synapse" => open_synapse(&at, &facts),
             "brand" => open_brand(&at, &facts),
+            "lsl" => {
+                let rig = LslRig::named(at.place, facts.channels, facts.rate)?;
+                Ok(Box::new(rig.with_microvolts(facts.microvolts)))
+            }
             "pipe" => open_pipe(&at, &facts),
             "shm" => open_shared(&at, &facts),
             other => Err(Error::argument(format!(

@@ -18,11 +18,12 @@ use serde_json::Value;
 
 use super::order::RowOrder;
 use super::tcp::Attempts;
-use super::{Arrival, Block, Loss, LossReport, Rig, RigCounts, RigSpike, Samples, Signal, host_ns};
+use super::{
+    Arrival, Block, Loss, LossReport, MICROVOLTS, Rig, RigCounts, RigSpike, Samples, Signal,
+    host_ns, to_bits,
+};
 use crate::zmq::{Subscriber, channel_of};
 
-/// Microvolts per bit of the int16 that voltage becomes, unless another number is given; those of Intan's chips.
-const MICROVOLTS: f64 = 0.195;
 /// Most samples of a message.
 const MOST_ROWS: usize = 1 << 16;
 /// Longest gap that is a loss, in seconds.
@@ -207,9 +208,8 @@ impl OpenEphysRig {
         let bits = (1.0 / self.microvolts) as f32;
         let column = &mut partial.columns[channel * rows..(channel + 1) * rows];
         for (to, value) in column.iter_mut().zip(body.chunks_exact(4)) {
-            let value = bits * f32::from_le_bytes([value[0], value[1], value[2], value[3]]);
-            // To the nearest, away from zero if two are as near.
-            *to = (value + 0.5_f32.copysign(value)) as i16;
+            let value = f32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+            *to = to_bits(value, bits);
         }
         Some(())
     }

@@ -101,7 +101,7 @@ impl SourcePlan {
 
     /// True for a bus that has no samples.
     pub(super) fn sends_steps_alone(&self) -> bool {
-        matches!(self.scheme(), "lsl" | "zmq")
+        self.scheme() == "zmq"
     }
 
     fn scheme(&self) -> &str {

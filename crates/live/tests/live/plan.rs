@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use betz_live::plan::{Feature, Plan, ReferencePlan, Span};
+use betz_live::plan::{Feature, Plan, ReferencePlan, Sends, Span};
 
 const SHORT: &str = r#"
 [session]
@@ -27,6 +27,21 @@ fn a_short_plan_has_every_default_and_reads_back_as_it_was() {
     assert_eq!(again.voltage, plan.voltage);
     assert_eq!(again.source, plan.source);
     assert_eq!(again.limits, plan.limits);
+}
+
+#[test]
+fn lsl_and_brand_send_steps_unless_the_plan_says_samples() {
+    for (from, default) in [
+        ("lsl://a", Sends::Steps),
+        ("brand://h:1?nickname=n", Sends::Steps),
+        ("udp://h:1", Sends::Samples),
+    ] {
+        let from = format!("source.from={from}");
+        let form = |changes: &[&str]| parse(SHORT, changes).map(|plan| plan.source().form());
+        assert_eq!(form(&[&from]), Ok(default), "{from}");
+        let samples = form(&[&from, "source.sends=samples"]);
+        assert_eq!(samples, Ok(Sends::Samples), "{from}");
+    }
 }
 
 #[test]
@@ -208,9 +223,9 @@ fn each_fault_is_refused_with_file_line_and_key() {
             "{refused}"
         );
     }
-    let refused = parse(SHORT, &["source.sends=samples", "source.from=lsl://a"]).unwrap_err();
+    let refused = parse(SHORT, &["source.sends=samples", "source.from=zmq://a"]).unwrap_err();
     assert!(
-        refused.contains("source.sends: expected \"steps\" for lsl://a"),
+        refused.contains("source.sends: expected \"steps\" for zmq://a"),
         "{refused}"
     );
     let refused = parse("[session]\nname = \"x\"\n", &[]).unwrap_err();

@@ -6,6 +6,7 @@
 mod brand;
 mod cerebus;
 mod frames;
+mod lsl;
 mod openephys;
 mod publication;
 mod rhx;
@@ -19,6 +20,7 @@ use betz_base::{Error, ErrorKind, Result};
 pub use brand::BrandRedis;
 pub use cerebus::CerebusDevice;
 pub use frames::FrameSender;
+pub use lsl::LslOutlet;
 pub use openephys::OpenEphysPublisher;
 pub use rhx::RhxServer;
 #[cfg(target_os = "linux")]

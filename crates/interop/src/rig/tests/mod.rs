@@ -3,6 +3,7 @@
 mod brand;
 mod cerebus;
 mod frames;
+mod lsl;
 mod open;
 mod openephys;
 mod rhx;
