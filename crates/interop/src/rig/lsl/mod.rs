@@ -6,8 +6,9 @@
 //! Samples have times and no numbers, so [`Block::first`] counts the rows that came and those that are known to be
 //! missing. Across a reconnection, and where times leave a gap in the regular rate, the missing rows are counted by the
 //! times. Each such count is flagged as a lower bound: a program that stamps rows when it sends them shows no row that
-//! the device lost before. In the first second of a connection the jitter of the times is measured, and no loss is
-//! counted. Times that go back by more than a second, or forward by more than ten, begin another epoch.
+//! the device lost before. If times jitter, as those of such a program do, a loss is told half a second late, when all
+//! rows since are late. In the first second of a connection the jitter is measured, and no loss is counted. Times that go
+//! back by more than a second, or forward by more than ten, begin another epoch.
 //!
 //! There are no probes. liblsl measures the difference between the clocks of two computers. A probe states which row the
 //! device had at an instant. That needs the delay from the device to the program that stamps its rows, which LSL does

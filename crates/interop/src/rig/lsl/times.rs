@@ -9,10 +9,12 @@ const FEW_ROWS: f64 = 4.0;
 const BACK_SECONDS: f64 = 1.0;
 /// Time after a connection in which the jitter of the times is measured and no loss is counted.
 const MEASURED_SECONDS: f64 = 1.0;
-/// Time constant with which the expected times follow those that came, because no clock has exactly the stated rate.
-const FOLLOW_SECONDS: f64 = 1.0;
+/// Time for which all rows must be late if the times jitter: a program that was held up is on time again by then.
+const CONFIRMED_SECONDS: f64 = 0.5;
 /// Time constant with which a jitter is forgotten.
 const FORGET_SECONDS: f64 = 60.0;
+/// Share by which a device may be slower than its stated rate.
+const SLOWER: f64 = 1e-3;
 
 /// Place of a row behind the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +29,20 @@ pub(super) enum Place {
 
 /// Compares the times of rows with the regular rate.
 ///
-/// A program that stamps its rows when it sends them is late and early in turn. So a time is late against where the row
-/// is expected, not against the row before, and must be late by twice the jitter: by as much as rows were early.
+/// Rows are expected where the earliest times say. If no time is later by more than a few rows, times leave a gap exactly
+/// where rows are missing. Otherwise a program stamps its rows when it sends them, and a late row proves nothing: then
+/// rows are missing if all are late for some time, at least as many as the least late row shows.
 pub(super) struct RowTimes {
     period: f64,
     /// Time at which the next row is expected; none before the first.
     due: Option<f64>,
-    /// Seconds by which times were early.
+    /// Seconds by which times are late at most, without a loss.
     jitter: f64,
     /// Rows until the jitter is measured.
     unmeasured: f64,
+    /// Consecutive rows that are late, and seconds by which the least late one is.
+    late_rows: f64,
+    least_late: f64,
     is_reconnected: bool,
 }
 
@@ -47,6 +53,8 @@ impl RowTimes {
             due: None,
             jitter: 0.0,
             unmeasured: MEASURED_SECONDS * rate,
+            late_rows: 0.0,
+            least_late: f64::INFINITY,
             is_reconnected: false,
         }
     }
@@ -58,51 +66,64 @@ impl RowTimes {
 
     /// The place of the next row, which has this time in seconds.
     pub(super) fn judge(&mut self, time: f64) -> Place {
-        let due = match self.due {
-            _ if !time.is_finite() => return Place::Next,
-            None => {
-                self.due = Some(time + self.period);
-                return Place::Next;
-            }
-            Some(due) => due,
+        if !time.is_finite() {
+            return Place::Next;
+        }
+        let Some(due) = self.due else {
+            self.due = Some(time + self.period);
+            return Place::Next;
         };
         let late = time - due;
         if !(-BACK_SECONDS..=LONGEST_SECONDS).contains(&late) {
-            *self = Self::new(1.0 / self.period);
-            self.due = Some(time + self.period);
+            self.begin(time);
             return Place::OtherClock;
         }
-        // As few as the jitter leaves possible.
-        let lost = ((late - self.jitter) / self.period).round().max(0.0) as u64;
-        if std::mem::take(&mut self.is_reconnected) {
-            *self = Self::new(1.0 / self.period);
-            return self.after(lost, time);
+        if self.is_reconnected {
+            let lost = self.rows_of((late - self.jitter).max(0.0));
+            self.begin(time);
+            return after(lost.round());
         }
-        let tolerance = (FEW_ROWS * self.period).max(2.0 * self.jitter);
-        if self.unmeasured <= 0.0 && late > tolerance {
-            return self.after(lost, time);
-        }
-        // Later times are no jitter once it is measured, or each loss would hide a larger one.
-        let jitter = if self.unmeasured > 0.0 {
-            late.abs()
-        } else {
-            -late
-        };
         self.unmeasured -= 1.0;
+        let is_measured = self.unmeasured < 0.0;
+        let is_late = self.rows_of(late) > FEW_ROWS;
+        if is_late && is_measured && self.rows_of(self.jitter) <= FEW_ROWS {
+            self.due = Some(time + self.period);
+            return after(self.rows_of(late).round());
+        }
+        // Nothing is earlier than the earliest time; a slow device moves it on.
+        self.due = Some(due + self.period + late.min(SLOWER * self.period));
         let forgotten = self.period / FORGET_SECONDS;
-        self.jitter = jitter.max(self.jitter * (1.0 - forgotten));
-        let follow = (self.period / FOLLOW_SECONDS).min(1.0);
-        self.due = Some(due + self.period + follow * late);
+        self.jitter = late.max(self.jitter * (1.0 - forgotten));
+        (self.late_rows, self.least_late) = match is_late {
+            true => (self.late_rows + 1.0, self.least_late.min(late)),
+            false => (0.0, f64::INFINITY),
+        };
+        if is_measured && self.late_rows * self.period >= CONFIRMED_SECONDS {
+            let lost = self.rows_of(self.least_late).floor();
+            self.due = self.due.map(|due| due + lost * self.period);
+            (self.late_rows, self.least_late) = (0.0, f64::INFINITY);
+            return after(lost);
+        }
         Place::Next
     }
 
-    fn after(&mut self, count: u64, time: f64) -> Place {
+    /// Begins with a row of this time.
+    fn begin(&mut self, time: f64) {
+        *self = Self::new(1.0 / self.period);
         self.due = Some(time + self.period);
-        Place::After(Loss {
-            count,
-            at_least: true,
-        })
     }
+
+    fn rows_of(&self, seconds: f64) -> f64 {
+        seconds / self.period
+    }
+}
+
+/// The place behind this many missing rows.
+fn after(rows: f64) -> Place {
+    Place::After(Loss {
+        count: rows as u64,
+        at_least: true,
+    })
 }
 
 #[cfg(test)]
@@ -110,13 +131,6 @@ mod tests {
     use super::*;
 
     const RATE: f64 = 1000.0;
-
-    fn after(count: u64) -> Place {
-        Place::After(Loss {
-            count,
-            at_least: true,
-        })
-    }
 
     /// Judges rows whose times are given in rows; returns those that do not follow.
     fn judge(times: &mut RowTimes, rows: impl Iterator<Item = f64>) -> Vec<(usize, Place)> {
@@ -140,7 +154,7 @@ mod tests {
             assert_eq!(judge(&mut times, rows), [], "{lost}");
             let next = [f64::from(first + 10_000)];
             let found = judge(&mut times, next.into_iter());
-            assert_eq!(found, [(0, after(u64::from(lost)))]);
+            assert_eq!(found, [(0, after(f64::from(lost)))]);
             assert_eq!(
                 times.judge(50.0 + f64::from(first + 10_001) / RATE),
                 Place::Next
@@ -154,21 +168,28 @@ mod tests {
     #[test]
     fn a_clock_that_is_faster_and_times_that_jitter_are_no_losses() {
         let mut times = RowTimes::new(RATE);
-        let fast = (0..100_000).map(|row| f64::from(row) * 1.0005);
-        assert_eq!(judge(&mut times, fast), []);
-        // Chunks of 20 rows, of which each is stamped when it is sent, 0 to 9 rows late.
+        let slow = (0..100_000).map(|row| f64::from(row) * 1.0005);
+        assert_eq!(judge(&mut times, slow), []);
         let mut times = RowTimes::new(RATE);
-        let late = |chunk: u32| f64::from(chunk * 7 % 10);
+        let fast = (0..100_000).map(|row| f64::from(row) * 0.9995);
+        assert_eq!(judge(&mut times, fast), []);
+        // Chunks of 20 rows, of which each is stamped when it is sent, 0 to 9 rows late; once 300.
+        let mut times = RowTimes::new(RATE);
+        let late = |chunk: u32| match chunk {
+            2500..2515 => f64::from(2515 - chunk) * 20.0,
+            _ => f64::from(chunk * 7 % 10),
+        };
         let chunks = (0..100_000).map(|row| f64::from(row) + late(row / 20));
         assert_eq!(judge(&mut times, chunks), []);
-        let lost = (100_000..101_000).map(|row| f64::from(row + 300) + late(row / 20));
+        let lost = (100_000..103_000).map(|row| f64::from(row + 300) + late(row / 20));
         let found = judge(&mut times, lost);
-        let [(0, Place::After(loss))] = found[..] else {
-            panic!("expected one loss before the first row, got {found:?}");
+        let [(row, Place::After(loss))] = found[..] else {
+            panic!("expected one loss, got {found:?}");
         };
+        assert!((480..=520).contains(&row), "{found:?}");
         assert!(
-            (290..=310).contains(&loss.count) && loss.at_least,
-            "{loss:?}"
+            (295..=300).contains(&loss.count) && loss.at_least,
+            "{found:?}"
         );
         // All rows of a chunk with the same time, as in streams of irregular rate.
         let mut times = RowTimes::new(RATE);
@@ -182,9 +203,9 @@ mod tests {
         times.reconnect();
         assert_eq!(judge(&mut times, regular(0..10)), []);
         times.reconnect();
-        assert_eq!(judge(&mut times, regular(12..30)), [(0, after(2))]);
+        assert_eq!(judge(&mut times, regular(12..30)), [(0, after(2.0))]);
         times.reconnect();
-        assert_eq!(judge(&mut times, regular(30..40)), [(0, after(0))]);
+        assert_eq!(judge(&mut times, regular(30..40)), [(0, after(0.0))]);
         times.reconnect();
         let other = [(0, Place::OtherClock)];
         assert_eq!(judge(&mut times, regular(10_100..10_200)), other);
