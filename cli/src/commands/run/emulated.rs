@@ -20,6 +20,9 @@ use clap::ValueEnum;
 /// Microvolts per bit of Intan's chips.
 const INTAN: f64 = 0.195;
 
+/// Time between two looks for a receiver.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Time after which the thread looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -152,13 +155,17 @@ impl ReadyDevice {
     /// # Errors
     /// `Io` if the system cannot start the thread.
     pub(super) fn start(self, simulation: &Simulation) -> Result<RunningDevice> {
-        let rig = simulation.rig(Part::Run, Pace::RealTime);
+        let simulation = simulation.clone();
         let ends = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&ends);
         let mut emulator = self.emulator;
         let thread = std::thread::Builder::new()
             .name("betz-device".into())
             .spawn(move || {
+                while !emulator.is_heard() && !asked.load(Ordering::Relaxed) {
+                    std::thread::sleep(LOOK);
+                }
+                let rig = simulation.rig(Part::Run, Pace::RealTime);
                 if let Err(error) = send(rig, &mut *emulator, &asked)
                     && !asked.load(Ordering::Relaxed)
                 {

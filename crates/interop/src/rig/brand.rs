@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use betz_base::{Error, Result};
 
+use super::frames::{LONGEST_SECONDS, MISFITS};
 use super::order::RowOrder;
 use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, host_ns};
 use crate::brand::resp::Reply;
@@ -22,10 +23,6 @@ const TICKS: f64 = 30_000.0;
 const NANOSECONDS: f64 = 1e9;
 /// Rows per second, unless given.
 const RATE: f64 = 30_000.0;
-/// Longest gap that is a loss, in seconds.
-const LONGEST_SECONDS: f64 = 10.0;
-/// Consecutive entries that fit no settings, after which the settings are wrong.
-const MISFITS: u32 = 8;
 
 /// Source of voltage of a BRAND graph. A Redis that goes away is waited for.
 pub struct BrandRig {
@@ -35,8 +32,9 @@ pub struct BrandRig {
     channels: usize,
     rate: f64,
     microvolts: Option<f64>,
-    /// Ticks per second of the times, once two of them were seen.
+    /// Ticks per second of the times, once two of them were seen; before, the first of them.
     ticks: Option<f64>,
+    first_time: Option<u64>,
     /// The newest time of 32 bits, and what its overflows add up to.
     newest: u32,
     overflows: u64,
@@ -77,6 +75,7 @@ impl BrandRig {
             rate,
             microvolts,
             ticks: None,
+            first_time: None,
             newest: 0,
             overflows: 0,
             row: None,
@@ -103,7 +102,11 @@ impl BrandRig {
         }
         let rows = samples.len() / row;
         let times: Vec<u64> = match times.len() {
-            length if length == 4 * rows => self.unwrapped(times),
+            length if length == 4 * rows => {
+                // Nanoseconds would overflow every four seconds.
+                self.ticks.get_or_insert(TICKS);
+                self.unwrapped(times)
+            }
             length if length == 8 * rows => times
                 .as_chunks()
                 .0
@@ -116,17 +119,15 @@ impl BrandRig {
                 ));
             }
         };
+        // Nothing tells the unit of one time: that row is left out.
         let Some(ticks) = self.ticks_per_second(&times) else {
-            return Err(
-                "timestamps: expected entries of two rows or more to tell their unit, got one row"
-                    .into(),
-            );
+            return Ok(());
         };
         self.columns.clear();
         self.columns.extend_from_slice(samples);
         let numbers: Vec<u64> = times.iter().map(|time| self.number(*time, ticks)).collect();
         let mut begin = 0;
-        for run in numbers.chunk_by(|a, b| *b == a + 1) {
+        for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
             self.runs.push_back((run[0], begin..begin + run.len()));
             begin += run.len();
         }
@@ -148,12 +149,17 @@ impl BrandRig {
         times.iter().map(unwrap).collect()
     }
 
-    /// Ticks per second of the times: those of Cerebus or nanoseconds, whichever is nearer to what two rows are apart.
+    /// Ticks per second of times of 64 bits: those of Cerebus or nanoseconds, whichever is nearer to the least that two rows
+    /// are apart. `None` after the first row alone.
     fn ticks_per_second(&mut self, times: &[u64]) -> Option<f64> {
-        if self.ticks.is_none() && times.len() > 1 {
-            let apart = times[1].saturating_sub(times[0]).max(1) as f64 * self.rate;
+        if self.ticks.is_none() {
+            let before = *self.first_time.get_or_insert(times[0]);
+            let all = std::iter::once(&before).chain(times);
+            let apart = all.zip(times).map(|(a, b)| b.abs_diff(*a));
+            let least = apart.filter(|ticks| *ticks > 0).min()? as f64;
             let middle = (TICKS * NANOSECONDS).sqrt();
-            self.ticks = Some(if apart < middle { TICKS } else { NANOSECONDS });
+            let is_ticks = least * self.rate < middle;
+            self.ticks = Some(if is_ticks { TICKS } else { NANOSECONDS });
         }
         self.ticks
     }
@@ -208,7 +214,7 @@ impl Rig for BrandRig {
                 Err(complaint) => {
                     self.counts.malformed += 1;
                     self.misfits += 1;
-                    if self.misfits == MISFITS {
+                    if self.ticks.is_none() && self.misfits == MISFITS {
                         return Err(Error::mismatch(format!("{}: {complaint}", self.address)));
                     }
                 }

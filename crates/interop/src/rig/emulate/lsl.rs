@@ -93,11 +93,6 @@ impl LslOutlet {
         self.connect()?;
         Ok(self)
     }
-
-    /// True if somebody reads the stream.
-    pub fn is_connected(&self) -> bool {
-        self.outlet.as_ref().is_some_and(Outlet::has_consumers)
-    }
 }
 
 impl Emulator for LslOutlet {
@@ -134,5 +129,9 @@ impl Emulator for LslOutlet {
 
     fn next_row(&self) -> u64 {
         self.next
+    }
+
+    fn is_heard(&self) -> bool {
+        self.outlet.as_ref().is_some_and(Outlet::has_consumers)
     }
 }

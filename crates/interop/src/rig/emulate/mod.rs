@@ -61,6 +61,12 @@ pub trait Emulator: Send {
 
     /// Number of the next row.
     fn next_row(&self) -> u64;
+
+    /// True if somebody receives the rows, as far as the rig can tell. What is sent before is lost, and where rows have no
+    /// numbers, nobody knows.
+    fn is_heard(&self) -> bool {
+        true
+    }
 }
 
 /// A socket that sends to one address.

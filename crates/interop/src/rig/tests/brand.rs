@@ -87,6 +87,29 @@ fn rows_that_are_missing_within_an_entry_are_lost() -> Result<()> {
 }
 
 #[test]
+fn entries_of_one_row_and_a_gap_at_once_tell_the_unit() -> Result<()> {
+    let (mut rig, mut redis) = pair(1, 30_000.0)?;
+    let mut block = Block::new();
+    for time in [1_u32, 1000, 1001] {
+        redis.add(&[7, 0], &time.to_le_bytes());
+        assert_eq!(rig.take(&mut block, PATIENCE)?, Arrival::Block);
+        assert_eq!((block.first, block.rows), (u64::from(time), 1));
+    }
+    let (mut rig, mut redis) = pair(1, 30_000.0)?;
+    let times = [5_u64, 1000, 1001, u64::MAX];
+    let times: Vec<u8> = times.into_iter().flat_map(u64::to_le_bytes).collect();
+    redis.add(&[1, 0, 2, 0, 3, 0, 4, 0], &times);
+    assert_eq!(rig.take(&mut block, PATIENCE)?, Arrival::Block);
+    assert_eq!((block.first, block.rows), (5, 1));
+    assert_eq!(rig.take(&mut block, PATIENCE)?, Arrival::Block);
+    assert_eq!(
+        (block.first, block.rows, block.lost_before.count),
+        (1000, 2, 994)
+    );
+    Ok(())
+}
+
+#[test]
 fn entries_that_redis_let_go_are_lost_and_a_cut_connection_is_made_again() -> Result<()> {
     let (mut rig, mut redis) = pair(2, 30_000.0)?;
     let until = send(&mut redis, 90, 2)?;

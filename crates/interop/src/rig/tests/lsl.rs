@@ -33,7 +33,7 @@ fn name() -> String {
 /// Takes from the rig until it reads the stream.
 fn connect(rig: &mut dyn Rig, outlet: &LslOutlet) -> Result<()> {
     let (mut block, started) = (Block::new(), Instant::now());
-    while !outlet.is_connected() {
+    while !outlet.is_heard() {
         let taken = rig.take(&mut block, Duration::from_millis(20))?;
         assert_eq!(taken, Arrival::Nothing);
         assert!(
