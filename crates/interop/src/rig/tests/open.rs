@@ -63,6 +63,11 @@ fn refused_addresses_name_what_was_expected_and_found() {
             "offset: expected a smaller number",
         ),
         ("synapse://127.0.0.1:1?probe=127.0.0.1:x", "127.0.0.1:x"),
+        ("lsl://volts?group=raw", "got \"group=raw\""),
+        (
+            "lsl://volts?rate=0",
+            "rate: expected a number above 0, got 0",
+        ),
         (
             "spikeglx://127.0.0.1:1?ip=-1",
             "ip: expected a whole number, got -1",
