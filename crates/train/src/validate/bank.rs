@@ -117,7 +117,7 @@ impl Study<'_> {
         let around = stretches(parts);
         let data = self.data.with_segments(&around);
         let told = Quiet(self.progress);
-        normal_equations_within(&data, &counted, (bank, low_pass), delay_steps, &told)
+        normal_equations_within(data, &counted, (bank, low_pass), delay_steps, &told)
     }
 }
 
@@ -418,7 +418,6 @@ fn drop_far_behind(residual: &mut [Result<Vec<f64>>], r2: impl Fn(&[f64]) -> f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use betz_device::Device;
     use betz_gram::cases;
 
     #[test]
@@ -457,7 +456,7 @@ mod tests {
                     let start = part.from;
                     let stretch = [Segment { start, stop }];
                     let data = data.view().with_segments(&stretch);
-                    betz_gram::gram::oracle::normal_equations(&data, &bank, None, delay_steps)
+                    betz_gram::gram::oracle::normal_equations(data, &bank, None, delay_steps)
                         .unwrap()
                 };
                 expected.add(&sums(part.segment.stop)).unwrap();
