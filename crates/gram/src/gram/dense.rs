@@ -7,11 +7,11 @@
 use rayon::prelude::*;
 
 use super::product::LowerProduct;
-use super::{NormalEquations, add_output_sums, check, paired_steps};
+use super::{NormalEquations, add_output_sums};
 use crate::psc::{Block, Responses};
 use betz_base::error::Result;
 use betz_base::progress::{self, Progress};
-use betz_recording::{DatasetView, Segment};
+use betz_recording::DatasetView;
 use betz_runtime::psc::{FilterBank, LowPass};
 
 /// Steps that are multiplied in f32 before they are added to Γ in f64.
@@ -31,42 +31,7 @@ pub fn normal_equations<'d>(
     progress: &dyn Progress,
 ) -> Result<NormalEquations> {
     let data = &data.into();
-    let responses = Responses::new(data, bank, low_pass)?.paired(delay_steps);
-    sums_of(responses, data, delay_steps, progress)
-}
-
-/// The same over the paired steps of `counted` alone. The filters run through the segments of `data`, so that steps before
-/// those that count are their history.
-///
-/// Each of `counted` lies in a segment. They ascend, and their paired steps do not overlap.
-///
-/// # Errors
-/// As [`normal_equations`](super::normal_equations).
-pub fn normal_equations_within<'d>(
-    data: impl Into<DatasetView<'d>>,
-    counted: &[Segment],
-    (bank, low_pass): (&FilterBank, Option<LowPass>),
-    delay_steps: i64,
-    progress: &dyn Progress,
-) -> Result<NormalEquations> {
-    let data = &data.into();
-    check(data)?;
-    let paired = (counted.iter()).filter_map(|segment| paired_steps(segment, delay_steps));
-    let runs = paired.map(|(first, stop)| first as usize..stop as usize);
-    let responses = Responses::new(data, bank, low_pass)?
-        .paired(delay_steps)
-        .only(runs.collect());
-    let counted = &data.with_segments(counted);
-    sums_of(responses, counted, delay_steps, progress)
-}
-
-/// The sums over the steps of `responses`, which are the paired ones of `data`'s segments.
-fn sums_of(
-    mut responses: Responses<'_>,
-    data: &DatasetView<'_>,
-    delay_steps: i64,
-    progress: &dyn Progress,
-) -> Result<NormalEquations> {
+    let mut responses = Responses::new(data, bank, low_pass)?.paired(delay_steps);
     let (features, outputs) = (responses.features(), data.outputs.len());
     let mut sums = NormalEquations::zeros(features, outputs);
     add_output_sums(data, delay_steps, &mut sums);

@@ -3,8 +3,6 @@
 //! Channels go through the recursion eight at a time, one per SIMD lane. A low-pass runs on the spike trains (it
 //! commutes with the filters), once per channel and not once per feature.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
 
 use super::Sample;
@@ -70,9 +68,6 @@ pub struct Responses<'a> {
     trains: Trains,
     lanes: Vec<Lanes>,
     delay_steps: i64,
-    /// Runs of steps that are given; `None` for all. The current one.
-    runs: Option<Vec<Range<usize>>>,
-    run: usize,
     /// Current segment and step.
     segment: usize,
     step: usize,
@@ -123,8 +118,6 @@ impl<'a> Responses<'a> {
             trains: Trains::new(&dataset)?,
             lanes,
             delay_steps: 0,
-            runs: None,
-            run: 0,
             segment: 0,
             step: 0,
         })
@@ -134,14 +127,6 @@ impl<'a> Responses<'a> {
     #[must_use]
     pub fn paired(mut self, delay_steps: i64) -> Self {
         self.delay_steps = delay_steps;
-        self
-    }
-
-    /// Gives the steps of `runs` alone, which ascend and do not overlap. The filters run through all steps of a segment up to
-    /// its last run.
-    #[must_use]
-    pub fn only(mut self, runs: Vec<Range<usize>>) -> Self {
-        self.runs = Some(runs);
         self
     }
 
@@ -199,12 +184,6 @@ impl<'a> Responses<'a> {
                 break;
             }
             let start = self.step.max(first);
-            let Some(run) = self.next_run(start.max(emit_from)..emit_stop) else {
-                self.segment += 1;
-                self.step = stop;
-                continue;
-            };
-            let emit_from = run.start;
             if start < emit_from {
                 pieces.push(Piece {
                     start,
@@ -214,7 +193,7 @@ impl<'a> Responses<'a> {
                 });
             }
             let start = start.max(emit_from);
-            let piece_stop = run.end.min(start + max_columns - steps.len());
+            let piece_stop = emit_stop.min(start + max_columns - steps.len());
             pieces.push(Piece {
                 start,
                 stop: piece_stop,
@@ -229,19 +208,6 @@ impl<'a> Responses<'a> {
             }
         }
         pieces
-    }
-
-    /// The next steps of `left` that are given.
-    fn next_run(&mut self, left: Range<usize>) -> Option<Range<usize>> {
-        let Some(runs) = &self.runs else {
-            return Some(left);
-        };
-        self.run += (runs[self.run..].iter())
-            .take_while(|run| run.end <= left.start)
-            .count();
-        let run = runs.get(self.run)?;
-        let run = run.start.max(left.start)..run.end.min(left.end);
-        (!run.is_empty()).then_some(run)
     }
 }
 

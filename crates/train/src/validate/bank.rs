@@ -13,7 +13,6 @@ use betz_base::progress::{self, Progress, Quiet};
 use betz_device::Placement;
 use betz_gram::decode::decode;
 use betz_gram::gram::SampledError;
-use betz_gram::gram::dense::normal_equations_within;
 use betz_gram::score::score_estimates;
 use betz_gram::solve::{FeatureNames, MaskPolicy};
 use betz_gram::{GramPath, NormalEquations};
@@ -62,7 +61,7 @@ pub(crate) struct Study<'a> {
 
 impl Study<'_> {
     /// Sums over `parts`, each with its history: those from where its filters start, less those before
-    /// it begins. Parts that are shorter than their histories are filtered together instead.
+    /// it begins.
     pub(crate) fn sums_of(
         &self,
         bank: &FilterBank,
@@ -73,17 +72,9 @@ impl Study<'_> {
             let (part, told) = (self.data.with_segments(&segments), Quiet(self.progress));
             normal_equations(self.placement, paths, &part, self.options, bank, &told)
         };
-        let (at_rest, cut): (Vec<&Part>, Vec<&Part>) =
-            parts.iter().partition(|p| p.from == p.segment.start);
-        let mut found = over(at_rest.iter().map(|p| p.segment).collect(), paths)?;
-        let histories: i64 = cut.iter().map(|p| p.segment.start - p.from).sum();
-        let steps: usize = cut.iter().map(|p| p.segment.len()).sum();
-        if histories as u64 > steps as u64 {
-            found.sums.add(&self.sums_of_short(bank, &cut)?)?;
-            found.path = GramPath::Dense;
-            return Ok(found);
-        }
-        for part in cut {
+        let at_rest = parts.iter().filter(|p| p.from == p.segment.start);
+        let mut found = over(at_rest.map(|p| p.segment).collect(), paths)?;
+        for part in parts.iter().filter(|p| p.from < p.segment.start) {
             let (start, stop) = (part.segment.start, part.segment.stop);
             let stretch = |stop| {
                 vec![Segment {
@@ -99,42 +90,6 @@ impl Study<'_> {
         }
         Ok(found)
     }
-
-    /// Sums over many short parts, whose histories overlap, on the CPU: each step is filtered once, and only those of the parts
-    /// are multiplied.
-    fn sums_of_short(&self, bank: &FilterBank, parts: &[&Part]) -> Result<NormalEquations> {
-        let TrainOptions {
-            low_pass,
-            delay_steps,
-            ..
-        } = *self.options;
-        // A partner before the part is in its history.
-        let counted = parts.iter().map(|part| Segment {
-            start: (part.segment.start - delay_steps.abs()).max(part.from),
-            stop: part.segment.stop,
-        });
-        let counted: Vec<Segment> = counted.collect();
-        let around = stretches(parts);
-        let data = self.data.with_segments(&around);
-        let told = Quiet(self.progress);
-        normal_equations_within(data, &counted, (bank, low_pass), delay_steps, &told)
-    }
-}
-
-/// The steps that the filters of `parts` run through: one stretch for parts whose histories begin before the part before ends.
-fn stretches(parts: &[&Part]) -> Vec<Segment> {
-    let mut stretches: Vec<Segment> = Vec::new();
-    for part in parts {
-        match stretches.last_mut() {
-            // Where one ends and the next begins may be the border of two trials.
-            Some(last) if part.from < last.stop => last.stop = part.segment.stop,
-            _ => stretches.push(Segment {
-                start: part.from,
-                stop: part.segment.stop,
-            }),
-        }
-    }
-    stretches
 }
 
 /// Both samples joined, if there are two.
@@ -392,8 +347,9 @@ impl BankSums {
             if !at_rest.is_empty() {
                 keep(at_rest.iter().map(|p| p.segment).collect(), &at_rest)?;
             }
-            if !cut.is_empty() {
-                keep(stretches(&cut), &cut)?;
+            for part in cut {
+                let (start, stop) = (part.from, part.segment.stop);
+                keep(vec![Segment { start, stop }], &[part])?;
             }
         }
         let held: Vec<Segment> = split.folds.iter().flatten().map(|p| p.segment).collect();
@@ -418,68 +374,6 @@ fn drop_far_behind(residual: &mut [Result<Vec<f64>>], r2: impl Fn(&[f64]) -> f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use betz_gram::cases;
-
-    #[test]
-    fn sums_of_short_parts_are_those_up_to_their_ends_less_those_before() {
-        let bounds = [(0, 400), (400, 700)];
-        let data = cases::dataset(6, &bounds, cases::random_spikes(3, 6, 700, 700), 2);
-        let bank = cases::bank(&[(10.0, 1), (40.0, 0)]);
-        // Parts of one step, neighbours, one at each border of the trials; histories from the trials' starts.
-        let runs = [
-            (30, 31),
-            (35, 60),
-            (61, 62),
-            (399, 400),
-            (401, 402),
-            (690, 700),
-        ];
-        let parts = runs.map(|(start, stop)| Part {
-            segment: Segment { start, stop },
-            from: if start < 400 { 0 } else { 400 },
-        });
-        for delay_steps in [-20, 0, 3, 35] {
-            let options = TrainOptions {
-                delay_steps,
-                ..TrainOptions::new(bank.clone())
-            };
-            let study = Study {
-                placement: &Placement::cpu(),
-                data: data.view(),
-                options: &options,
-                search_ridge: false,
-                progress: &(),
-            };
-            let mut expected = NormalEquations::zeros(12, 2);
-            for part in &parts {
-                let sums = |stop| {
-                    let start = part.from;
-                    let stretch = [Segment { start, stop }];
-                    let data = data.view().with_segments(&stretch);
-                    betz_gram::gram::oracle::normal_equations(data, &bank, None, delay_steps)
-                        .unwrap()
-                };
-                expected.add(&sums(part.segment.stop)).unwrap();
-                expected.subtract(&sums(part.segment.start)).unwrap();
-            }
-            let refs: Vec<&Part> = parts.iter().collect();
-            let found = study.sums_of_short(&bank, &refs).unwrap();
-            assert_eq!(found.steps, expected.steps, "{delay_steps}");
-            let pairs = [
-                (&found.gram, &expected.gram),
-                (&found.upsilon, &expected.upsilon),
-                (&found.feature_sum, &expected.feature_sum),
-                (&found.output_sum, &expected.output_sum),
-                (&found.output_sq_sum, &expected.output_sq_sum),
-            ];
-            for (found, expected) in pairs {
-                let most = expected.iter().fold(1e-9_f64, |most, v| most.max(v.abs()));
-                for (a, b) in found.iter().zip(expected) {
-                    assert!((a - b).abs() < 1e-5 * most, "{delay_steps}: {a} {b}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn ridges_that_are_far_behind_are_dropped() {
