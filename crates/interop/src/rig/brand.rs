@@ -14,7 +14,7 @@ use betz_base::{Error, Result};
 
 use super::frames::{LONGEST_SECONDS, MISFITS};
 use super::order::RowOrder;
-use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, host_ns};
+use super::{Arrival, Block, Loss, Rig, RigCounts, Samples, Signal, check_given, host_ns};
 use crate::brand::resp::Reply;
 use crate::brand::{Entries, Place};
 
@@ -54,7 +54,7 @@ impl BrandRig {
     /// `place`. `microvolts` are those per bit.
     ///
     /// # Errors
-    /// `InvalidArgument` without channels.
+    /// `InvalidArgument` without channels, or for a rate that is not above 0.
     pub fn new(
         place: Place,
         channels: usize,
@@ -62,11 +62,7 @@ impl BrandRig {
         microvolts: Option<f64>,
     ) -> Result<Self> {
         let address = place.to_string();
-        if channels == 0 {
-            return Err(Error::argument(format!(
-                "{address}: expected channels above 0, got 0"
-            )));
-        }
+        check_given(format_args!("{address}"), Some(channels), rate)?;
         let rate = rate.unwrap_or(RATE);
         Ok(Self {
             entries: Entries::new(place),

@@ -45,6 +45,8 @@ mod tests;
 
 use std::time::Duration;
 
+#[cfg(feature = "rig")]
+use betz_base::Error;
 use betz_base::Result;
 
 #[cfg(feature = "rig")]
@@ -170,6 +172,26 @@ const MICROVOLTS: f64 = 0.195;
 fn to_bits(microvolts: f32, bits: f32) -> i16 {
     let value = bits * microvolts;
     (value + 0.5_f32.copysign(value)) as i16
+}
+
+/// Refuses facts of the rig at `address` that are not above 0.
+#[cfg(feature = "rig")]
+fn check_given(
+    address: std::fmt::Arguments<'_>,
+    channels: Option<usize>,
+    rate: Option<f64>,
+) -> Result<()> {
+    if channels == Some(0) {
+        return Err(Error::argument(format!(
+            "{address}: expected channels above 0, got 0"
+        )));
+    }
+    match rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
+        Some(rate) => Err(Error::argument(format!(
+            "{address}: expected a rate above 0, got {rate}"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Appends the int16 of `bytes`, little-endian.

@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use betz_base::{Error, Result};
+use betz_base::Result;
 use serde_json::Value;
 
 use super::order::RowOrder;
 use super::tcp::Attempts;
 use super::{
     Arrival, Block, Loss, LossReport, MICROVOLTS, Rig, RigCounts, RigSpike, Samples, Signal,
-    host_ns, to_bits,
+    check_given, host_ns, to_bits,
 };
 use crate::zmq::{Subscriber, channel_of};
 
@@ -70,11 +70,7 @@ impl OpenEphysRig {
     /// # Errors
     /// `InvalidArgument` if `place` cannot be parsed or there are no channels.
     pub fn voltage(place: &str, channels: usize, microvolts: Option<f64>) -> Result<Self> {
-        if channels == 0 {
-            return Err(Error::argument(format!(
-                "openephys://{place}: expected channels above 0, got 0"
-            )));
-        }
+        check_given(format_args!("openephys://{place}"), Some(channels), None)?;
         Ok(Self {
             place: crate::bus::resolve(place)?,
             subscriber: None,
@@ -96,11 +92,7 @@ impl OpenEphysRig {
     /// # Errors
     /// The errors of [`voltage`](Self::voltage), and `InvalidArgument` if the rate is not above 0.
     pub fn spikes(place: &str, channels: usize, rate: f64) -> Result<Self> {
-        if !(rate.is_finite() && rate > 0.0) {
-            return Err(Error::argument(format!(
-                "openephys://{place}: expected a rate above 0, got {rate}"
-            )));
-        }
+        check_given(format_args!("openephys://{place}"), None, Some(rate))?;
         let mut rig = Self::voltage(place, channels, None)?;
         (rig.rate, rig.spikes) = (Some(rate), true);
         Ok(rig)

@@ -285,6 +285,31 @@ fn the_linear_decoder_is_taken_where_nothing_is_gained() {
 }
 
 #[test]
+fn times_are_expected_of_what_was_asked_and_follow_the_steps() {
+    let times = |trials, kinds: &[Kind]| {
+        let (data, options, search) = (reaches(trials, 1), options(), Search::ridge());
+        let kinds = KindOptions::among(kinds);
+        TimeShares::new(&Device::cpu(), &data.view(), (&options, &search), &kinds)
+    };
+    let few = times(20, &[Kind::Linear, Kind::Kalman, Kind::Lift]);
+    let many = times(200, &[Kind::Linear, Kind::Kalman, Kind::Lift]);
+    let ratio = many.of(Kind::Kalman) as f64 / few.of(Kind::Kalman) as f64;
+    assert!((ratio - 10.0).abs() < 0.01, "{ratio}");
+    assert!(many.linear > few.linear && many.lift > few.lift);
+    assert_eq!(
+        [many.of(Kind::Experts), many.of(Kind::Place), many.regions],
+        [0; 3]
+    );
+    let parts = many.of(Kind::Kalman) + many.latents + many.lift + many.finish;
+    assert_eq!(many.after_linear(), parts);
+    let both = times(
+        200,
+        &[Kind::Linear, Kind::Kalman, Kind::Lift, Kind::Experts],
+    );
+    assert!(both.of(Kind::Experts) > 0 && both.after_linear() > parts);
+}
+
+#[test]
 fn options_out_of_range_and_data_without_movement_are_refused() {
     let data = reaches(20, 1);
     let refused = |data: &Dataset, kinds: &KindOptions| {

@@ -146,11 +146,12 @@ impl BrandRedis {
 
     fn time(&self, row: u64) -> Vec<u8> {
         match self.in_nanoseconds {
-            true => (u128::from(row) * 1_000_000_000 / self.rate as u128) as u64,
-            false => return ((row * self.ticks_per_row) as u32).to_le_bytes().to_vec(),
+            true => {
+                let nanoseconds = u128::from(row) * 1_000_000_000 / self.rate as u128;
+                (nanoseconds as u64).to_le_bytes().to_vec()
+            }
+            false => ((row * self.ticks_per_row) as u32).to_le_bytes().to_vec(),
         }
-        .to_le_bytes()
-        .to_vec()
     }
 }
 

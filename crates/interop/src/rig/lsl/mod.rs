@@ -25,7 +25,8 @@ use betz_base::{Error, Result};
 use self::times::{Place, RowTimes};
 use super::frames::LONGEST_SECONDS;
 use super::{
-    Arrival, Block, Loss, LossReport, MICROVOLTS, Rig, RigCounts, Samples, Signal, host_ns, to_bits,
+    Arrival, Block, Loss, LossReport, MICROVOLTS, Rig, RigCounts, Samples, Signal, check_given,
+    host_ns, to_bits,
 };
 use crate::lsl::Search;
 use crate::lsl::library::{Format, Inlet, Room};
@@ -156,16 +157,7 @@ impl LslRig {
     /// `Io` where there is no liblsl; `InvalidArgument` for a name with a zero byte, 0 channels, or a rate that is not
     /// above 0.
     pub fn named(name: &str, channels: Option<usize>, rate: Option<f64>) -> Result<Self> {
-        if channels == Some(0) {
-            return Err(Error::argument(format!(
-                "lsl://{name}: expected channels above 0, got 0"
-            )));
-        }
-        if let Some(rate) = rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
-            return Err(Error::argument(format!(
-                "lsl://{name}: expected a rate above 0, got {rate}"
-            )));
-        }
+        check_given(format_args!("lsl://{name}"), channels, rate)?;
         Ok(Self {
             name: name.into(),
             search: Search::new(name)?,

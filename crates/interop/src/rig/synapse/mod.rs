@@ -29,7 +29,9 @@ use self::row::{Misfit, Row};
 use super::frames::{LONGEST_SECONDS, MISFITS};
 use super::order::RowOrder;
 use super::tcp::Attempts;
-use super::{Arrival, Block, Loss, Probe, Rig, RigCounts, RigSpike, Samples, Signal, host_ns};
+use super::{
+    Arrival, Block, Loss, Probe, Rig, RigCounts, RigSpike, Samples, Signal, check_given, host_ns,
+};
 use crate::zmq::{PIECE, Subscriber};
 
 #[cfg(feature = "emulate")]
@@ -89,16 +91,7 @@ impl SynapseRig {
     /// # Errors
     /// `InvalidArgument` if `place` cannot be parsed, or for 0 channels or a rate that is not above 0.
     pub fn voltage(place: &str, channels: Option<usize>, rate: Option<f64>) -> Result<Self> {
-        if channels == Some(0) {
-            return Err(Error::argument(format!(
-                "synapse://{place}: expected channels above 0, got 0"
-            )));
-        }
-        if let Some(rate) = rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
-            return Err(Error::argument(format!(
-                "synapse://{place}: expected a rate above 0, got {rate}"
-            )));
-        }
+        check_given(format_args!("synapse://{place}"), channels, rate)?;
         Ok(Self {
             place: crate::bus::resolve(place)?,
             subscriber: None,

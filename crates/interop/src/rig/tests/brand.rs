@@ -6,7 +6,7 @@ use betz_base::{ErrorKind, Result};
 
 use super::*;
 use crate::rig::emulate::{BrandRedis, Emulator};
-use crate::rig::{LossReport, open_rig};
+use crate::rig::{BrandRig, LossReport, open_rig};
 
 fn pair(channels: usize, rate: f64) -> Result<(Box<dyn Rig>, BrandRedis)> {
     connected(BrandRedis::open(channels, rate)?)
@@ -157,6 +157,11 @@ fn damaged_entries_are_counted_and_wrong_settings_refused() -> Result<()> {
         take_rows(&mut *rig, until)?;
     }
     assert_eq!(rig.counts().malformed, malformed);
+    for (channels, rate) in [(0, 1.0), (1, 0.0), (1, f64::NAN)] {
+        let place = crate::brand::Place::new("127.0.0.1:1", Some("betz"))?;
+        let refused = BrandRig::new(place, channels, Some(rate), None).err();
+        assert!(refused.is_some_and(|e| e.message().contains("above 0, got")));
+    }
     // Other channels than stated.
     let redis = &mut BrandRedis::open(96, 30_000.0)?;
     let address = redis.address().replace("channels=96", "channels=64");
